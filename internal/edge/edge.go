@@ -74,7 +74,7 @@ type Server struct {
 
 	mu sync.Mutex // serializes changes and guards what follows
 	// book is the table that is served, with the rules of entry points.
-	book *route.Book
+	book *route.Index
 	// applied is the part of it that came by Apply, nil before the first.
 	applied *route.Table
 	// parked are rules that conflict with others: they are added again when
@@ -103,7 +103,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	s := &Server{
 		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
 		certificates: certificates, tls: certificates.ServerConfig(),
-		book: route.NewBook(), parked: map[route.ID]*route.Rule{},
+		book: route.NewIndex(), parked: map[route.ID]*route.Rule{},
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ type Controller struct {
 	// first gathers what is resolved before the first table is in place, so that
 	// it is said to the edge at once: what was served last may be live meanwhile,
 	// and must not give way to something that is half read.
-	first *route.Book
+	first *route.Index
 	live  bool
 	last  time.Time // when the edge was told last
 	// looked is when the certificates were last looked at for what time does.
@@ -91,7 +91,7 @@ type Controller struct {
 // New gives a Controller that reads by a watcher and writes back by a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
-		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{}, first: route.NewBook(),
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{}, first: route.NewIndex(),
 	}
 }
 

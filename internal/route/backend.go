@@ -2,8 +2,8 @@ package route
 
 import "net/netip"
 
-// Backend is a set of endpoints and the way to talk to them. One without
-// endpoints is valid: it answers 503.
+// Backend is a set of endpoints and their transport. One without endpoints is
+// valid: it responds with 503.
 type Backend struct {
 	ID        BackendID  `json:"id"`
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
@@ -11,15 +11,15 @@ type Backend struct {
 	Balancing Balancing  `json:"balancing,omitzero"`
 	// Sticky keeps a client at the endpoint that it got first.
 	Sticky *StickyCookie `json:"sticky,omitempty"`
-	// HealthCheck finds out which endpoints work; without it, only requests do.
+	// HealthCheck probes the endpoints; without it, only the results of requests
+	// count.
 	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
 	// MaxInFlight bounds the requests that run at a time on all endpoints
-	// together, for each replica of the edge. What is over it is answered 503
-	// with Retry-After. 0 is no bound.
+	// together, for each replica of the edge. Requests over it get 503 with
+	// Retry-After. 0 is no bound.
 	MaxInFlight int64 `json:"maxInFlight,omitempty"`
-	// MaxInFlightPerEndpoint bounds those on one endpoint. What is over it goes
-	// to another; when all are full it is answered in the same way. 0 means the
-	// edge's default.
+	// MaxInFlightPerEndpoint bounds those on one endpoint. Requests over it go to
+	// another; when all are full they get 503 too. 0 means the edge's default.
 	MaxInFlightPerEndpoint int64 `json:"maxInFlightPerEndpoint,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type Endpoint struct {
 	State EndpointState `json:"state,omitempty"`
 }
 
-// EndpointState says which requests an endpoint may get.
+// EndpointState selects the requests that an endpoint may get.
 type EndpointState string
 
 // The states of an endpoint.
@@ -53,7 +53,7 @@ const (
 type Transport struct {
 	// Protocol is http1 when it is empty.
 	Protocol Protocol `json:"protocol,omitempty"`
-	// TLS holds what a protocol over TLS needs to know. Without it, the endpoint
+	// TLS holds the settings of a protocol over TLS. Without it, the endpoint
 	// is verified against the system's authorities under its own name.
 	TLS *UpstreamTLS `json:"tls,omitempty"`
 	// Host is sent as the Host header. When it is empty, the client's is.
@@ -90,22 +90,22 @@ func (p Protocol) HTTP2() bool {
 	return p == ProtocolH2C || p == ProtocolH2 || p == ProtocolALPN
 }
 
-// UpstreamTLS says how an endpoint proves who it is, and the edge to it. A
-// reference to something that is not in the table makes the backend answer
-// 503; it never makes the edge less careful.
+// UpstreamTLS is how endpoint and edge authenticate each other. A reference to an
+// element that is not in the table makes the backend respond with 503; it never
+// disables verification.
 type UpstreamTLS struct {
 	// ServerName is sent as SNI and verified. When it is empty it is the
 	// endpoint's host name; an endpoint that is an IP address then has none.
 	ServerName string `json:"serverName,omitempty"`
 	// Authority vouches for the endpoints; none means the system's.
 	Authority AuthorityID `json:"authority,omitzero"`
-	// SkipVerify trusts whoever answers. It cannot go with an authority.
+	// SkipVerify accepts any certificate. It cannot go with an authority.
 	SkipVerify bool `json:"skipVerify,omitempty"`
-	// Certificate is shown to endpoints that ask for one.
+	// Certificate is sent to endpoints that request one.
 	Certificate CertificateID `json:"certificate,omitzero"`
 }
 
-// Balancing says which endpoint gets a request.
+// Balancing is how an endpoint is chosen for a request.
 type Balancing struct {
 	// Method is leastRequests when it is empty.
 	Method BalanceMethod `json:"method,omitempty"`

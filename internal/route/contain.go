@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Contain gives a table without problems, and the problems that it took out.
-// Each is confined to what has it, and closed:
+// Contain returns a table without problems, and the problems that it removed.
+// Each is confined to the element that has it, which fails closed:
 //
-//   - a rule whose match is in order answers 503 in place of what it was to do;
+//   - a rule whose match is valid responds with 503 in place of its backends;
 //   - a rule that cannot be placed (host, match, entry points, identity) is
 //     left out, and so is a TCP route with any problem;
 //   - a backend, certificate or authority is left out; rules that use the
-//     backend answer 503;
-//   - TLS options are refused: their hosts answer 503.
+//     backend respond with 503;
+//   - TLS options are refused: their hosts respond with 503.
 //
 // A table without problems is returned as it is. The receiver is not changed.
 func (t *Table) Contain() (*Table, []Problem) {
@@ -23,9 +23,10 @@ func (t *Table) Contain() (*Table, []Problem) {
 	}
 	contained := t.withoutHoles()
 	all := problems
-	// What is left out can leave references to nothing behind: an authority its
-	// backends, and these their rules. After that, whatever still has a problem
-	// is left out: each round then makes the table smaller, and so this ends.
+	// An element that is left out can leave dangling references behind: an
+	// authority those of its backends, and these those of their rules. After that,
+	// every element that still has a problem is left out: each round then makes
+	// the table smaller, so the loop ends.
 	const rounds = 4
 	for round := 0; len(problems) > 0; round++ {
 		contained = contained.without(problems, round >= rounds)
@@ -48,18 +49,19 @@ func (t *Table) withoutHoles() *Table {
 	}
 }
 
+// compact copies a list without its nil elements.
 func compact[V any](values []*V) []*V {
 	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return v == nil })
 }
 
-// without removes what has a problem from a table of its own. Rules stay, as a
-// refusal, if they can and all is not set.
+// without removes the elements with a problem; t is a copy that it may change.
+// Rules stay, as a refusal, if they can and all is not set.
 func (t *Table) without(problems []Problem, all bool) *Table {
 	bad := make(map[Identity]bool, len(problems))
 	displaced := make(map[Identity]bool)
 	for _, problem := range problems {
 		bad[problem.Subject] = true
-		if all || !inAnswer(problem.Field) {
+		if all || !inAction(problem.Field) {
 			displaced[problem.Subject] = true
 		}
 	}
@@ -80,9 +82,9 @@ func (t *Table) without(problems []Problem, all bool) *Table {
 	return t
 }
 
-// inAnswer reports whether a field of a rule is about what becomes of its
-// requests, and not about which ones it takes.
-func inAnswer(field string) bool {
+// inAction reports whether a field of a rule is about how it serves its requests,
+// and not about which ones it matches.
+func inAction(field string) bool {
 	top, _, _ := strings.Cut(field, ".")
 	top, _, _ = strings.Cut(top, "[")
 	switch top {
@@ -93,7 +95,7 @@ func inAnswer(field string) bool {
 	}
 }
 
-// refused is the rule with nothing but a 503.
+// refused returns the rule with a 503 in place of everything that it does.
 func refused(rule *Rule) *Rule {
 	closed := *rule
 	closed.Policies = nil
@@ -108,6 +110,7 @@ func refused(rule *Rule) *Rule {
 	return &closed
 }
 
+// containedEntryPoints drops invalid and repeated names, and those over the limit.
 func containedEntryPoints(names []string) []string {
 	var kept []string
 	for _, name := range names {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Contain gives the change without what has the problems, closed as
-// [Table.Contain] says, and the rules that it had to leave out: these may find
+// Contain returns the change without the elements that have the problems, which
+// fail closed as in [Table.Contain], and the rules that it left out: these may find
 // their place later. A backend with a problem stays, without endpoints, because
-// rules that do not change may name it.
+// rules that do not change may refer to it.
 func (c *Change) Contain(problems []Problem) (*Change, []*Rule) {
 	bad := make(map[Identity]bool, len(problems))
 	displaced := make(map[Identity]bool)
 	for _, problem := range problems {
 		bad[problem.Subject] = true
-		if !inAnswer(problem.Field) {
+		if !inAction(problem.Field) {
 			displaced[problem.Subject] = true
 		}
 	}
@@ -33,8 +33,8 @@ func (c *Change) Contain(problems []Problem) (*Change, []*Rule) {
 	return &contained, out
 }
 
-// containRules closes the rules that are bad. One that is displaced is left
-// out, and so is one that is bad though it was closed before.
+// containRules replaces bad rules by refusals. One that is displaced is left out,
+// and so is one that is bad though it was a refusal before.
 func containRules(delta Delta[ID, Rule], bad, displaced map[Identity]bool) (Delta[ID, Rule], []*Rule) {
 	contained := Delta[ID, Rule]{Removed: slices.Clone(delta.Removed)}
 	var out []*Rule
@@ -61,8 +61,8 @@ func containRules(delta Delta[ID, Rule], bad, displaced map[Identity]bool) (Delt
 	return contained, out
 }
 
-// leaveOut takes out what is bad. What was there before it is removed: it is
-// not what is asked for any more.
+// leaveOut drops bad elements. A changed element that is bad is removed: the old
+// value is no longer the desired one.
 func leaveOut[K comparableIdentity, V any](delta Delta[K, V], bad map[Identity]bool, key func(*V) K) Delta[K, V] {
 	left := Delta[K, V]{Removed: slices.Clone(delta.Removed)}
 	for _, value := range delta.Added {
@@ -80,8 +80,8 @@ func leaveOut[K comparableIdentity, V any](delta Delta[K, V], bad map[Identity]b
 	return left
 }
 
-// emptied replaces what is bad by a backend that answers 503. One that is bad
-// even so, by its identity, is left out.
+// emptied replaces bad backends by ones without endpoints, which respond with 503.
+// One that is bad even so, by its identity, is left out.
 func emptied(backends []*Backend, bad map[Identity]bool) []*Backend {
 	var kept []*Backend
 	for _, backend := range backends {

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// Decode reads a table in the form that Encode writes. It checks the form and
-// not the sense: [Table.Validate] does that. Everything that is wrong with the
-// form is reported at once, each as a *[FieldError].
+// Decode reads a table in the form that Encode writes. It checks the form only;
+// [Table.Validate] checks the meaning. All errors of the form are reported at once,
+// each as a *[FieldError].
 func Decode(r io.Reader) (*Table, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxTableBytes+1))
 	if err != nil {
@@ -32,7 +32,7 @@ func Decode(r io.Reader) (*Table, error) {
 	return table, nil
 }
 
-// syntaxError says where the text stops to be JSON.
+// syntaxError returns the line and column where the text stops being JSON.
 func syntaxError(data []byte) error {
 	err := json.Unmarshal(data, new(json.RawMessage))
 	syntax, ok := errors.AsType[*json.SyntaxError](err)
@@ -45,14 +45,14 @@ func syntaxError(data []byte) error {
 	return fmt.Errorf("the routing table is not JSON: line %d, column %d: %w", line, column, err)
 }
 
-// FieldError is something in the form of a table that cannot be read.
+// FieldError is an error in the form of a table.
 type FieldError struct {
 	// Field is the place, such as rules[3].match.path; empty for the whole.
 	Field   string
 	Message string
 }
 
-// Error is the place and what is wrong there.
+// Error returns the place and the problem.
 func (e *FieldError) Error() string {
 	if e.Field == "" {
 		return e.Message

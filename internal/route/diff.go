@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Change is what leads from one table to another, so that work can follow the
-// change instead of the table.
+// Change is the difference between two tables, so that applying it costs as much
+// as changed and not as much as the table has.
 type Change struct {
-	// EntryPoints are the new ones. It counts only with NewEntryPoints.
+	// EntryPoints are the new ones. They are set only with NewEntryPoints.
 	EntryPoints    []string
 	NewEntryPoints bool
 
@@ -23,14 +23,14 @@ type Change struct {
 // Delta is the change of one list. An identity is in at most one of the three.
 type Delta[K comparable, V any] struct {
 	Added []*V
-	// Changed are the new values of what was there before.
+	// Changed are the new values of elements that existed before.
 	Changed []*V
 	Removed []K
 }
 
-// BackendDelta is the change of the backends. Changed has those whose way of
-// talking or balancing changed. EndpointsChanged has those where nothing but
-// the endpoints did: their pools and connections stay.
+// BackendDelta is the change of the backends. Changed has those whose transport or
+// balancing changed. EndpointsChanged has those of which only the endpoints
+// changed: their pools and connections stay.
 type BackendDelta struct {
 	Delta[BackendID, Backend]
 	EndpointsChanged []*Backend
@@ -47,7 +47,7 @@ func (c *Change) Empty() bool {
 		len(c.Backends.EndpointsChanged) == 0 && c.Certificates.Empty() && c.Authorities.Empty() && c.TLSOptions.Empty()
 }
 
-// Diff gives the change from one table to another; nil is the empty table.
+// Diff returns the change from one table to another; nil is the empty table.
 // Both tables are free of duplicate identities. The lists of the change are in
 // the order of their tables.
 func Diff(from, to *Table) Change {
@@ -72,6 +72,7 @@ func Diff(from, to *Table) Change {
 	return change
 }
 
+// diffList compares two lists by identity.
 func diffList[K comparable, V any](from, to []*V, key func(*V) K, equal func(a, b *V) bool) Delta[K, V] {
 	var delta Delta[K, V]
 	from, to = withoutCommonEnds(from, to)
@@ -97,8 +98,8 @@ func diffList[K comparable, V any](from, to []*V, key func(*V) K, equal func(a, 
 	return delta
 }
 
-// withoutCommonEnds leaves out what both lists start and end with. Tables share
-// their values, so that mostly little is left.
+// withoutCommonEnds drops the common start and end of two lists. Tables share their
+// values, so usually little is left to compare.
 func withoutCommonEnds[V any](a, b []*V) ([]*V, []*V) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -109,6 +110,8 @@ func withoutCommonEnds[V any](a, b []*V) ([]*V, []*V) {
 	return a, b
 }
 
+// diffBackends separates the backends of which only the endpoints changed, which
+// is the most frequent change of a cluster.
 func diffBackends(from, to []*Backend) BackendDelta {
 	var delta BackendDelta
 	from, to = withoutCommonEnds(from, to)
@@ -117,7 +120,7 @@ func diffBackends(from, to []*Backend) BackendDelta {
 		old[backend.ID] = backend
 	}
 	delta.Delta = diffList(from, to, func(v *Backend) BackendID { return v.ID }, same)
-	// Of what changed, only the endpoints of some did.
+	// Move those of which only the endpoints changed.
 	changed := delta.Changed[:0]
 	for _, backend := range delta.Changed {
 		if sameApartFromEndpoints(old[backend.ID], backend) {
@@ -132,8 +135,8 @@ func diffBackends(from, to []*Backend) BackendDelta {
 
 func same[V any](a, b *V) bool { return reflect.DeepEqual(a, b) }
 
-// sameRule compares the time of creation by its moment: the same moment has
-// many spellings.
+// sameRule compares the time of creation with Equal, because the same instant has
+// several representations.
 func sameRule(a, b *Rule) bool {
 	x, y := *a, *b
 	if !x.Created.Equal(y.Created) {

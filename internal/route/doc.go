@@ -1,21 +1,21 @@
-// Package route holds the routing table: what should be served, as plain
-// values. Whoever knows routes (the Ingress translation, a file, the last good
-// table on disk) makes a [Table]; the edge compiles it and serves it. Nothing
-// here knows Kubernetes or opens a socket.
+// Package route holds the routing table: the desired state of the edge, as plain
+// values. A source of routes (the Ingress translation, a file, the last good
+// table on disk) makes a [Table]; the edge compiles it and serves it. Nothing here
+// depends on Kubernetes or opens a socket.
 //
 // # Words
 //
-// A [Rule] says which requests it takes (entry points, one host, a [Match])
-// and what becomes of them: its [Policy] list runs in order, and then one of
-// its backends answers, or its [Response] does. A [Backend] is a set of
-// endpoints and the way to talk to them. A [Certificate] belongs to a
-// namespace and serves the hosts it lists, whatever names it contains. A
-// [TCPRoute] takes connections instead of requests.
+// A [Rule] selects requests (entry points, one host, a [Match]) and serves them:
+// its [Policy] list runs in order, and then the request is forwarded to one of its
+// backends, or gets its [Response]. A [Backend] is a set of endpoints and their
+// transport. A [Certificate] belongs to a namespace and serves the hosts it lists,
+// regardless of the names it contains. A [TCPRoute] matches connections instead of
+// requests.
 //
 // # Order
 //
-// A request is answered by the first rule, in this order, whose entry points,
-// host and match all fit it:
+// A request is served by the first rule, in this order, whose entry points, host
+// and match all fit it:
 //
 //  1. higher priority;
 //  2. exact host, then wildcard host (one label), then no host;
@@ -26,8 +26,8 @@
 //     with. An expression that is not anchored with ^ has length 0, and so has
 //     a rule without a path;
 //  6. regular expression, element-wise prefix, character-wise prefix, no path.
-//     An expression whose literal text is as long as a prefix is asked first,
-//     because it takes only part of what that text is a prefix of;
+//     An expression whose literal text is as long as a prefix comes first,
+//     because it matches only a part of the paths with that prefix;
 //  7. more conditions (scheme, method, each header, each query parameter);
 //  8. older;
 //  9. namespace, name, rule, path, kind, variant.
@@ -38,9 +38,9 @@
 //
 // It follows that a host whose rules do not match falls through: from the
 // exact host to the wildcard above it, and from there to the rules without a
-// host. The Kubernetes specification says this of a rule without host: it
-// applies to all traffic. A fallback stops it. It takes what the other rules of
-// its host leave over, so an Ingress with spec.defaultBackend keeps its hosts
+// host. The Kubernetes specification requires this of a rule without host: it
+// applies to all traffic. A fallback stops it. It serves the requests that the
+// other rules of its host do not match, so an Ingress with spec.defaultBackend keeps its hosts
 // to itself, and a fallback with a 404 [Response] for a host gives what users
 // of ingress-nginx are used to. A fallback without a host is the global one.
 // Since priority comes first, a fallback should have the lowest priority of
@@ -50,9 +50,8 @@
 //
 // Identities are structs and are compared as structs; they are never joined to
 // text that something parses or uses as a key. The values of a table do not
-// change once they are in it: whoever wants another value makes a new one, so
-// tables may share values, and [Diff] takes the same pointer to mean the same
-// value. [Table.Validate] finds every problem, not only the first, and
+// change once they are in it: a change makes a new value, so tables may share
+// values, and [Diff] takes the same pointer to mean the same value. [Table.Validate] finds every problem, not only the first, and
 // [Table.Contain] confines each to the rule that has it, closed. [Decode]
 // ignores nothing that was written: unknown and repeated fields are errors.
 //

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Encode writes the table as JSON, with its secrets: it is for the file that
-// only the edge can read. To show a table, use json.Marshal, which hides them.
-// Tables with the same elements are written the same, whatever their order.
+// Encode writes the table as JSON, with its secrets: it is for the file that only
+// the edge can read. To show a table, use json.Marshal, which redacts them. Tables
+// with the same elements have the same encoding, in any order of their lists.
 func Encode(w io.Writer, t *Table) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -19,8 +19,8 @@ func Encode(w io.Writer, t *Table) error {
 	return nil
 }
 
-// forWriting copies the table, sorted, with the secrets made visible. Values
-// without secrets are shared.
+// forWriting copies the table, sorted, with its secrets revealed. Values without
+// secrets are shared with the original.
 func (t *Table) forWriting() *Table {
 	written := t.withoutHoles()
 	slices.Sort(written.EntryPoints)
@@ -52,6 +52,7 @@ func (t *Table) forWriting() *Table {
 	return written
 }
 
+// policiesForWriting copies a list of policies only if it has secrets.
 func policiesForWriting(policies []Policy) []Policy {
 	written := slices.Clone(policies)
 	for i := range written {

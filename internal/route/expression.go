@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// LiteralPrefix gives the text that everything an expression fits starts with.
+// LiteralPrefix returns the text that every match of an expression starts with.
 // It is empty for an expression that is not anchored with ^, that ignores case,
 // or that does not parse.
 func LiteralPrefix(expression string) string {
@@ -20,14 +20,15 @@ func LiteralPrefix(expression string) string {
 	return literal.text.String()
 }
 
-// literalReader walks an expression from its start, as long as it can only
-// mean one text.
+// literalReader walks an expression from its start, as long as it matches exactly
+// one text.
 type literalReader struct {
 	text     strings.Builder
 	anchored bool
 }
 
-// read reports whether what follows the expression can be read on.
+// read appends the literal text of a part, and reports whether to continue with the
+// next part.
 func (l *literalReader) read(expression *syntax.Regexp) bool {
 	switch expression.Op {
 	case syntax.OpEmptyMatch:
@@ -57,9 +58,9 @@ func (l *literalReader) read(expression *syntax.Regexp) bool {
 	}
 }
 
-// checkExpression says what is wrong with an expression. The bound on its size
-// is on what it compiles to: a few letters can stand for a large machine, as
-// in (.{1000}){1000}, and every request would pay for it.
+// checkExpression validates an expression. Its bound is on the compiled program: a
+// few letters can stand for a large one, as in (.{1000}){1000}, and every request
+// would pay for it.
 func checkExpression(expression string) error {
 	if expression == "" {
 		return errors.New("the regular expression is empty; leave the condition out instead")
@@ -84,9 +85,9 @@ func syntaxMessage(err error) string {
 	return err.Error()
 }
 
-// ExpressionSteps is about the number of steps that an expression compiles to,
-// at most a little more than MaxExpressionSize; 0 for what is no expression. An
-// object with many expressions is bounded by their sum.
+// ExpressionSteps estimates the number of instructions that an expression compiles
+// to, at most a little more than MaxExpressionSize; 0 for text that is no
+// expression. An object with many expressions is bounded by their sum.
 func ExpressionSteps(expression string) int {
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -95,8 +96,8 @@ func ExpressionSteps(expression string) int {
 	return expressionSize(parsed)
 }
 
-// expressionSize is about the number of instructions that an expression
-// compiles to. It stops counting a little above MaxExpressionSize.
+// expressionSize estimates the number of instructions that an expression compiles
+// to. It stops counting a little above MaxExpressionSize.
 func expressionSize(expression *syntax.Regexp) int {
 	size := 1
 	switch expression.Op {

@@ -14,10 +14,9 @@ import (
 // maxFormErrors bounds how many errors in the form are reported.
 const maxFormErrors = 50
 
-// checkForm compares JSON with the fields of Table. The standard decoder
-// cannot be used for this: it takes repeated fields and names in other
-// capitals, stops at the first error, and does not say where an unknown field
-// is.
+// checkForm compares JSON with the fields of Table. The standard decoder cannot be
+// used for this: it accepts repeated fields and names in other capitals, stops at
+// the first error, and does not report the path of an unknown field.
 func checkForm(data []byte) error {
 	reader := formReader{data: data, fields: make(map[reflect.Type]map[string]reflect.Type)}
 	reader.value(reflect.TypeFor[Table]())
@@ -27,8 +26,8 @@ func checkForm(data []byte) error {
 	return errors.Join(reader.errors...)
 }
 
-// formReader walks through JSON that is known to be valid, beside the type
-// that it is going to be read into.
+// formReader walks through JSON, which is valid already, in parallel to the type
+// that it is going to be decoded into.
 type formReader struct {
 	data   []byte
 	at     int
@@ -38,6 +37,7 @@ type formReader struct {
 	fields map[reflect.Type]map[string]reflect.Type
 }
 
+// fail records an error at the current path, up to maxFormErrors.
 func (f *formReader) fail(format string, args ...any) {
 	if len(f.errors) <= maxFormErrors {
 		message := bounded(fmt.Sprintf(format, args...))
@@ -69,6 +69,8 @@ func (f *formReader) value(t reflect.Type) {
 	}
 }
 
+// object reads an object into a struct. Unknown and repeated fields are errors: the
+// one may be a misspelt policy, the other hides a value from a reviewer.
 func (f *formReader) object(t reflect.Type, start byte) {
 	if start != '{' {
 		f.fail("expected an object, found %s", jsonKind(start))
@@ -99,6 +101,7 @@ func (f *formReader) object(t reflect.Type, start byte) {
 	}
 }
 
+// array reads a list.
 func (f *formReader) array(t reflect.Type, start byte) {
 	if start != '[' {
 		f.fail("expected a list, found %s", jsonKind(start))
@@ -126,6 +129,7 @@ func (f *formReader) text(t reflect.Type, start byte) {
 	}
 }
 
+// scalar reads a string, a number or a boolean.
 func (f *formReader) scalar(t reflect.Type, start byte) {
 	begin := f.at
 	f.skip()
@@ -202,6 +206,7 @@ func (f *formReader) skip() {
 	}
 }
 
+// skipString goes past a string, with its escapes.
 func (f *formReader) skipString() {
 	for f.at++; f.data[f.at] != '"'; f.at++ {
 		if f.data[f.at] == '\\' {
@@ -238,6 +243,8 @@ func (f *formReader) space() {
 	}
 }
 
+// fieldsOf returns the fields of a struct type by their JSON names. Results are
+// cached, because a table repeats few types very often.
 func (f *formReader) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, ok := f.fields[t]; ok {
 		return known
@@ -263,6 +270,7 @@ func sortedNames(fields map[string]reflect.Type) []string {
 	return names
 }
 
+// jsonKind returns the word for a JSON value by its first byte, for messages.
 func jsonKind(start byte) string {
 	switch start {
 	case '{':

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// HealthCheck asks every endpoint of a backend, again and again, whether it
-// works. One that does not gets no request until it does again. A new endpoint
-// gets requests before its first check: Kubernetes lists it because it is
-// ready. When all endpoints fail their checks, they are all used: a check that
-// asks for the wrong thing must not take a backend down that serves.
+// HealthCheck probes every endpoint of a backend periodically. An unhealthy one gets
+// no request until it is healthy again. A new endpoint gets requests before its
+// first check: Kubernetes lists it because it is ready. When all endpoints fail
+// their checks, they are all used: a check that is configured wrong must not take a
+// backend down that serves.
 type HealthCheck struct {
 	// Mode is http when it is empty.
 	Mode CheckMode `json:"mode,omitempty"`
-	// Path is what is asked for with GET, with a query if need be; / when it is
+	// Path is the path of the GET request, with a query if need be; / when it is
 	// empty. It belongs to the mode http.
 	Path string `json:"path,omitempty"`
-	// Service is the service whose health is asked for; empty is the server as
-	// a whole. It belongs to the mode grpc.
+	// Service is the service that is checked; empty is the server as a whole. It
+	// belongs to the mode grpc.
 	Service string `json:"service,omitempty"`
 	// Host is sent as the Host header. When it is empty, it is the one of
 	// Transport, or else the endpoint's address.
 	Host string `json:"host,omitempty"`
-	// Port is asked instead of the endpoint's own. It has to speak the same
+	// Port is probed instead of the endpoint's own. It has to speak the same
 	// protocol.
 	Port uint16 `json:"port,omitempty"`
 	// Interval is the time between two checks of an endpoint; 0 means 10s.
@@ -35,15 +35,15 @@ type HealthCheck struct {
 	// Unhealthy is how many checks in a row have to fail before an endpoint
 	// gets no more requests; 0 means 2, because one can fail by chance.
 	Unhealthy int `json:"unhealthy,omitempty"`
-	// Statuses are the answers that pass; none means 200 to 399. They belong to
-	// the mode http.
+	// Statuses are the healthy ones; none means 200 to 399. They belong to the mode
+	// http.
 	Statuses []StatusRange `json:"statuses,omitempty"`
 }
 
-// CheckMode is a way to ask an endpoint whether it works.
+// CheckMode is a way to probe an endpoint.
 type CheckMode string
 
-// The ways to ask.
+// The ways to probe.
 const (
 	// CheckHTTP sends a request over the protocol of the backend.
 	CheckHTTP CheckMode = "http"
@@ -110,7 +110,7 @@ func (h *HealthCheck) check(r *report, protocol Protocol) {
 	default:
 		r.add("mode", FaultInvalid, "%q is none of http, tcp, grpc", h.Mode)
 	}
-	h.checkAsked(r)
+	h.checkRequest(r)
 	h.checkTimes(r)
 	checkThreshold(r, "healthy", h.Healthy)
 	checkThreshold(r, "unhealthy", h.Unhealthy)
@@ -122,8 +122,8 @@ func checkThreshold(r *report, field string, count int) {
 	}
 }
 
-// checkAsked looks at what is asked for, and what counts as an answer.
-func (h *HealthCheck) checkAsked(r *report) {
+// checkRequest validates the request of a check and the statuses that pass.
+func (h *HealthCheck) checkRequest(r *report) {
 	http := h.Mode == "" || h.Mode == CheckHTTP
 	if h.Path != "" {
 		switch {

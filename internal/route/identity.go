@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Identity names one thing in a table. It is one of ID, TCPRouteID,
+// Identity names one element of a table. It is one of ID, TCPRouteID,
 // BackendID, CertificateID, AuthorityID, TLSOptionsID, PolicyID and
 // WholeTable, which are all comparable. Text made from it is for people.
 type Identity interface {
@@ -19,14 +19,14 @@ type Identity interface {
 type ID struct {
 	// Kind is the kind of the object, such as Ingress; empty in a file.
 	Kind string `json:"kind,omitempty"`
-	// Namespace is empty in a file, and only there. So what a file declares and
-	// what a cluster declares never have one identity.
+	// Namespace is empty in a file, and only there. So
+	// elements of a file and of a cluster never have the same identity.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	// Rule and Path are the positions in the object, from 0.
 	Rule int `json:"rule,omitempty"`
 	Path int `json:"path,omitempty"`
-	// Variant tells apart the rules that one path needs, such as redirect and
+	// Variant distinguishes the rules that one path needs, such as redirect and
 	// canary; it is empty for the plain one.
 	Variant string `json:"variant,omitempty"`
 }
@@ -66,8 +66,8 @@ type BackendID struct {
 	// Port is the number of the Service's port. A port that was given by name
 	// is resolved first, or one port would have two pools.
 	Port uint16 `json:"port,omitempty"`
-	// Variant tells apart the ways in which one port is used, such as with
-	// different transports; it is empty for the plain one.
+	// Variant distinguishes the uses of one port, such as with different
+	// transports; it is empty for the plain one.
 	Variant string `json:"variant,omitempty"`
 }
 
@@ -128,14 +128,13 @@ func (a TLSOptionsID) Compare(b TLSOptionsID) int {
 // String is the identity for people.
 func (a TLSOptionsID) String() string { return object("", a.Namespace, a.Name) }
 
-// PolicyID names the declaration of a policy. What a policy counts is kept
-// under it: all rules with the policy share the count, and the count survives
-// a change of the table.
+// PolicyID names the declaration of a policy. The counts of a policy are keyed by
+// it: all rules with the policy share them, and they survive a change of the table.
 type PolicyID struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Variant tells apart the policies that one object declares.
+	// Variant distinguishes the policies that one object declares.
 	Variant string `json:"variant,omitempty"`
 }
 
@@ -144,7 +143,7 @@ func (a PolicyID) String() string {
 	return object(a.Kind, a.Namespace, a.Name) + variant(a.Variant)
 }
 
-// WholeTable is the identity of what is wrong with no single thing in a table.
+// WholeTable is the subject of problems that belong to no single element.
 type WholeTable struct{}
 
 // String is "table".

@@ -2,8 +2,8 @@ package route
 
 import "strings"
 
-// Match says which requests to its host a rule takes. Everything in it must
-// hold; the zero Match takes all.
+// Match selects requests to the host of a rule. All conditions must hold; the zero
+// Match selects all.
 type Match struct {
 	Path PathMatch `json:"path,omitzero"`
 	// Scheme limits the rule to plain or to encrypted requests.
@@ -36,8 +36,8 @@ type PathMatch struct {
 	Value string   `json:"value,omitempty"`
 }
 
-// PathType says how a path is compared. Paths are compared byte by byte, in
-// the normalised spelling that is also forwarded.
+// PathType is how a path is compared. Paths are compared byte by byte, in the
+// normalised spelling that is also forwarded.
 type PathType string
 
 // The ways to compare a path.
@@ -54,9 +54,9 @@ const (
 	PathRegexp PathType = "regexp"
 )
 
-// Literal is the text that every path that fits starts with. For an exact path
-// it is the path, for an element-wise prefix the prefix without the slash at
-// its end, for an expression what [LiteralPrefix] gives.
+// Literal returns the text that every matching path starts with. For an exact path
+// it is the path, for an element-wise prefix the prefix without the slash at its
+// end, for an expression its [LiteralPrefix].
 func (p PathMatch) Literal() string {
 	switch p.Type {
 	case PathPrefix:
@@ -79,7 +79,7 @@ type ValueMatch struct {
 	Value string    `json:"value,omitempty"`
 }
 
-// ValueType says how a value is compared.
+// ValueType is how a value is compared.
 type ValueType string
 
 // The ways to compare a value.

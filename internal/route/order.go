@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Criterion is the step of the order of rules at which two rules part.
+// Criterion is the step of the order of rules that decided between two rules.
 type Criterion string
 
 // The steps, in their order. The package comment explains them.
@@ -21,8 +21,9 @@ const (
 	ByIdentity   Criterion = "identity"
 )
 
-// Order is the place of a rule among all rules. It is made once for a rule and
-// compared often. The zero Order is not the place of any rule.
+// Order is the place of a rule among all rules. It is computed once for a rule and
+// compared often, so it holds numbers and no text. The zero Order is not the place
+// of any rule.
 type Order struct {
 	rule       *Rule
 	length     int32
@@ -33,8 +34,8 @@ type Order struct {
 	pathType   int8
 }
 
-// OrderOf gives the place of a rule. It parses the rule's expression, if it
-// has one; an expression that does not parse has length 0.
+// OrderOf returns the place of a rule. It parses the rule's expression, if it has
+// one; an expression that does not parse has length 0.
 func OrderOf(rule *Rule) Order {
 	path := rule.Match.Path
 	order := Order{
@@ -62,14 +63,14 @@ func OrderOf(rule *Rule) Order {
 	return order
 }
 
-// Compare is negative when the rule is asked before the other one. It is 0
-// only for rules with one identity.
+// Compare is negative when the rule comes before the other one. It is 0 only for
+// rules with the same identity.
 func (o Order) Compare(other Order) int {
 	result, _ := o.Decide(other)
 	return result
 }
 
-// Decide compares as Compare does and says which step decided.
+// Decide compares as Compare does and returns the step that decided, for explain.
 func (o Order) Decide(other Order) (int, Criterion) {
 	a, b := o.rule, other.rule
 	if a.Priority != b.Priority {
@@ -99,8 +100,8 @@ func (o Order) Decide(other Order) (int, Criterion) {
 	return a.ID.Compare(b.ID), ByIdentity
 }
 
-// WildcardParent gives example.com for *.example.com, and whether the host is
-// a wildcard at all.
+// WildcardParent returns example.com for *.example.com, and whether the host is a
+// wildcard at all.
 func WildcardParent(host string) (string, bool) {
 	return strings.CutPrefix(host, "*.")
 }

@@ -1,11 +1,11 @@
 package route
 
-// Policy is one step that a request passes before a backend answers, and that
-// the answer passes on its way back. Exactly one of the pointers is set; Action
-// gives it.
+// Policy is one step that a request passes before it is forwarded, and that the
+// response passes on its way back. Exactly one of the pointers is set; Action
+// returns it.
 type Policy struct {
 	// ID names the declaration. The policies that count (rateLimit, inFlight,
-	// circuitBreaker) need it: it is what their count is kept under.
+	// circuitBreaker) need it: their counts are keyed by it.
 	ID PolicyID `json:"id,omitzero"`
 
 	RedirectScheme     *RedirectScheme     `json:"redirectScheme,omitempty"`
@@ -39,8 +39,8 @@ type Action interface {
 	check(*report)
 }
 
-// Action gives the value that is set, for a type switch. It is nil when none
-// or several are, which Validate finds.
+// Action returns the value that is set, for a type switch. It is nil when none or
+// several are, which Validate reports.
 func (p *Policy) Action() Action {
 	action, count := p.actions()
 	if count != 1 {
@@ -49,7 +49,7 @@ func (p *Policy) Action() Action {
 	return action
 }
 
-// actions gives one of the values that are set, and how many are.
+// actions returns one of the values that are set, and how many are.
 func (p *Policy) actions() (Action, int) {
 	var found Action
 	count := 0
@@ -91,8 +91,8 @@ type Chain struct {
 	Policies []Policy `json:"policies,omitempty"`
 }
 
-// BackendIDs calls yield for each backend that the rule names: those that
-// answer, and those of its policies. It stops when yield returns false. A
+// BackendIDs calls yield for each backend that the rule names: those that serve its
+// requests, and those of its policies. It stops when yield returns false. A
 // backend can come more than once.
 func (r *Rule) BackendIDs(yield func(BackendID) bool) {
 	for i := range r.Backends {
@@ -113,8 +113,8 @@ func (r *TCPRoute) BackendIDs(yield func(BackendID) bool) {
 	}
 }
 
-// policyBackends reports whether to go on. It looks no deeper than a valid
-// table is.
+// policyBackends reports whether to go on. It recurses no deeper than a valid table
+// does.
 func policyBackends(policies []Policy, depth int, yield func(BackendID) bool) bool {
 	for i := range policies {
 		p := &policies[i]

@@ -2,58 +2,58 @@ package route
 
 import "net/netip"
 
-// BasicAuth lets in who knows a user's password.
+// BasicAuth admits requests with a user's password.
 type BasicAuth struct {
-	// Realm is shown to people when they are asked for the password.
+	// Realm is shown with the password prompt.
 	Realm string `json:"realm,omitempty"`
 	// Users are the lines of an htpasswd file.
 	Users Secret `json:"users"`
-	// UserHeader tells the backend who it was; empty does not.
+	// UserHeader passes the user's name on to the backend; empty does not.
 	UserHeader string `json:"userHeader,omitempty"`
 	// KeepAuthorization passes the password on to the backend.
 	KeepAuthorization bool `json:"keepAuthorization,omitempty"`
 }
 
-// ForwardAuth asks another server whether a request may pass.
+// ForwardAuth lets an authentication server decide whether a request may pass.
 type ForwardAuth struct {
-	// Backend is asked, and it is the only one: a policy cannot send the edge to
-	// an address of its own choosing.
+	// Backend is the authentication server. It is a backend of the table, so a
+	// policy cannot send the edge to an address of its own choosing.
 	Backend BackendID `json:"backend"`
-	// Path is asked for, and Host is sent as the Host header; when Host is empty
-	// it is the backend's.
+	// Path is the path of the sub-request, Host its Host header; when Host is
+	// empty it is the backend's.
 	Path string `json:"path"`
 	Host string `json:"host,omitempty"`
 	// Query follows the path, without its question mark.
 	Query string `json:"query,omitempty"`
-	// Method is that of the question; GET when it is empty.
+	// Method is that of the sub-request; GET when it is empty.
 	Method string `json:"method,omitempty"`
-	// RequestHeaders are copied into the question; none means all.
+	// RequestHeaders are copied into the sub-request; none means all.
 	RequestHeaders []string `json:"requestHeaders,omitempty"`
-	// ResponseHeaders of the answer are copied into the request. What the
-	// client sent under these names is removed in any case.
+	// ResponseHeaders are copied from its response into the request. The client's
+	// own headers of these names are removed in any case.
 	ResponseHeaders []string `json:"responseHeaders,omitempty"`
-	// SigninURL is where a client without permission is sent.
+	// SigninURL is where a client without permission is redirected to.
 	SigninURL string `json:"signinURL,omitempty"`
-	// MaxBodyBytes of the request go into the question; 0 sends no body.
+	// MaxBodyBytes of the request go into the sub-request; 0 sends no body.
 	MaxBodyBytes int64 `json:"maxBodyBytes,omitempty"`
-	// MaxResponseBytes bounds the answer that is read and passed to the client.
-	// 0 means the edge's default.
+	// MaxResponseBytes bounds the response that is passed on to the client. 0 means
+	// the edge's default.
 	MaxResponseBytes int64 `json:"maxResponseBytes,omitempty"`
-	// Timeout bounds question and answer. 0 means the edge's default.
+	// Timeout bounds the sub-request. 0 means the edge's default.
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// IPFilter lets in by the address of the client. Deny is asked first. With an
-// Allow list, who is not in it stays out.
+// IPFilter admits requests by the address of the client. Deny comes first. With an
+// Allow list, all other addresses are refused.
 type IPFilter struct {
 	Allow []netip.Prefix `json:"allow,omitempty"`
 	Deny  []netip.Prefix `json:"deny,omitempty"`
-	// Status is what who stays out gets; 0 means 403.
+	// Status is that of a refusal; 0 means 403.
 	Status int `json:"status,omitempty"`
 }
 
-// ForwardCertificate tells the backend about the client's certificate. What
-// the client itself sent under these names is removed in any case.
+// ForwardCertificate passes the client's certificate on to the backend. The
+// client's own headers of these names are removed in any case.
 type ForwardCertificate struct {
 	// PEMHeader gets the certificate as escaped PEM; empty does not send it.
 	PEMHeader string `json:"pemHeader,omitempty"`

@@ -1,16 +1,16 @@
 package route
 
-// RedirectScheme sends the client to the same place under another scheme.
+// RedirectScheme redirects to the same URL with another scheme.
 type RedirectScheme struct {
 	Scheme Scheme `json:"scheme"`
-	// Port is part of the new place; 0 is the port that the scheme implies.
+	// Port is part of the new URL; 0 is the port that the scheme implies.
 	Port uint16 `json:"port,omitempty"`
 	// Status is 301, 302, 303, 307 or 308. 0 means 307: it keeps the method, and
-	// no browser remembers it after a mistake.
+	// browsers do not cache it.
 	Status int `json:"status,omitempty"`
 }
 
-// RedirectRegexp sends the client to a place made from the one it asked for.
+// RedirectRegexp redirects to a URL that is made from the one of the request.
 type RedirectRegexp struct {
 	// Regexp is applied to the whole URL, with scheme and host.
 	Regexp string `json:"regexp"`
@@ -28,18 +28,18 @@ type AddPrefix struct {
 // StripPrefix removes the first of the prefixes that fits, element by element.
 type StripPrefix struct {
 	Prefixes []string `json:"prefixes,omitempty"`
-	// ForwardPrefix tells the backend what was removed, as X-Forwarded-Prefix.
+	// ForwardPrefix passes the removed prefix on as X-Forwarded-Prefix.
 	ForwardPrefix bool `json:"forwardPrefix,omitempty"`
 }
 
-// StripPrefixRegexp removes what the first expression that fits finds at the
+// StripPrefixRegexp removes the match of the first expression that matches the
 // start of the path.
 type StripPrefixRegexp struct {
 	Regexps       []string `json:"regexps,omitempty"`
 	ForwardPrefix bool     `json:"forwardPrefix,omitempty"`
 }
 
-// ReplacePath puts another path in the place of the one asked for.
+// ReplacePath replaces the path.
 type ReplacePath struct {
 	Path string `json:"path"`
 }
@@ -57,7 +57,7 @@ type HeaderValue struct {
 	Value string `json:"value,omitempty"`
 }
 
-// RequestHeaders changes the header that the backend gets: first Remove, then
+// RequestHeaders changes the headers that the backend gets: first Remove, then
 // Set, then Add.
 type RequestHeaders struct {
 	Set    []HeaderValue `json:"set,omitempty"`
@@ -65,14 +65,14 @@ type RequestHeaders struct {
 	Remove []string      `json:"remove,omitempty"`
 }
 
-// ResponseHeaders changes the header that the client gets, in the same way.
+// ResponseHeaders changes the headers that the client gets, in the same way.
 type ResponseHeaders struct {
 	Set    []HeaderValue `json:"set,omitempty"`
 	Add    []HeaderValue `json:"add,omitempty"`
 	Remove []string      `json:"remove,omitempty"`
 }
 
-// CORS answers preflight requests and marks answers for other origins.
+// CORS responds to preflight requests and marks responses for other origins.
 type CORS struct {
 	// AllowOrigins are origins such as https://example.com, or * for all.
 	AllowOrigins []string `json:"allowOrigins,omitempty"`
@@ -83,7 +83,7 @@ type CORS struct {
 	ExposeHeaders      []string `json:"exposeHeaders,omitempty"`
 	// AllowCredentials lets scripts use cookies. It cannot go with the origin *.
 	AllowCredentials bool `json:"allowCredentials,omitempty"`
-	// MaxAge is how long a browser remembers a preflight.
+	// MaxAge is how long a browser caches a preflight.
 	MaxAge Duration `json:"maxAge,omitzero"`
 }
 
@@ -92,7 +92,8 @@ type ErrorPages struct {
 	// Statuses are the errors that are replaced.
 	Statuses []StatusRange `json:"statuses,omitempty"`
 	Backend  BackendID     `json:"backend"`
-	// Path is asked for; {status} in it stands for the status of the error.
+	// Path is the path of the page; {status} in it stands for the status of the
+	// error.
 	Path string `json:"path"`
 }
 

@@ -1,7 +1,7 @@
 package route
 
-// RateLimit lets a number of requests through in a time, and answers 429 to
-// the rest.
+// RateLimit lets a number of requests through in a time, and responds to the rest
+// with 429.
 type RateLimit struct {
 	// Requests are allowed in each Period, on average.
 	Requests int64    `json:"requests"`
@@ -13,20 +13,20 @@ type RateLimit struct {
 }
 
 // InFlight bounds the requests (or TCP connections) that run at one time, and
-// answers 429 to the rest.
+// responds to the rest with 429.
 type InFlight struct {
 	Max int64 `json:"max"`
 	// Key is what requests are counted by; all together when it is empty.
 	Key HashKey `json:"key,omitzero"`
 }
 
-// BodyLimit answers 413 to requests with a larger body.
+// BodyLimit responds with 413 to requests with a larger body.
 type BodyLimit struct {
 	MaxBytes int64 `json:"maxBytes"`
 }
 
-// Buffering reads a body in full before it passes it on. A body larger than
-// the limit is answered with 413, or 502 where it is the backend's.
+// Buffering reads a body in full before it passes it on. A body larger than the
+// limit results in 413, or 502 where it is the backend's.
 type Buffering struct {
 	// MaxRequestBytes buffers requests up to this size; 0 streams them.
 	MaxRequestBytes int64 `json:"maxRequestBytes,omitempty"`
@@ -34,23 +34,23 @@ type Buffering struct {
 	MaxResponseBytes int64 `json:"maxResponseBytes,omitempty"`
 }
 
-// Compression encodes answers for clients that can read it.
+// Compression compresses responses for clients that accept it.
 type Compression struct {
 	// Encodings are offered in this order; none means the edge's default.
 	Encodings []Encoding `json:"encodings,omitempty"`
-	// MinBytes is the smallest answer that is worth it. 0 means the edge's
+	// MinBytes is the smallest response that is compressed. 0 means the edge's
 	// default.
 	MinBytes int64 `json:"minBytes,omitempty"`
-	// ContentTypes are encoded; none means those that usually shrink.
+	// ContentTypes are compressed; none means those that usually shrink.
 	ContentTypes []string `json:"contentTypes,omitempty"`
-	// ExcludeContentTypes are not encoded, whatever ContentTypes says.
+	// ExcludeContentTypes are not compressed, even if they are in ContentTypes.
 	ExcludeContentTypes []string `json:"excludeContentTypes,omitempty"`
 }
 
 // Encoding is a content coding.
 type Encoding string
 
-// The encodings of a compressed answer.
+// The encodings of a compressed response.
 const (
 	EncodingGzip   Encoding = "gzip"
 	EncodingBrotli Encoding = "br"
@@ -58,8 +58,8 @@ const (
 )
 
 // Retry sends a request again, to another endpoint where there is one. It
-// never repeats a request whose body is already on its way, unless Buffering
-// kept it.
+// never repeats a request whose body is already on its way, unless Buffering has
+// it in memory.
 type Retry struct {
 	// Attempts is how often a request is sent at most, the first time included.
 	Attempts int `json:"attempts"`
@@ -80,15 +80,15 @@ type RetryCondition string
 const (
 	// RetryConnect: there was no connection, so nothing was sent.
 	RetryConnect RetryCondition = "connect"
-	// RetryReset: the connection ended before the head of the answer.
+	// RetryReset: the connection ended before the head of the response.
 	RetryReset RetryCondition = "reset"
-	// RetryTimeout: the head of the answer did not come in time.
+	// RetryTimeout: the head of the response did not come in time.
 	RetryTimeout RetryCondition = "timeout"
-	// RetryUnavailable: the answer was 502, 503 or 504.
+	// RetryUnavailable: the status was 502, 503 or 504.
 	RetryUnavailable RetryCondition = "unavailable"
 )
 
-// CircuitBreaker stops sending to backends that mostly fail, and answers 503
+// CircuitBreaker stops sending to backends that mostly fail, and responds with 503
 // for a while.
 type CircuitBreaker struct {
 	// FailurePercent of the requests in Window open the breaker.
@@ -96,11 +96,11 @@ type CircuitBreaker struct {
 	Window         Duration `json:"window"`
 	// MinRequests in Window are needed to judge.
 	MinRequests int64 `json:"minRequests,omitempty"`
-	// Open is how long nothing is sent. Then one request is tried.
+	// Open is how long nothing is sent. Then one request probes the backend.
 	Open Duration `json:"open"`
 }
 
-// Mirror sends a copy of requests to another backend and drops its answers.
+// Mirror sends a copy of requests to another backend and drops its responses.
 type Mirror struct {
 	Backend BackendID `json:"backend"`
 	// Percent of the requests are copied.

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Problem is something in a table that cannot be served as it is written.
+// Problem is a part of a table that cannot be served as it is written.
 type Problem struct {
 	Subject Identity
 	// Field is the place in the subject, as in the JSON form:
 	// policies[1].rateLimit.period.
 	Field string
 	Fault Fault
-	// Message says what is wrong and what to do.
+	// Message is for people: what is wrong and what to do.
 	Message string
 }
 
-// String is the problem for people, on one line.
+// String returns the problem for people, on one line.
 func (p Problem) String() string {
 	where := p.Subject.String()
 	if kind := subjectKind(p.Subject); kind != "" {
@@ -29,6 +29,7 @@ func (p Problem) String() string {
 	return where + ": " + p.Message
 }
 
+// subjectKind returns the word for an identity in messages.
 func subjectKind(subject Identity) string {
 	switch subject.(type) {
 	case ID:
@@ -55,7 +56,7 @@ type Fault string
 const (
 	// FaultRequired: something is missing.
 	FaultRequired Fault = "Required"
-	// FaultInvalid: a value is not one that can be.
+	// FaultInvalid: a value is out of its range or form.
 	FaultInvalid Fault = "Invalid"
 	// FaultConflict: two values cannot go together.
 	FaultConflict Fault = "Conflict"
@@ -67,8 +68,7 @@ const (
 	FaultTooMany Fault = "TooMany"
 )
 
-// InvalidError is what is returned instead of the use of a table with
-// problems.
+// InvalidError is the error of a table with problems, which is not used.
 type InvalidError struct {
 	Problems []Problem
 }
@@ -93,10 +93,12 @@ func (e *InvalidError) Error() string {
 type report struct {
 	subject  Identity
 	problems []Problem
-	// trail is where the walk is. It becomes text only for a problem.
+	// trail is the current place of the walk. It becomes text only for a problem,
+	// because tables are large and problems are rare.
 	trail []trailStep
 }
 
+// trailStep is one field on the way to the current place.
 type trailStep struct {
 	name  string
 	index int // -1 for a field that is not in a list
@@ -127,7 +129,7 @@ func (r *report) add(field string, fault Fault, format string, args ...any) {
 	})
 }
 
-// bounded keeps a message short: it can quote what a hostile object says.
+// bounded truncates a message: it can quote a value of a hostile object.
 func bounded(message string) string {
 	const most = 400
 	if len(message) > most {
@@ -136,6 +138,7 @@ func bounded(message string) string {
 	return message
 }
 
+// trailText returns a trail as policies[1].rateLimit.period.
 func trailText(trail []trailStep) string {
 	var text strings.Builder
 	for i, step := range trail {

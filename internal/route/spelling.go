@@ -11,8 +11,8 @@ import (
 // maxNameLength is the longest name that Kubernetes gives an object.
 const maxNameLength = 253
 
-// validName is wide enough for the names of Kubernetes and narrow enough that
-// an identity reads unambiguously.
+// validName accepts the names of Kubernetes and nothing that would make the text of
+// an identity ambiguous.
 func validName(name string) bool {
 	if name == "" || len(name) > maxNameLength {
 		return false
@@ -25,6 +25,7 @@ func validName(name string) bool {
 	return true
 }
 
+// checkName requires a valid name.
 func checkName(r *report, field, name string) {
 	if name == "" {
 		r.add(field, FaultRequired, "it has no name; give it one")
@@ -57,6 +58,7 @@ func checkHost(r *report, field, host string) {
 	}
 }
 
+// validHost accepts a DNS name in lower case, or an IP address.
 func validHost(host string) bool {
 	if host == "" || len(host) > maxNameLength {
 		return false
@@ -95,10 +97,12 @@ func checkPath(r *report, field, path string) {
 	case hasControl(path) || strings.ContainsAny(path, "?#"):
 		r.add(field, FaultInvalid, "a path has no control characters, no ? and no #")
 	case !cleanPath(path):
-		r.add(field, FaultInvalid, "%s fits no request, because requests are cleaned first; write it without //, /./, /../ and %%2f", shorten(path))
+		r.add(field, FaultInvalid, "%s matches no request, because paths are normalised first; write it without //, /./, /../ and %%2f", shorten(path))
 	}
 }
 
+// cleanPath reports whether a path is free of the sequences that normalising
+// removes.
 func cleanPath(path string) bool {
 	for _, sequence := range []string{"//", "/./", "/../", "%2f", "%2F"} {
 		if strings.Contains(path, sequence) {
@@ -108,12 +112,14 @@ func cleanPath(path string) bool {
 	return !strings.HasSuffix(path, "/.") && !strings.HasSuffix(path, "/..")
 }
 
+// checkExpressionField validates an expression, and its size.
 func checkExpressionField(r *report, field, expression string) {
 	if err := checkExpression(expression); err != nil {
 		r.add(field, FaultInvalid, "%s", err)
 	}
 }
 
+// checkHeaderName requires a token of RFC 9110.
 func checkHeaderName(r *report, field, name string) {
 	if name == "" {
 		r.add(field, FaultRequired, "the name is missing")
@@ -149,6 +155,7 @@ func checkTexts(r *report, field string, values []string) {
 	}
 }
 
+// checkDuration refuses negative durations.
 func checkDuration(r *report, field string, d Duration) {
 	if d < 0 {
 		r.add(field, FaultInvalid, "%s is negative; leave it out for the default", d)
@@ -184,6 +191,7 @@ func validToken(token string) bool {
 	return true
 }
 
+// validCookieAttribute refuses what would end the attribute (RFC 6265, 4.1.1).
 func validCookieAttribute(value string) bool {
 	return !hasControl(value) && !strings.Contains(value, ";")
 }

@@ -2,7 +2,7 @@ package route
 
 import "time"
 
-// Table is what should be served. The lists are sets: their order means
+// Table is the desired state of the edge. The lists are sets: their order means
 // nothing, and no two elements have the same identity.
 type Table struct {
 	// EntryPoints are the names of the addresses that take traffic. The edge
@@ -16,8 +16,8 @@ type Table struct {
 	TLSOptions   []*TLSOptions  `json:"tlsOptions,omitempty"`
 }
 
-// Rule takes requests and says what becomes of them. It has backends or a
-// response, never both and never neither. A rule that only redirects has the
+// Rule matches requests and serves them. It has backends or a response, never both
+// and never neither. A rule that only redirects has the
 // redirect as a policy and a response for the case that it does not apply.
 type Rule struct {
 	ID ID `json:"id"`
@@ -27,12 +27,12 @@ type Rule struct {
 	// for exactly one more label, or empty for every host.
 	Host  string `json:"host,omitempty"`
 	Match Match  `json:"match,omitzero"`
-	// Fallback makes the rule take what the other rules of its host leave over.
-	// It has no match then.
+	// Fallback makes the rule serve the requests that the other rules of its host
+	// do not match. It has no match then.
 	Fallback bool `json:"fallback,omitempty"`
-	// Priority orders before everything else; higher is asked first.
+	// Priority orders before everything else; higher comes first.
 	Priority int32 `json:"priority,omitempty"`
-	// Created is when the object was made; the older of two equal rules wins.
+	// Created is when the object was created; the older of two equal rules wins.
 	Created time.Time `json:"created,omitzero"`
 
 	Policies []Policy     `json:"policies,omitempty"`
@@ -42,11 +42,11 @@ type Rule struct {
 	// Sticky keeps a client at the backend that it got first, where there are
 	// several. To keep it at one endpoint, see Backend.Sticky.
 	Sticky *StickyCookie `json:"sticky,omitempty"`
-	// Unrecorded is what the edge does not record of the requests.
+	// Unrecorded lists the records that the edge does not make of the requests.
 	Unrecorded Unrecorded `json:"unrecorded,omitzero"`
 }
 
-// Unrecorded says what is left out of what the edge records of requests.
+// Unrecorded keeps the requests of a rule out of logs, metrics or traces.
 type Unrecorded struct {
 	AccessLog bool `json:"accessLog,omitempty"`
 	Metrics   bool `json:"metrics,omitempty"`
@@ -61,33 +61,33 @@ type BackendRef struct {
 	Weight uint32 `json:"weight,omitempty"`
 }
 
-// Reason says why a response takes the place of a backend. It is a word for
-// logs, metrics and the header of the response.
+// Reason is why a response takes the place of a backend: a word for logs, metrics
+// and the header of the response.
 type Reason string
 
 // The reasons for a response.
 const (
-	// ReasonRefused: a part of the rule was refused. It answers 503, because
-	// serving without the part would be wrong.
+	// ReasonRefused: a part of the rule was refused. It responds with 503, because
+	// serving without that part would be unsafe.
 	ReasonRefused Reason = "Refused"
 	// ReasonNoService: the Service or its port does not exist.
 	ReasonNoService Reason = "NoService"
 	// ReasonNoEndpoint: the Service has no ready endpoint.
 	ReasonNoEndpoint Reason = "NoEndpoint"
-	// ReasonConfigured: the response is what was asked for.
+	// ReasonConfigured: the response is configured.
 	ReasonConfigured Reason = "Configured"
 )
 
-// Response is an answer that the edge gives itself, after the policies ran.
+// Response is a response of the edge itself, after the policies ran.
 type Response struct {
 	// Status is an HTTP status from 200 to 599.
 	Status int    `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
-	// Message explains it to people, in logs and in the answer to explain.
-	// Clients do not get it.
+	// Message explains it to people, in logs and in the output of explain. Clients
+	// do not get it.
 	Message string `json:"message,omitempty"`
-	// Body is what clients get, as plain text. Only a response that was asked
-	// for has one; other answers say their status.
+	// Body is sent to clients, as plain text. Only a configured response has one;
+	// others have the text of their status.
 	Body string `json:"body,omitempty"`
 }
 
@@ -97,8 +97,8 @@ type Timeouts struct {
 	Connect Duration `json:"connect,omitzero"`
 	// Header bounds the wait for the head of the response.
 	Header Duration `json:"header,omitzero"`
-	// Idle bounds the wait between two pieces of a body, either way. It, and
-	// not Total, is what stops a stuck transfer without breaking a long one.
+	// Idle bounds the wait between two pieces of a body, either way. It, and not
+	// Total, stops a stuck transfer without breaking a long one.
 	Idle Duration `json:"idle,omitzero"`
 	// Total bounds the whole exchange; without it there is no bound.
 	Total Duration `json:"total,omitzero"`
@@ -106,8 +106,8 @@ type Timeouts struct {
 
 // StickyCookie keeps a client where it was first sent.
 type StickyCookie struct {
-	// Name is the name of the cookie. Without it, the edge makes one from the
-	// identity of what the cookie chooses.
+	// Name is the name of the cookie. Without it, the edge derives one from the
+	// identity of the rule or backend.
 	Name     string   `json:"name,omitempty"`
 	Path     string   `json:"path,omitempty"`
 	Domain   string   `json:"domain,omitempty"`
@@ -118,7 +118,7 @@ type StickyCookie struct {
 	MaxAge Duration `json:"maxAge,omitzero"`
 }
 
-// SameSite says which requests from other sites carry a cookie.
+// SameSite selects the requests from other sites that carry a cookie.
 type SameSite string
 
 // The values of SameSite; empty leaves the attribute out.

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// TCPRoute takes connections of an entry point and passes them to a backend.
+// TCPRoute passes connections of an entry point on to a backend.
 //
 // Of several, the order decides as for rules: priority, exact server name,
 // wildcard, none, older, identity. A TLS connection is offered to the routes
-// that terminate or pass TLS before those that are plain. A connection that no
-// TCP route takes is read as HTTP.
+// that terminate or pass TLS before those that are plain. A connection that no TCP
+// route matches is read as HTTP.
 type TCPRoute struct {
 	ID TCPRouteID `json:"id"`
 	// EntryPoints are the entry points that the route serves. There is no
@@ -30,7 +30,7 @@ type TCPRoute struct {
 	Timeouts Timeouts     `json:"timeouts,omitzero"`
 }
 
-// TLSMode says what becomes of the encryption of a connection.
+// TLSMode is how a TCP route treats the encryption of a connection.
 type TLSMode string
 
 // The modes of a TCP route.
@@ -43,7 +43,7 @@ const (
 	TLSPassthrough TLSMode = "passthrough"
 )
 
-// Before reports whether the route is asked before the other one.
+// Before reports whether the route comes before the other one.
 func (r *TCPRoute) Before(other *TCPRoute) bool {
 	return cmp.Or(
 		cmp.Compare(other.Priority, r.Priority),

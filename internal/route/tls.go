@@ -6,9 +6,9 @@ import (
 )
 
 // TLSOptions are the conditions of the handshakes for some hosts. They hold
-// for their hosts on every entry point and in every protocol: a host whose
-// options cannot be had is not served, and a request that came by a connection
-// made for other options is answered with 421.
+// for their hosts on every entry point and in every protocol: a host whose options
+// are refused is not served, and a request on a connection that was made for other
+// options gets 421.
 type TLSOptions struct {
 	ID TLSOptionsID `json:"id"`
 	// Hosts are names or wildcards, as in Rule.Host. Options without hosts are
@@ -21,17 +21,17 @@ type TLSOptions struct {
 	// CipherSuites are names such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, for
 	// TLS 1.2 and older; none means those that are safe.
 	CipherSuites []string `json:"cipherSuites,omitempty"`
-	// ClientAuth says what is asked of clients; none when it is empty.
+	// ClientAuth is the demand on client certificates; none when it is empty.
 	ClientAuth ClientAuth `json:"clientAuth,omitempty"`
-	// ClientAuthorities vouch for clients.
+	// ClientAuthorities issue the certificates of clients.
 	ClientAuthorities []AuthorityID `json:"clientAuthorities,omitempty"`
 	// ALPN are the protocols, the best first; none means h2 and http/1.1.
 	ALPN []string `json:"alpn,omitempty"`
-	// SNIStrict refuses names without a certificate, instead of showing the
+	// SNIStrict refuses names without a certificate, instead of sending the
 	// default one.
 	SNIStrict bool `json:"sniStrict,omitempty"`
-	// Refused takes the hosts down with 503: what was asked for them cannot be
-	// had, and serving them without it would be wrong. Nothing else is set then.
+	// Refused takes the hosts down with 503: their options are not valid, and
+	// serving them without would be unsafe. Nothing else is set then.
 	Refused bool `json:"refused,omitempty"`
 }
 
@@ -46,20 +46,20 @@ var tlsVersions = map[TLSVersion]uint16{
 // Number is the version as crypto/tls has it; 0 when it is empty or unknown.
 func (v TLSVersion) Number() uint16 { return tlsVersions[v] }
 
-// ClientAuth says whether clients have to show a certificate.
+// ClientAuth is the demand on client certificates.
 type ClientAuth string
 
-// The demands on clients. Only what is verified says who somebody is.
+// The demands on clients. Only a verified certificate proves an identity.
 const (
-	// ClientAuthNone asks for none.
+	// ClientAuthNone requests none.
 	ClientAuthNone ClientAuth = "none"
-	// ClientAuthRequest asks for one and takes any, or none.
+	// ClientAuthRequest requests one and accepts any, or none.
 	ClientAuthRequest ClientAuth = "request"
-	// ClientAuthRequireAny takes any, but not none.
+	// ClientAuthRequireAny accepts any, but not none.
 	ClientAuthRequireAny ClientAuth = "requireAny"
-	// ClientAuthVerifyIfGiven takes none, or one that an authority vouches for.
+	// ClientAuthVerifyIfGiven accepts none, or one that an authority has issued.
 	ClientAuthVerifyIfGiven ClientAuth = "verifyIfGiven"
-	// ClientAuthVerify takes only one that an authority vouches for.
+	// ClientAuthVerify accepts only one that an authority has issued.
 	ClientAuthVerify ClientAuth = "verify"
 )
 
@@ -91,7 +91,7 @@ func CipherSuiteNumber(name string) (uint16, bool) {
 	return 0, false
 }
 
-// Validate finds what is wrong with the options on their own.
+// Validate returns the problems of the options on their own.
 func (o *TLSOptions) Validate() []Problem {
 	r := report{subject: o.ID}
 	o.check(&r)
@@ -125,7 +125,7 @@ func (o *TLSOptions) check(r *report) {
 	verifies := o.ClientAuth.Type() >= tls.VerifyClientCertIfGiven
 	switch {
 	case verifies && len(o.ClientAuthorities) == 0:
-		r.add("clientAuthorities", FaultRequired, "client certificates are to be verified, but nobody can vouch for them; name an authority")
+		r.add("clientAuthorities", FaultRequired, "client certificates are to be verified, but there is no authority; name one")
 	case !verifies && len(o.ClientAuthorities) > 0:
 		r.add("clientAuthorities", FaultConflict, "client certificates are not verified; set clientAuth to verify, or leave the authorities out")
 	}
@@ -148,8 +148,8 @@ func (o *TLSOptions) bare() bool {
 // refusedOptions is the identity of refused options whose own cannot be used.
 var refusedOptions = TLSOptionsID{Name: "refused"}
 
-// closeTLSOptions puts a refusal in the place of options with a problem. They
-// are not left out: their hosts would then be served without them.
+// closeTLSOptions replaces options with a problem by refusals. They are not left
+// out, because their hosts would then be served without them.
 func closeTLSOptions(list []*TLSOptions, bad map[Identity]bool) []*TLSOptions {
 	kept := make([]*TLSOptions, 0, len(list))
 	closed := map[TLSOptionsID]*TLSOptions{}
@@ -170,7 +170,7 @@ func closeTLSOptions(list []*TLSOptions, bad map[Identity]bool) []*TLSOptions {
 		}
 		hosts := slices.DeleteFunc(slices.Clone(options.Hosts), func(host string) bool { return !soundHost(host) })
 		if len(hosts) == 0 && (len(options.Hosts) > 0 || forAll) {
-			continue // no host can be asked for by these names, or others are for all
+			continue // no request can have these names, or other options are for all hosts
 		}
 		forAll = forAll || len(hosts) == 0
 		before := closed[id]
@@ -187,6 +187,7 @@ func closeTLSOptions(list []*TLSOptions, bad map[Identity]bool) []*TLSOptions {
 	return kept
 }
 
+// soundHost reports whether a host is valid.
 func soundHost(host string) bool {
 	r := report{subject: WholeTable{}}
 	checkHost(&r, "", host)

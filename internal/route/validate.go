@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Validate finds everything in the table that cannot be served as it is
-// written: in each element, between elements (an identity that two have, a
-// reference to nothing) and in the whole (limits). A table without problems
-// compiles. The order of the problems does not depend on that of the table.
+// Validate returns everything in the table that cannot be served as it is
+// written: in each element, between elements (a duplicate identity, a dangling
+// reference) and in the whole (limits). A table without problems compiles. The order of the problems does not depend on that of the table.
 func (t *Table) Validate() []Problem {
 	problems := t.checkEntryPoints()
 	refs := newReferences(t)
@@ -45,11 +44,13 @@ func (t *Table) Validate() []Problem {
 	problems = append(problems, t.checkDefaults()...)
 	problems = append(problems, checkNil(t)...)
 	problems = append(problems, t.checkDuplicates()...)
-	problems = append(problems, t.checkCrowds()...)
+	problems = append(problems, t.checkGroupSizes()...)
 	slices.SortStableFunc(problems, compareProblems)
 	return problems
 }
 
+// compareProblems orders by subject and field, so that the same table reports the
+// same list each time.
 func compareProblems(a, b Problem) int {
 	return cmp.Or(
 		cmp.Compare(identityRank(a.Subject), identityRank(b.Subject)),
@@ -59,6 +60,7 @@ func compareProblems(a, b Problem) int {
 	)
 }
 
+// identityRank orders the kinds of identities.
 func identityRank(id Identity) int {
 	switch id.(type) {
 	case WholeTable:
@@ -78,6 +80,7 @@ func identityRank(id Identity) int {
 	}
 }
 
+// checkEntryPoints validates the names that rules refer to.
 func (t *Table) checkEntryPoints() []Problem {
 	r := report{subject: WholeTable{}}
 	if len(t.EntryPoints) > MaxEntryPoints {
@@ -98,8 +101,8 @@ func (t *Table) checkEntryPoints() []Problem {
 	return r.problems
 }
 
-// checkDefaults finds what there can be only one of. Of several none is
-// better, so each of them is a problem.
+// checkDefaults reports defaults of which there can be only one. None of several
+// is better than the others, so each of them is a problem.
 func (t *Table) checkDefaults() []Problem {
 	var certificates, options []Problem
 	for _, certificate := range t.Certificates {
@@ -128,7 +131,7 @@ func (t *Table) checkDefaults() []Problem {
 	return problems
 }
 
-// checkNil finds holes in the lists, which only code can make.
+// checkNil reports nil elements of the lists, which only code can make.
 func checkNil(t *Table) []Problem {
 	r := report{subject: WholeTable{}}
 	holes := func(field string, found bool) {
@@ -164,6 +167,7 @@ type comparableIdentity interface {
 	Identity
 }
 
+// duplicates reports each identity of a list that comes more than once.
 func duplicates[V any, K comparableIdentity](problems []Problem, values []*V, key func(*V) K) []Problem {
 	count := make(map[K]int, len(values))
 	for _, value := range values {

@@ -2,13 +2,15 @@ package route
 
 import "strings"
 
-// Validate finds what is wrong with the backend on its own.
+// Validate returns the problems of the backend on its own.
 func (b *Backend) Validate() []Problem {
 	r := report{subject: b.ID}
 	b.check(&r)
 	return r.problems
 }
 
+// check validates every field. A backend without endpoints is valid: its Service
+// may have none at the moment.
 func (b *Backend) check(r *report) {
 	r.enter("id")
 	checkName(r, "name", b.ID.Name)
@@ -39,6 +41,7 @@ func (b *Backend) check(r *report) {
 	checkAtLeast(r, "maxInFlightPerEndpoint", b.MaxInFlightPerEndpoint, 0)
 }
 
+// check requires an address or a host name with a port, and not both.
 func (e Endpoint) check(r *report) {
 	switch {
 	case e.Address.IsValid() && (e.Host != "" || e.Port != 0):
@@ -67,6 +70,8 @@ func (e Endpoint) check(r *report) {
 	checkOptionalName(r, "zone", e.Zone)
 }
 
+// check allows TLS settings only with a protocol over TLS: ignoring them would send
+// plain text where encryption was meant.
 func (t *Transport) check(r *report) {
 	r.enter("transport")
 	defer r.leave()
@@ -101,6 +106,7 @@ func (t *Transport) check(r *report) {
 	r.leave()
 }
 
+// check allows a hash key only with the method that uses it.
 func (b *Balancing) check(r *report) {
 	r.enter("balancing")
 	switch b.Method {
@@ -123,6 +129,7 @@ func (b *Balancing) check(r *report) {
 	r.leave()
 }
 
+// check requires a name for keys that have one.
 func (k HashKey) check(r *report) {
 	switch k.By {
 	case "", KeyAll, KeyClient, KeyHost, KeyPath:
@@ -136,8 +143,8 @@ func (k HashKey) check(r *report) {
 	}
 }
 
-// Validate finds what is wrong with the certificate on its own. It does not
-// parse the PEM: the edge does that once, when it takes the certificate in.
+// Validate returns the problems of the certificate on its own. It does not parse
+// the PEM: the edge does that once, when it loads the certificate.
 func (c *Certificate) Validate() []Problem {
 	r := report{subject: c.ID}
 	r.enter("id")
@@ -160,7 +167,7 @@ func (c *Certificate) Validate() []Problem {
 	return r.problems
 }
 
-// Validate finds what is wrong with the authority on its own.
+// Validate returns the problems of the authority on its own.
 func (a *Authority) Validate() []Problem {
 	r := report{subject: a.ID}
 	r.enter("id")

@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// checkPolicies validates the policies of a rule. Their number is bounded over all
+// chains, because every request passes all of them.
 func checkPolicies(r *report, policies []Policy) {
 	if countPolicies(policies, MaxChainDepth) > MaxPolicies {
 		r.add("policies", FaultTooMany, "there are more than %d, those in chains included; use fewer", MaxPolicies)
@@ -14,6 +16,8 @@ func checkPolicies(r *report, policies []Policy) {
 	checkPolicyList(r, policies, MaxChainDepth)
 }
 
+// countPolicies counts policies, those in chains included. It recurses no deeper
+// than a valid table does.
 func countPolicies(policies []Policy, depth int) int {
 	count := len(policies)
 	for i := range policies {
@@ -24,6 +28,7 @@ func countPolicies(policies []Policy, depth int) int {
 	return count
 }
 
+// checkPolicyList validates each policy of a list.
 func checkPolicyList(r *report, policies []Policy, depth int) {
 	for i := range policies {
 		r.enterItem("policies", i)
@@ -32,6 +37,7 @@ func checkPolicyList(r *report, policies []Policy, depth int) {
 	}
 }
 
+// check requires exactly one action, and an ID for the policies that count.
 func (p *Policy) check(r *report, depth int) {
 	r.enter("id")
 	checkOptionalName(r, "name", p.ID.Name)
@@ -65,12 +71,14 @@ func (p *Policy) check(r *report, depth int) {
 	action.check(r)
 }
 
+// check refuses an empty chain; its policies are validated by [Policy.check].
 func (c *Chain) check(r *report) {
 	if len(c.Policies) == 0 {
 		r.add("chain", FaultRequired, "the chain is empty; remove it")
 	}
 }
 
+// check allows http and https only.
 func (p *RedirectScheme) check(r *report) {
 	r.enter("redirectScheme")
 	if p.Scheme != SchemeHTTP && p.Scheme != SchemeHTTPS {
@@ -80,6 +88,7 @@ func (p *RedirectScheme) check(r *report) {
 	r.leave()
 }
 
+// check requires an expression in RE2 and a replacement.
 func (p *RedirectRegexp) check(r *report) {
 	r.enter("redirectRegexp")
 	checkExpressionField(r, "regexp", p.Regexp)
@@ -90,12 +99,15 @@ func (p *RedirectRegexp) check(r *report) {
 	r.leave()
 }
 
+// checkRedirectStatus allows the statuses that browsers follow.
 func checkRedirectStatus(r *report, status int) {
 	if status != 0 && !slices.Contains([]int{301, 302, 303, 307, 308}, status) {
 		r.add("status", FaultInvalid, "%d is none of 301, 302, 303, 307, 308", status)
 	}
 }
 
+// check requires a canonical path, as for the other path policies: the result is
+// forwarded, so it must be one that a client could have sent.
 func (p *AddPrefix) check(r *report) {
 	r.enter("addPrefix")
 	checkPath(r, "prefix", p.Prefix)
@@ -155,8 +167,8 @@ func (p *ResponseHeaders) check(r *report) {
 	r.leave()
 }
 
-// checkHeaderChange refuses changes of what frames a message: whoever could
-// change these could hide a second message in the first.
+// checkHeaderChange refuses changes of the headers that frame a message: with those
+// a second message could be hidden in the first (request smuggling).
 func checkHeaderChange(r *report, set, add []HeaderValue, remove []string) {
 	for i := range set {
 		r.enterItem("set", i)
@@ -184,6 +196,7 @@ func checkHeaderValue(r *report, header HeaderValue) {
 	}
 }
 
+// checkFraming refuses the headers that frame a message or choose its destination.
 func checkFraming(r *report, field, name string) {
 	switch strings.ToLower(name) {
 	case "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
@@ -191,6 +204,7 @@ func checkFraming(r *report, field, name string) {
 	}
 }
 
+// check refuses credentials for all origins, which browsers refuse too.
 func (p *CORS) check(r *report) {
 	r.enter("cors")
 	if len(p.AllowOrigins)+len(p.AllowOriginRegexps) == 0 {
@@ -212,6 +226,7 @@ func (p *CORS) check(r *report) {
 	r.leave()
 }
 
+// check requires a backend, a path and ranges of error statuses.
 func (p *ErrorPages) check(r *report) {
 	r.enter("errorPages")
 	if len(p.Statuses) == 0 {
@@ -228,6 +243,7 @@ func (p *ErrorPages) check(r *report) {
 	r.leave()
 }
 
+// check requires users. Their hashes are parsed when the policy is compiled.
 func (p *BasicAuth) check(r *report) {
 	r.enter("basicAuth")
 	if p.Users.IsZero() {
@@ -241,6 +257,7 @@ func (p *BasicAuth) check(r *report) {
 	r.leave()
 }
 
+// check requires a backend of the table: a policy cannot name an address.
 func (p *ForwardAuth) check(r *report) {
 	r.enter("forwardAuth")
 	checkPath(r, "path", p.Path)
@@ -264,6 +281,7 @@ func (p *ForwardAuth) check(r *report) {
 	r.leave()
 }
 
+// check requires a list. A filter without one would admit every client.
 func (p *IPFilter) check(r *report) {
 	r.enter("ipFilter")
 	if len(p.Allow)+len(p.Deny) == 0 {
@@ -277,6 +295,7 @@ func (p *IPFilter) check(r *report) {
 	r.leave()
 }
 
+// checkPrefixes validates ranges of addresses.
 func checkPrefixes(r *report, field string, prefixes []netip.Prefix) {
 	for i, prefix := range prefixes {
 		if !prefix.IsValid() {

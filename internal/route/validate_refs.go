@@ -1,6 +1,6 @@
 package route
 
-// references is what the elements of a table can refer to.
+// references are the identities that the elements of a table can refer to.
 type references struct {
 	entryPoints  map[string]bool
 	backends     map[BackendID]bool
@@ -10,6 +10,7 @@ type references struct {
 	trail []trailStep
 }
 
+// newReferences indexes a table once for all of its elements.
 func newReferences(t *Table) *references {
 	refs := &references{
 		entryPoints:  make(map[string]bool, len(t.EntryPoints)),
@@ -38,6 +39,7 @@ func newReferences(t *Table) *references {
 	return refs
 }
 
+// checkRule reports entry points and backends that are not in the table.
 func (refs *references) checkRule(rule *Rule) []Problem {
 	r := report{subject: rule.ID, trail: refs.trail[:0]}
 	defer func() { refs.trail = r.trail }()
@@ -52,6 +54,7 @@ func (refs *references) checkRule(rule *Rule) []Problem {
 	return r.problems
 }
 
+// checkTCPRoute is checkRule for TCP routes.
 func (refs *references) checkTCPRoute(tcp *TCPRoute) []Problem {
 	r := report{subject: tcp.ID}
 	tcp.check(&r)
@@ -64,6 +67,8 @@ func (refs *references) checkTCPRoute(tcp *TCPRoute) []Problem {
 	return r.problems
 }
 
+// checkBackend reports authorities and client certificates that are missing. The
+// backend must not be used without them.
 func (refs *references) checkBackend(backend *Backend) []Problem {
 	r := report{subject: backend.ID}
 	backend.check(&r)
@@ -82,6 +87,7 @@ func (refs *references) checkBackend(backend *Backend) []Problem {
 	return r.problems
 }
 
+// checkTLSOptions reports missing authorities of clients.
 func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 	r := report{subject: options.ID}
 	options.check(&r)
@@ -95,6 +101,8 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 	return r.problems
 }
 
+// checkEntryPoints accepts any name while the table has none: the edge fills them
+// in from its options.
 func (refs *references) checkEntryPoints(r *report, names []string) {
 	for i, name := range names {
 		if !refs.entryPoints[name] {
@@ -111,6 +119,7 @@ func (refs *references) checkBackendID(r *report, id BackendID) {
 	}
 }
 
+// checkPolicies checks the backends of policies, those in chains included.
 func (refs *references) checkPolicies(r *report, policies []Policy, depth int) {
 	for i := range policies {
 		p := &policies[i]

@@ -1,13 +1,15 @@
 package route
 
-// Validate finds what is wrong with the rule on its own. References are
-// checked by [Table.Validate], and by whoever compiles the rule.
+// Validate returns the problems of the rule on its own. References are checked by
+// [Table.Validate] and by the compiler.
 func (rule *Rule) Validate() []Problem {
 	r := report{subject: rule.ID}
 	rule.check(&r)
 	return r.problems
 }
 
+// check validates every field. A rule has backends or a response; a fallback has no
+// match, because it serves what the others leave over.
 func (rule *Rule) check(r *report) {
 	checkID(r, rule.ID)
 	checkEntryPointNames(r, rule.EntryPoints)
@@ -37,6 +39,7 @@ func (rule *Rule) check(r *report) {
 	}
 }
 
+// check validates a response of the edge itself.
 func (response *Response) check(r *report) {
 	if response == nil {
 		return
@@ -51,6 +54,8 @@ func (response *Response) check(r *report) {
 	r.leave()
 }
 
+// checkBody allows a body for a configured response only: others would reveal
+// details of the table to clients.
 func (response *Response) checkBody(r *report) {
 	if response.Body == "" {
 		return
@@ -66,13 +71,15 @@ func (response *Response) checkBody(r *report) {
 	}
 }
 
-// Validate finds what is wrong with the route on its own.
+// Validate returns the problems of the route on its own.
 func (tcp *TCPRoute) Validate() []Problem {
 	r := report{subject: tcp.ID}
 	tcp.check(&r)
 	return r.problems
 }
 
+// check validates every field. A TCP route must name its entry points, and its
+// policies can only be those that need no request.
 func (tcp *TCPRoute) check(r *report) {
 	checkID(r, ID(tcp.ID))
 	if len(tcp.EntryPoints) == 0 {
@@ -109,6 +116,7 @@ func (tcp *TCPRoute) check(r *report) {
 	tcp.Timeouts.check(r)
 }
 
+// checkID validates the parts of an identity that comes from an object.
 func checkID(r *report, id ID) {
 	r.enter("id")
 	checkName(r, "name", id.Name)
@@ -124,12 +132,15 @@ func checkID(r *report, id ID) {
 	r.leave()
 }
 
+// checkEntryPointNames validates names; that they exist is for references.
 func checkEntryPointNames(r *report, names []string) {
 	if len(names) > MaxEntryPoints {
 		r.add("entryPoints", FaultTooMany, "there are %d; at most %d are possible", len(names), MaxEntryPoints)
 	}
 }
 
+// check validates the conditions, and their number: each is tested for every
+// request that comes to the rule.
 func (m *Match) check(r *report) {
 	r.enter("path")
 	m.Path.check(r)
@@ -167,6 +178,8 @@ func (m *Match) check(r *report) {
 	}
 }
 
+// check validates the path for its type: a prefix has to be canonical, an
+// expression has to be RE2 and small.
 func (p PathMatch) check(r *report) {
 	switch p.Type {
 	case "":
@@ -182,6 +195,7 @@ func (p PathMatch) check(r *report) {
 	}
 }
 
+// check validates a condition on a header or a query parameter.
 func (v *ValueMatch) check(r *report) {
 	checkText(r, "value", v.Value)
 	switch v.Type {
@@ -197,6 +211,7 @@ func (v *ValueMatch) check(r *report) {
 	}
 }
 
+// checkBackendRefs validates the list of backends and the sum of its weights.
 func checkBackendRefs(r *report, refs []BackendRef) {
 	if len(refs) > MaxBackendRefs {
 		r.add("backends", FaultTooMany, "there are %d; at most %d are possible", len(refs), MaxBackendRefs)
@@ -214,6 +229,7 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 	}
 }
 
+// check refuses negative durations; 0 means the default.
 func (t Timeouts) check(r *report) {
 	r.enter("timeouts")
 	checkDuration(r, "connect", t.Connect)
@@ -223,6 +239,7 @@ func (t Timeouts) check(r *report) {
 	r.leave()
 }
 
+// check validates the attributes, which become part of a Set-Cookie header.
 func (s *StickyCookie) check(r *report) {
 	if s == nil {
 		return

@@ -2,6 +2,8 @@ package route
 
 import "time"
 
+// check requires a rate above 0; a limit of 0 requests would close the route, which
+// is what ipFilter is for.
 func (p *RateLimit) check(r *report) {
 	r.enter("rateLimit")
 	checkAtLeast(r, "requests", p.Requests, 1)
@@ -15,6 +17,7 @@ func (p *RateLimit) check(r *report) {
 	r.leave()
 }
 
+// check requires a limit above 0.
 func (p *InFlight) check(r *report) {
 	r.enter("inFlight")
 	checkAtLeast(r, "max", p.Max, 1)
@@ -24,12 +27,14 @@ func (p *InFlight) check(r *report) {
 	r.leave()
 }
 
+// check allows 0, which refuses every body.
 func (p *BodyLimit) check(r *report) {
 	r.enter("bodyLimit")
 	checkAtLeast(r, "maxBytes", p.MaxBytes, 0)
 	r.leave()
 }
 
+// check requires at least one direction.
 func (p *Buffering) check(r *report) {
 	r.enter("buffering")
 	checkAtLeast(r, "maxRequestBytes", p.MaxRequestBytes, 0)
@@ -40,6 +45,7 @@ func (p *Buffering) check(r *report) {
 	r.leave()
 }
 
+// check allows the encodings that the edge has encoders for.
 func (p *Compression) check(r *report) {
 	r.enter("compression")
 	for i, encoding := range p.Encodings {
@@ -57,6 +63,7 @@ func (p *Compression) check(r *report) {
 	r.leave()
 }
 
+// check bounds the attempts: each one multiplies the load of a failing backend.
 func (p *Retry) check(r *report) {
 	r.enter("retry")
 	if p.Attempts < 2 || p.Attempts > 10 {
@@ -76,6 +83,7 @@ func (p *Retry) check(r *report) {
 	r.leave()
 }
 
+// check requires a percentage, a window and a time to stay open.
 func (p *CircuitBreaker) check(r *report) {
 	r.enter("circuitBreaker")
 	checkPercent(r, "failurePercent", p.FailurePercent)
@@ -89,6 +97,7 @@ func (p *CircuitBreaker) check(r *report) {
 	r.leave()
 }
 
+// check requires a backend and a percentage.
 func (p *Mirror) check(r *report) {
 	r.enter("mirror")
 	checkPercent(r, "percent", p.Percent)
@@ -96,6 +105,7 @@ func (p *Mirror) check(r *report) {
 	r.leave()
 }
 
+// check requires at least one header.
 func (p *ForwardCertificate) check(r *report) {
 	r.enter("forwardCertificate")
 	if p.PEMHeader == "" && p.InfoHeader == "" {

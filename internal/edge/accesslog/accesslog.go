@@ -3,15 +3,14 @@
 //
 // [Log.Record] is called on the goroutine of the client's connection when an
 // exchange is over. It formats the line and puts it into a bounded queue; one
-// goroutine writes the queue out. It promises that traffic never waits for the
-// disk: what does not fit into the queue is dropped and counted. It promises
-// that a record is exactly one line and that no client can make it look like
-// two, like another one, or send control characters to the terminal of whoever
-// reads it.
+// goroutine writes the queue out. It guarantees that traffic never waits for the
+// disk: a line that does not fit into the queue is dropped and counted. It
+// guarantees that a record is exactly one line and that no client can make it look
+// like two, like another one, or send control characters to a reader's terminal.
 //
-// Credentials are never written: the headers that carry them are redacted,
-// whatever the options say. It refuses names of fields that do not exist,
-// because a field that was to be dropped would be kept.
+// Credentials are never written: the headers that carry them are redacted, also
+// where the options keep them. Unknown names of fields are refused, because a
+// field that was to be dropped would be kept.
 package accesslog
 
 import (
@@ -43,7 +42,7 @@ const (
 	FormatJSON Format = "json"
 )
 
-// Mode is what becomes of a field or of a header.
+// Mode is how a field or a header is written.
 type Mode string
 
 // The modes. Redact is for headers only.
@@ -53,19 +52,19 @@ const (
 	Redact Mode = "redact"
 )
 
-// Options say what is written, and where.
+// Options are the settings of a Log.
 type Options struct {
 	// FilePath is the file that lines are appended to; empty means Stdout.
 	FilePath string
 	Stdout   io.Writer
 	Format   Format // common when it is empty
-	// BufferingSize bounds the lines that wait to be written; 0 means 10000.
+	// BufferingSize bounds the queue in lines; 0 means 10000.
 	BufferingSize int
 	// FlushInterval is how long a line may wait. Default 250 ms; a line that
 	// fills the buffer does not wait.
 	FlushInterval time.Duration
 
-	// Filters choose the requests; without any, all are written.
+	// Filters select requests; without any, all are written.
 	Filters Filters
 
 	// FieldMode is for fields without a mode of their own; keep when it is empty.
@@ -78,7 +77,7 @@ type Options struct {
 	// Headers are modes by the name of the header, in any case.
 	Headers map[string]Mode
 
-	// Log gets what is wrong with writing.
+	// Log gets errors of writing.
 	Log *slog.Logger
 }
 
@@ -89,7 +88,7 @@ const (
 	maxScratch = 64 << 10
 )
 
-// Log writes records. Its methods are for any number of goroutines.
+// Log writes records. It is safe for concurrent use.
 type Log struct {
 	filters filters
 	layout  layout
@@ -99,7 +98,7 @@ type Log struct {
 	scratch            sync.Pool
 }
 
-// New opens the log and starts to write.
+// New opens the log and starts its goroutine.
 func New(options Options) (*Log, error) {
 	l := &Log{scratch: sync.Pool{New: func() any { return new([]byte) }}}
 	var err error
@@ -115,8 +114,8 @@ func New(options Options) (*Log, error) {
 	return l, nil
 }
 
-// Record writes a line about an exchange, if the filters want one. It does not
-// wait, does not keep the record, and does not allocate once it is warm.
+// Record queues a line for an exchange, if a filter selects it. It does not wait,
+// does not keep the record, and does not allocate once its buffers have grown.
 func (l *Log) Record(r *proxy.Record) {
 	number := l.requests.Add(1)
 	if r.Unrecorded().AccessLog || !l.filters.want(r) {
@@ -132,23 +131,22 @@ func (l *Log) Record(r *proxy.Record) {
 	}
 }
 
-// Reopen opens the file anew, for whoever has moved it away. What was recorded
-// before is written to the old one. When the new one cannot be opened, the old
-// one stays in use.
+// Reopen opens the file again after a log rotation. Lines that were recorded before
+// go to the old file. When the new one cannot be opened, the old one stays in use.
 func (l *Log) Reopen(ctx context.Context) error { return l.writer.reopen(ctx) }
 
-// Close writes what is queued and closes the file. It gives up when ctx is
-// done. Records that come later are dropped.
+// Close writes the queue and closes the file. It gives up when ctx is done. Records
+// that come later are dropped.
 func (l *Log) Close(ctx context.Context) error { return l.writer.close(ctx) }
 
 // Stats are counters since the Log was made.
 type Stats struct {
-	// Requests is all that was recorded: it became a line that was Written, was
-	// Filtered, was Dropped because the queue was full, or Failed to be written.
+	// Requests is the number of records. Each was Written, Filtered, Dropped
+	// because the queue was full, or Failed to be written.
 	Requests, Written, Filtered, Dropped, Failed uint64
 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (l *Log) Stats() Stats {
 	return Stats{
 		Requests: l.requests.Load(), Filtered: l.filtered.Load(),
@@ -165,7 +163,7 @@ func FieldNames() []string {
 	return names
 }
 
-// sortedKeys is for messages that do not depend on chance.
+// sortedKeys makes error messages independent of the order of a map.
 func sortedKeys(modes map[string]Mode) []string {
 	return slices.SortedFunc(maps.Keys(modes), strings.Compare)
 }

@@ -189,7 +189,7 @@ func TestWrongOptions(t *testing.T) {
 		options accesslog.Options
 		want    string
 	}{
-		{accesslog.Options{Format: "xml"}, `"xml" is not known: choose common, genericCLF or json`},
+		{accesslog.Options{Format: "xml"}, `"xml" is unknown: choose common, genericCLF or json`},
 		{accesslog.Options{FieldMode: "redact"}, `choose keep or drop`},
 		{accesslog.Options{Fields: map[string]accesslog.Mode{"Clienthots": "drop"}}, `no field "Clienthots": choose from StartUTC`},
 		{accesslog.Options{Fields: map[string]accesslog.Mode{"Duration": "hide"}}, `mode of Duration is "hide"`},

@@ -2,15 +2,15 @@ package accesslog
 
 import "unicode/utf8"
 
-// maxValue bounds one value. A client chooses most of them, and an escaped byte
-// takes up to six.
+// maxValue bounds one value. Clients choose most of them, and an escaped byte takes
+// up to six.
 const maxValue = 4096
 
 const cutMark = "..."
 
 const hexDigits = "0123456789abcdef"
 
-// cut bounds a value.
+// cut truncates a value to maxValue.
 func cut(value string) (kept string, wasCut bool) {
 	if len(value) <= maxValue {
 		return value, false
@@ -18,9 +18,9 @@ func cut(value string) (kept string, wasCut bool) {
 	return value[:maxValue], true
 }
 
-// appendJSON appends a value as a JSON string. Control characters are escaped,
-// those above ASCII too, which terminals obey as well; bytes that are not UTF-8
-// become the replacement character.
+// appendJSON appends a value as a JSON string. Control characters are escaped, those
+// above ASCII too, because terminals interpret them; bytes that are not UTF-8 become
+// the replacement character.
 func appendJSON(dst []byte, value string) []byte {
 	value, wasCut := cut(value)
 	dst = append(dst, '"')
@@ -31,6 +31,8 @@ func appendJSON(dst []byte, value string) []byte {
 	return append(dst, '"')
 }
 
+// appendJSONText appends the contents of a JSON string. ASCII runs are copied in one
+// piece.
 func appendJSONText(dst []byte, value string) []byte {
 	start := 0
 	for i := 0; i < len(value); {
@@ -62,6 +64,7 @@ func unsafeRune(r rune) bool {
 	return r <= 0x9f || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff
 }
 
+// appendEscape appends \uXXXX, as a surrogate pair above the basic plane.
 func appendEscape(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':
@@ -70,8 +73,8 @@ func appendEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendQuoted appends a value in quotes, as the common log format has it. All
-// but printable ASCII becomes \xHH, and so do quotes and backslashes.
+// appendQuoted appends a value in quotes, for the common log format. All but
+// printable ASCII becomes \xHH, and so do quotes and backslashes.
 func appendQuoted(dst []byte, value string) []byte {
 	if value == "" {
 		return append(dst, `"-"`...)
@@ -81,7 +84,7 @@ func appendQuoted(dst []byte, value string) []byte {
 	return append(dst, '"')
 }
 
-// appendBare appends a value without quotes, which has no blank in it then.
+// appendBare appends a value without quotes; blanks are escaped.
 func appendBare(dst []byte, value string) []byte {
 	if value == "" {
 		return append(dst, '-')

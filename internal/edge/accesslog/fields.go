@@ -10,14 +10,14 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// field is one value of a line. Of a record that does not have it, value
-// appends nothing.
+// field is one value of a line. value appends nothing for a record that does not
+// have it.
 type field struct {
 	name  string
 	value func(dst []byte, r *proxy.Record, number uint64) []byte
 }
 
-// The fields that the common log format looks for.
+// The fields of the common log format.
 const (
 	startUTC              = "StartUTC"
 	clientHost            = "ClientHost"
@@ -34,8 +34,9 @@ const (
 	duration              = "Duration"
 )
 
-// fieldTable has the fields in the order of a JSON line. The names are those
-// that users of Traefik know, where it has the field; times are nanoseconds.
+// fieldTable has the fields in the order of a JSON line. The names are those of
+// Traefik, where it has the field, so that existing parsers work; times are
+// nanoseconds.
 var fieldTable = [...]field{
 	{startUTC, func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return append(r.Began.UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
@@ -131,7 +132,7 @@ var fieldTable = [...]field{
 	{"Reason", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Reason) }},
 }
 
-// text is a value that is left out when it is empty.
+// text appends a value that is left out when it is empty.
 func text(dst []byte, value string) []byte {
 	if value == "" {
 		return dst
@@ -139,8 +140,8 @@ func text(dst []byte, value string) []byte {
 	return appendJSON(dst, value)
 }
 
-// cipherName is tls.CipherSuiteName, which makes lists on its way, quick for
-// the suites that are in use.
+// cipherName is tls.CipherSuiteName without its allocations for the suites that are
+// in use.
 func cipherName(suite uint16) string {
 	switch suite {
 	case tls.TLS_AES_128_GCM_SHA256:
@@ -157,6 +158,7 @@ func cipherName(suite uint16) string {
 	return tls.CipherSuiteName(suite)
 }
 
+// queryOf returns the query of the request without its question mark.
 func queryOf(r *proxy.Record) string {
 	if r.Head == nil {
 		return ""
@@ -164,8 +166,8 @@ func queryOf(r *proxy.Record) string {
 	return normalize.View(r.Head.URI.Query)
 }
 
-// appendRouter appends what ID.String gives, without making the string. escape
-// is for the parts that come from objects.
+// appendRouter appends the text of ID.String without making the string. escape is
+// for the parts that come from objects, whose names a tenant chooses.
 func appendRouter(dst []byte, r *proxy.Record, escape func([]byte, string) []byte) []byte {
 	var id route.ID
 	switch {
@@ -189,7 +191,7 @@ func appendRouter(dst []byte, r *proxy.Record, escape func([]byte, string) []byt
 	return dst
 }
 
-// appendBackend appends what BackendID.String gives.
+// appendBackend appends the text of BackendID.String.
 func appendBackend(dst []byte, id route.BackendID, escape func([]byte, string) []byte) []byte {
 	dst = appendObject(dst, id.Namespace, id.Name, escape)
 	dst = strconv.AppendUint(append(dst, ':'), uint64(id.Port), 10)
@@ -199,6 +201,7 @@ func appendBackend(dst []byte, id route.BackendID, escape func([]byte, string) [
 	return dst
 }
 
+// appendObject appends namespace/name.
 func appendObject(dst []byte, namespace, name string, escape func([]byte, string) []byte) []byte {
 	if namespace != "" {
 		dst = append(escape(dst, namespace), '/')

@@ -9,17 +9,18 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 )
 
-// Filters choose the requests that are written. One of them is enough.
+// Filters select the requests that are written. A request is written if any of them
+// selects it.
 type Filters struct {
 	// StatusCodes are statuses such as 404, or ranges such as 500-599.
 	StatusCodes []string
-	// RetryAttempts chooses requests that a backend was asked for again.
+	// RetryAttempts selects requests that were retried.
 	RetryAttempts bool
-	// MinDuration chooses requests that took longer.
+	// MinDuration selects requests that took longer.
 	MinDuration time.Duration
 }
 
-// filters is the form that is asked for each request.
+// filters are compiled Filters.
 type filters struct {
 	any      bool
 	statuses [600]bool
@@ -27,6 +28,7 @@ type filters struct {
 	longer   time.Duration
 }
 
+// compile parses the statuses once.
 func (f Filters) compile() (filters, error) {
 	out := filters{any: len(f.StatusCodes) > 0 || f.RetryAttempts || f.MinDuration > 0, retries: f.RetryAttempts, longer: f.MinDuration}
 	for _, text := range f.StatusCodes {
@@ -41,7 +43,7 @@ func (f Filters) compile() (filters, error) {
 	return out, nil
 }
 
-// statusRange reads 404 or 500-599. 0 is a request that got no answer.
+// statusRange parses 404 or 500-599. 0 is a request that got no response.
 func statusRange(text string) (from, to int, err error) {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -55,6 +57,7 @@ func statusRange(text string) (from, to int, err error) {
 	return from, to, nil
 }
 
+// want reports whether a record is written.
 func (f *filters) want(r *proxy.Record) bool {
 	if !f.any {
 		return true

@@ -12,14 +12,16 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 )
 
-// layout is what a line is made of.
+// layout is the compiled format of a line.
 type layout struct {
 	format Format
-	// keep is for the fields of fieldTable.
+	// keep has one entry for each field of fieldTable.
 	keep    [len(fieldTable)]bool
 	headers headerModes
 }
 
+// newLayout compiles the options. Unknown names are errors, because a field that was
+// to be dropped would be kept.
 func newLayout(options Options) (layout, error) {
 	l := layout{format: options.Format}
 	switch l.format {
@@ -27,7 +29,7 @@ func newLayout(options Options) (layout, error) {
 		l.format = FormatCommon
 	case FormatCommon, FormatGeneric, FormatJSON:
 	default:
-		return l, fmt.Errorf("the access log format %q is not known: choose common, genericCLF or json", options.Format)
+		return l, fmt.Errorf("the access log format %q is unknown: choose common, genericCLF or json", options.Format)
 	}
 	usual, err := fieldMode(options.FieldMode, "the default")
 	if err != nil {
@@ -49,6 +51,7 @@ func newLayout(options Options) (layout, error) {
 	return l, err
 }
 
+// fieldMode parses the mode of a field.
 func fieldMode(mode Mode, name string) (keep bool, err error) {
 	switch mode {
 	case "", Keep:
@@ -67,6 +70,8 @@ func (l *layout) appendLine(dst []byte, r *proxy.Record, number uint64) []byte {
 	return l.appendCommonLine(dst, r, number)
 }
 
+// appendObjectLine appends one JSON object. Keys are in the order of fieldTable,
+// headers come last.
 func (l *layout) appendObjectLine(dst []byte, r *proxy.Record, number uint64) []byte {
 	dst = append(dst, '{')
 	for i := range fieldTable {
@@ -77,7 +82,7 @@ func (l *layout) appendObjectLine(dst []byte, r *proxy.Record, number uint64) []
 		dst = appendKey(dst, "", fieldTable[i].name)
 		name := len(dst)
 		if dst = fieldTable[i].value(dst, r, number); len(dst) == name {
-			dst = dst[:before] // it has none
+			dst = dst[:before] // the record has no such value
 		}
 	}
 	if l.headers.any {
@@ -91,8 +96,8 @@ func (l *layout) appendObjectLine(dst []byte, r *proxy.Record, number uint64) []
 	return append(dst, "}\n"...)
 }
 
-// appendKey appends what stands before a value: a comma, if there is a value
-// before it, and the name.
+// appendKey appends the key of a value, after a comma if there is a value before
+// it.
 func appendKey(dst []byte, prefix, name string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
@@ -103,8 +108,8 @@ func appendKey(dst []byte, prefix, name string) []byte {
 	return append(dst, `":`...)
 }
 
-// appendCommonLine appends a line in the common log format. What is dropped is
-// a dash, because the place of a value is its name here.
+// appendCommonLine appends a line in the common log format. A dropped field is a
+// dash, because values are identified by their position.
 func (l *layout) appendCommonLine(dst []byte, r *proxy.Record, number uint64) []byte {
 	if l.kept(clientHost) && r.Client.IsValid() {
 		dst = r.Client.Unmap().AppendTo(dst)
@@ -135,8 +140,8 @@ func (l *layout) appendCommonLine(dst []byte, r *proxy.Record, number uint64) []
 	return append(dst, '\n')
 }
 
-// appendRequest appends what was asked for. The target is the one that was
-// matched: a client's own spelling of it is as good as any other.
+// appendRequest appends the request line. Its target is the normalised one, which
+// is the one that was matched and forwarded.
 func (l *layout) appendRequest(dst []byte, r *proxy.Record) []byte {
 	dst = appendBare(dst, l.pick(requestMethod, r.Method))
 	dst = append(dst, ' ')
@@ -148,7 +153,7 @@ func (l *layout) appendRequest(dst []byte, r *proxy.Record) []byte {
 	return appendBare(dst, l.pick(requestProtocol, r.Protocol))
 }
 
-// appendMore appends what the common format of this log has behind the usual.
+// appendMore appends the fields of FormatCommon that follow the combined format.
 func (l *layout) appendMore(dst []byte, r *proxy.Record, number uint64) []byte {
 	dst = append(dst, ' ')
 	dst = l.appendNumber(dst, requestCount, int64(number))
@@ -174,7 +179,7 @@ func (l *layout) appendNumber(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(dst, n, 10)
 }
 
-// pick is a value, or nothing when its field is dropped.
+// pick returns a value, or nothing when its field is dropped.
 func (l *layout) pick(name, value string) string {
 	if !l.kept(name) {
 		return ""
@@ -182,6 +187,7 @@ func (l *layout) pick(name, value string) string {
 	return value
 }
 
+// kept reports whether a field is written.
 func (l *layout) kept(name string) bool {
 	for i := range fieldTable {
 		if fieldTable[i].name == name {
@@ -191,7 +197,7 @@ func (l *layout) kept(name string) bool {
 	return false
 }
 
-// headerModes says what becomes of headers.
+// headerModes are the compiled modes of headers.
 type headerModes struct {
 	any   bool // some may be written
 	usual Mode
@@ -207,6 +213,7 @@ var credentials = map[string]bool{
 	"x-auth-token": true, "x-csrf-token": true, "x-amz-security-token": true,
 }
 
+// newHeaderModes compiles the modes. Keep on a credential becomes redact.
 func newHeaderModes(options Options) (headerModes, error) {
 	h := headerModes{usual: options.HeaderMode, modes: map[string]Mode{}}
 	if h.usual == "" {
@@ -227,6 +234,7 @@ func newHeaderModes(options Options) (headerModes, error) {
 	return h, nil
 }
 
+// headerMode validates the mode of a header.
 func headerMode(mode Mode, name string) error {
 	switch mode {
 	case Keep, Drop, Redact:
@@ -238,7 +246,7 @@ func headerMode(mode Mode, name string) error {
 // maxHeaderName bounds the names that are looked up; longer ones are dropped.
 const maxHeaderName = 128
 
-// of is the mode of a header, and its name in lower case, in buf.
+// of returns the mode of a header, and its name in lower case, in buf.
 func (h *headerModes) of(name []byte, buf *[maxHeaderName]byte) (lower []byte, mode Mode) {
 	if len(name) > len(buf) {
 		return nil, Drop
@@ -263,8 +271,8 @@ func (h *headerModes) of(name []byte, buf *[maxHeaderName]byte) (lower []byte, m
 	return lower, mode
 }
 
-// appendAll appends the headers that are not dropped. Lines of one name are
-// one value, so that no name is in the object twice.
+// appendAll appends the headers that are not dropped. Lines with the same name are
+// joined to one value, because a JSON object must not repeat a key.
 func (h *headerModes) appendAll(dst []byte, prefix string, fields *h1.Fields) []byte {
 	var buf [maxHeaderName]byte
 	for i := range fields.Len() {
@@ -309,8 +317,8 @@ func earlier(fields *h1.Fields, at int) bool {
 	return false
 }
 
-// canonical writes user-agent as User-Agent, and what is not part of a usual
-// name as a dash: the name is a key in the line.
+// canonical writes user-agent as User-Agent, and unusual characters as dashes: the
+// name is a key in the line.
 func canonical(name []byte) {
 	start := true
 	for i, c := range name {
@@ -324,7 +332,7 @@ func canonical(name []byte) {
 	}
 }
 
-// pick is the value of one header of a request, as its mode says.
+// pick returns the value of one header of a request, by its mode.
 func (h *headerModes) pick(head *h1.Head, name string, id normalize.Field) string {
 	if head == nil || !h.any {
 		return ""

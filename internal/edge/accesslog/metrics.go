@@ -2,8 +2,7 @@ package accesslog
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Register shows the counters as metrics: what became of requests on their way
-// to a line.
+// Register registers the counters of lines by outcome.
 func (l *Log) Register(registerer prometheus.Registerer) {
 	for result, count := range map[string]func(Stats) uint64{
 		"written":  func(s Stats) uint64 { return s.Written },
@@ -12,7 +11,7 @@ func (l *Log) Register(registerer prometheus.Registerer) {
 		"failed":   func(s Stats) uint64 { return s.Failed },
 	} {
 		registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "access_log_lines_total", Help: "Lines of the access log, by what became of them.",
+			Name: "access_log_lines_total", Help: "Lines of the access log, by outcome.",
 			ConstLabels: prometheus.Labels{"result": result},
 		}, func() float64 { return float64(count(l.Stats())) }))
 	}

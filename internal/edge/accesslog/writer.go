@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxBytes bounds the queue, whatever the lines are: a client can make long
-	// ones.
+	// maxBytes bounds the queue in bytes too, because clients can cause long lines.
 	maxBytes = 16 << 20
-	// batchBytes is what is written at once; that much does not wait.
+	// batchBytes is the size of a batch that is written without waiting for the
+	// flush interval.
 	batchBytes = 64 << 10
-	// keptBytes is the most that an empty queue holds.
+	// keptBytes bounds the memory that an empty queue keeps.
 	keptBytes = 1 << 20
-	// complainPeriod is the least time between two messages about a file that
-	// cannot be written.
-	complainPeriod = time.Minute
+	// logPeriod is the least time between two messages about a file that cannot
+	// be written.
+	logPeriod = time.Minute
 )
 
 // writer is the queue and the goroutine that writes it out. The queue is bytes:
-// putting a line into it is a copy under a lock that is never held while
-// something is written.
+// putting a line into it is a copy under mu, which is never held during a write.
+// Two buffers alternate, one being filled and one being written.
 type writer struct {
 	path     string
 	maxLines int
@@ -47,16 +47,17 @@ type writer struct {
 	stop    chan struct{}
 	done    chan struct{}
 
-	// file is the one that is written to, nil when it is stdout.
+	// file is the open log file, nil for stdout.
 	file   atomic.Pointer[os.File]
 	stdout io.Writer
 
-	// What follows belongs to the goroutine.
-	spare      []byte
-	torn       bool // the last write ended within a line
-	complained time.Time
+	// The fields below belong to the goroutine alone.
+	spare    []byte
+	torn     bool // the last write ended within a line
+	loggedAt time.Time
 }
 
+// newWriter opens the file and starts the goroutine.
 func newWriter(options Options) (*writer, error) {
 	w := &writer{
 		path: options.FilePath, maxLines: options.BufferingSize, interval: options.FlushInterval, log: options.Log,
@@ -85,12 +86,13 @@ func newWriter(options Options) (*writer, error) {
 func openLog(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("the access log cannot be opened: %w: check accessLog.filePath", err)
+		return nil, fmt.Errorf("open the access log: %w: check accessLog.filePath", err)
 	}
 	return file, nil
 }
 
-// put queues a line.
+// put queues a line. A line that does not fit is dropped and counted: requests
+// never wait for the disk.
 func (w *writer) put(line []byte) {
 	w.mu.Lock()
 	if w.closed || w.lines >= w.maxLines || len(w.waiting)+len(line) > maxBytes {
@@ -106,11 +108,13 @@ func (w *writer) put(line []byte) {
 	if full {
 		select {
 		case w.wake <- struct{}{}:
-		default: // it knows already
+		default: // the goroutine has been woken already
 		}
 	}
 }
 
+// run writes batches until the Log is closed: when one is full, and when the flush
+// interval is over.
 func (w *writer) run() {
 	defer close(w.done)
 	tick := time.NewTicker(w.interval)
@@ -131,7 +135,8 @@ func (w *writer) run() {
 	}
 }
 
-// flush writes what waits.
+// flush writes the queue. After a failed write the rest of the batch is dropped, and
+// the next one starts on a new line.
 func (w *writer) flush() {
 	w.mu.Lock()
 	batch, lines := w.waiting, w.lines
@@ -139,7 +144,7 @@ func (w *writer) flush() {
 	w.mu.Unlock()
 	w.spare = batch
 	if cap(w.spare) > keptBytes {
-		w.spare = nil // a rush is over, and its memory is free
+		w.spare = nil // give back the memory of a burst
 	}
 	if lines == 0 {
 		return
@@ -155,12 +160,13 @@ func (w *writer) flush() {
 	}
 	w.torn = w.torn && n == 0 || n > 0 && batch[n-1] != '\n'
 	w.failed.Add(uint64(lines))
-	if now := time.Now(); now.Sub(w.complained) >= complainPeriod {
-		w.complained = now
+	if now := time.Now(); now.Sub(w.loggedAt) >= logPeriod {
+		w.loggedAt = now
 		w.log.Error("the access log cannot be written; requests go on without it", "error", err)
 	}
 }
 
+// write writes a batch to the file or to stdout.
 func (w *writer) write(batch []byte) (int, error) {
 	if file := w.file.Load(); file != nil {
 		return file.Write(batch)
@@ -168,7 +174,7 @@ func (w *writer) write(batch []byte) (int, error) {
 	return w.stdout.Write(batch)
 }
 
-// swap opens the file anew.
+// swap reopens the file, after a log rotation.
 func (w *writer) swap() error {
 	if w.path == "" {
 		return nil
@@ -181,6 +187,8 @@ func (w *writer) swap() error {
 	return w.file.Swap(file).Close()
 }
 
+// reopen lets the goroutine swap the file, so that no line is split between two
+// files.
 func (w *writer) reopen(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -189,10 +197,12 @@ func (w *writer) reopen(ctx context.Context) error {
 	case <-w.done:
 		return os.ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("the access log was not opened anew: %w", ctx.Err())
+		return fmt.Errorf("reopen the access log: %w", ctx.Err())
 	}
 }
 
+// close stops the goroutine after its last batch. When ctx ends first, it closes the
+// file under the goroutine, which ends a write that hangs.
 func (w *writer) close(ctx context.Context) error {
 	w.mu.Lock()
 	first := !w.closed
@@ -205,9 +215,9 @@ func (w *writer) close(ctx context.Context) error {
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		late = fmt.Errorf("the end of the access log was not written: %w", ctx.Err())
+		late = fmt.Errorf("write the end of the access log: %w", ctx.Err())
 	}
-	// Closing a pipe that nobody reads also ends the wait for its reader.
+	// Closing a pipe without a reader also ends a write that waits for one.
 	if file := w.file.Load(); file != nil && first {
 		return errors.Join(late, file.Close())
 	}

@@ -1,14 +1,13 @@
-// Package admin answers an operator's questions about one running edge: which
-// table is live, which rule takes a request and why, how the backends are, when
-// certificates end.
+// Package admin is the API for operators of one running edge: the live table, the
+// rule that serves a request and why, the state of backends, the expiry of
+// certificates.
 //
 // It is an http.Handler for the loopback admin server of package observe, which
-// lets in nobody from outside the machine and no browser on behalf of another
-// site. It promises to change nothing: there is only GET. It promises to show no
-// secret: keys and passwords are a type that hides itself, and the values of
-// headers that usually carry credentials are replaced. It refuses parameters
-// that it does not know, so that a question with a mistake in it gets no answer
-// to another question.
+// accepts neither connections from other machines nor requests of a browser on
+// behalf of another site. It is read-only: there is only GET. It shows no secret:
+// keys and passwords are a type that redacts itself, and the values of headers that
+// usually carry credentials are redacted. Unknown parameters are refused, so that a
+// misspelt filter does not return an unfiltered list.
 package admin
 
 import (
@@ -24,12 +23,13 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Prefix is what all paths of the Handler start with.
+// Prefix is the prefix of all paths of the Handler.
 const Prefix = "/api/v1/"
 
-// Source is the edge, as the Handler asks it. What it gives is not changed.
+// Source is the edge, as the Handler reads it. Its results are shared and must not
+// be changed.
 type Source interface {
-	// Table is the one in place, nil before the first.
+	// Table is the live one, nil before the first.
 	Table() *route.Table
 	// Program is the compiled form of the table, nil before the first.
 	Program() *program.Program
@@ -44,15 +44,16 @@ type Source interface {
 // EntryPoint is an address that takes traffic.
 type EntryPoint struct {
 	Name string `json:"name"`
-	// Address is the one that is listened on, with the port that it got.
+	// Address is the one of the listener, with its actual port.
 	Address string `json:"address"`
 	TLS     bool   `json:"tls"`
 	HTTP3   bool   `json:"http3"`
-	// Limits are those that requests are read with. Explain judges by them.
+	// Limits are those of the entry point's parser, so that explain reads a request
+	// as the entry point does.
 	Limits h1.Limits `json:"-"`
 }
 
-// Build says which program runs.
+// Build is the version of the running program.
 type Build struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
@@ -60,8 +61,8 @@ type Build struct {
 	Platform  string `json:"platform"`
 }
 
-// Handler answers requests below Prefix. The admin server starts before the
-// edge does: until Attach, all but the version is answered with 503.
+// Handler serves requests below Prefix. The admin server starts before the edge
+// does: until Attach, all but the version responds with 503.
 type Handler struct {
 	mux    *http.ServeMux
 	build  Build
@@ -71,41 +72,42 @@ type Handler struct {
 	began    time.Time
 }
 
-// New makes a Handler without a Source.
+// New returns a Handler without a Source.
 func New(build Build) *Handler {
 	h := &Handler{mux: http.NewServeMux(), build: build, began: time.Now()}
 	h.mux.HandleFunc("GET "+Prefix+"version", func(w http.ResponseWriter, r *http.Request) {
-		h.answer(w, r, nil, func(*query) (any, error) { return h.build, nil })
+		h.respond(w, r, nil, func(*query) (any, error) { return h.build, nil })
 	})
 	for _, page := range []struct {
 		path   string
 		params []string
-		give   func(Source, *query) (any, error)
+		get    func(Source, *query) (any, error)
 	}{
-		{"table", []string{"format"}, giveTable},
-		{"rules", []string{"host", "q", "limit", "offset"}, giveRules},
-		{"backends", []string{"q", "limit", "offset"}, giveBackends},
-		{"certificates", []string{"q", "limit", "offset"}, giveCertificates},
-		{"entrypoints", nil, giveEntryPoints},
-		{"explain", []string{"url", "method", "entryPoint", "header", "text"}, giveExplanation},
-		{"traffic", []string{trafficreport.HaveParam}, h.giveTraffic},
+		{"table", []string{"format"}, getTable},
+		{"rules", []string{"host", "q", "limit", "offset"}, listRules},
+		{"backends", []string{"q", "limit", "offset"}, listBackends},
+		{"certificates", []string{"q", "limit", "offset"}, listCertificates},
+		{"entrypoints", nil, listEntryPoints},
+		{"explain", []string{"url", "method", "entryPoint", "header", "text"}, getExplanation},
+		{"traffic", []string{trafficreport.HaveParam}, h.getTraffic},
 	} {
 		h.mux.HandleFunc("GET "+Prefix+page.path, func(w http.ResponseWriter, r *http.Request) {
 			source := h.source.Load()
 			if source == nil {
-				writeFailure(w, http.StatusServiceUnavailable, "the edge is starting: ask again when it is ready")
+				writeError(w, http.StatusServiceUnavailable, "the edge is starting: try again when it is ready")
 				return
 			}
-			h.answer(w, r, page.params, func(q *query) (any, error) { return page.give(*source, q) })
+			h.respond(w, r, page.params, func(q *query) (any, error) { return page.get(*source, q) })
 		})
 	}
 	return h
 }
 
-// Attach makes the edge known.
+// Attach sets the edge.
 func (h *Handler) Attach(source Source) { h.source.Store(&source) }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements [http.Handler]. Responses are never cached or rendered by a
+// browser.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
@@ -114,7 +116,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-func giveEntryPoints(source Source, _ *query) (any, error) {
+// listEntryPoints returns all entry points in one page: there are few.
+func listEntryPoints(source Source, _ *query) (any, error) {
 	points := source.EntryPoints()
 	return page[EntryPoint]{Total: len(points), Limit: len(points), Items: append([]EntryPoint{}, points...)}, nil
 }

@@ -74,7 +74,7 @@ func TestRules(t *testing.T) {
 		}
 		return names, got
 	}
-	// By host, and then in the order in which they are asked.
+	// By host, and then in the order in which they are tried.
 	if got, page := names("rules"); !slices.Equal(got, []string{"other", "guarded", "cart", "gone", "all"}) || page.Total != 5 || page.Matched != 5 {
 		t.Errorf("all: %v %+v", got, page)
 	}
@@ -228,12 +228,12 @@ func TestMistakes(t *testing.T) {
 	s := serve(t)
 	s.Attach(newParts(t, shopTable(t)))
 	for path, want := range map[string]string{
-		"rules?hots=x":                              `the parameter \"hots\" is not known: use host, q, limit, offset`,
+		"rules?hots=x":                              `the parameter \"hots\" is unknown: use host, q, limit, offset`,
 		"rules?host=a&host=b":                       "given twice",
 		"rules?limit=1001":                          "from 0 to 1000",
 		"rules?limit=x":                             "from 0 to 1000",
 		"rules?offset=-1":                           "from 0 to",
-		"rules?host=%zz":                            "cannot be read",
+		"rules?host=%zz":                            "cannot be parsed",
 		"table?format=xml":                          "choose json or yaml",
 		"explain":                                   "the parameter url is missing",
 		"explain?url=shop.example.com":              "start it with http:// or https://",

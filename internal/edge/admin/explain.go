@@ -15,27 +15,27 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Explanation says what becomes of a request: how it is read, which rule takes
-// it and why, which rules do not and why, and what the rule does with it.
+// Explanation is the way of a request through the edge: how it is parsed, which rule
+// serves it and why, which rules do not and why, and the action of the rule.
 type Explanation struct {
 	Request ReadRequest `json:"request"`
-	// Refusal is set when the request is refused before any rule is asked.
+	// Refusal is set when the request is refused before any rule is matched.
 	Refusal *RefusedRequest `json:"refusal,omitempty"`
-	// Status is the answer, where the edge gives it itself and no policy does:
-	// of a refusal, of no route, of a rule with a response. 0 asks a backend.
+	// Status is that of the edge's own response: of a refusal, of no route, of a rule
+	// with a response. 0 means that the request is forwarded.
 	Status int `json:"status,omitempty"`
-	// Rule is the one that takes the request.
+	// Rule serves the request.
 	Rule *route.ID `json:"rule,omitempty"`
-	// Reason and Message say why the rule gives the answer itself.
+	// Reason and Message are why the rule responds itself.
 	Reason  route.Reason `json:"reason,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Steps are the rules whose host fits, in the order in which they are asked.
+	// Steps are the rules whose host matches, in the order in which they are tried.
 	Steps []ExplainedStep `json:"steps"`
 	// Policies are those of the rule, in the order in which they run.
 	Policies []ExplainedPolicy `json:"policies,omitempty"`
 	// Backends are those of the rule, with their endpoints.
 	Backends []ExplainedBackend `json:"backends,omitempty"`
-	// Text is all of it for people, if it was asked for.
+	// Text is the explanation for people, if it was requested.
 	Text string `json:"text,omitempty"`
 }
 
@@ -47,11 +47,11 @@ type ReadRequest struct {
 	Host       string `json:"host,omitempty"`
 	Path       string `json:"path,omitempty"`
 	Query      string `json:"query,omitempty"`
-	// Rewritten says that the path was given in another spelling.
+	// Rewritten reports that the path was given in another spelling.
 	Rewritten bool `json:"rewritten,omitempty"`
 }
 
-// RefusedRequest says why a request is not read.
+// RefusedRequest is why a request is refused by the parser.
 type RefusedRequest struct {
 	Status int `json:"status"`
 	// Label is the name of the fault in metrics.
@@ -59,10 +59,10 @@ type RefusedRequest struct {
 	Message string `json:"message"`
 }
 
-// Wins is the verdict about the rule that takes the request.
+// Wins is the verdict about the rule that serves the request.
 const Wins = program.Wins
 
-// ExplainedStep is what became of one rule.
+// ExplainedStep is the verdict about one rule.
 type ExplainedStep struct {
 	// ID is nil in the step that counts the rules that were left out.
 	ID      *route.ID       `json:"id,omitempty"`
@@ -71,7 +71,7 @@ type ExplainedStep struct {
 	Why     string          `json:"why"`
 }
 
-// ExplainedPolicy is a policy of the rule that takes the request.
+// ExplainedPolicy is a policy of the rule that serves the request.
 type ExplainedPolicy struct {
 	// Name is the one that it has in a routes file, such as stripPrefix.
 	Name string `json:"name"`
@@ -81,32 +81,33 @@ type ExplainedPolicy struct {
 	Settings json.RawMessage `json:"settings"`
 }
 
-// ExplainedBackend is a backend of the rule that takes the request.
+// ExplainedBackend is a backend of the rule that serves the request.
 type ExplainedBackend struct {
 	BackendPart
 	Broken    string                   `json:"broken,omitempty"`
 	Endpoints []upstream.EndpointState `json:"endpoints"`
 }
 
-// asked is a request that somebody asks about.
-type asked struct {
+// explainRequest is the request to explain, from the parameters.
+type explainRequest struct {
 	method, authority, target string
 	tls                       bool
 	headers                   [][2]string
 }
 
-// Explain says what becomes of a request. The values are those of the page
-// explain: url, method, entryPoint, header.
+// Explain explains a request. The values are the parameters of the page explain: url,
+// method, entryPoint, header.
 func Explain(source Source, values url.Values) (*Explanation, error) {
-	answer, err := giveExplanation(source, &query{values: values})
+	explanation, err := getExplanation(source, &query{values: values})
 	if err != nil {
 		return nil, err
 	}
-	return answer.(*Explanation), nil
+	return explanation.(*Explanation), nil
 }
 
-func giveExplanation(source Source, q *query) (any, error) {
-	request, err := readQuestion(q)
+// getExplanation serves the page explain.
+func getExplanation(source Source, q *query) (any, error) {
+	request, err := parseExplainRequest(q)
 	if err != nil {
 		return nil, err
 	}
@@ -121,23 +122,24 @@ func giveExplanation(source Source, q *query) (any, error) {
 	return explanation, nil
 }
 
-func readQuestion(q *query) (asked, error) {
+// parseExplainRequest parses the parameters.
+func parseExplainRequest(q *query) (explainRequest, error) {
 	address := q.get("url")
 	if address == "" {
-		return asked{}, badRequestf("the parameter url is missing: give one such as https://shop.example.com/cart")
+		return explainRequest{}, badRequestf("the parameter url is missing: get one such as https://shop.example.com/cart")
 	}
-	a := asked{method: q.get("method")}
+	a := explainRequest{method: q.get("method")}
 	if a.method == "" {
 		a.method = "GET"
 	}
-	// The URL is taken apart by hand: net/url would repair what the edge refuses.
+	// The URL is split by hand: net/url would repair spellings that the edge refuses.
 	scheme, rest, found := strings.Cut(address, "://")
 	switch {
 	case found && scheme == "http":
 	case found && scheme == "https":
 		a.tls = true
 	default:
-		return asked{}, badRequestf("url is %q: start it with http:// or https://", address)
+		return explainRequest{}, badRequestf("url is %q: start it with http:// or https://", address)
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -150,15 +152,15 @@ func readQuestion(q *query) (asked, error) {
 	for _, line := range q.values["header"] {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
-			return asked{}, badRequestf("header is %q: write it as Name: value", line)
+			return explainRequest{}, badRequestf("header is %q: write it as Name: value", line)
 		}
 		a.headers = append(a.headers, [2]string{name, strings.TrimSpace(value)})
 	}
 	return a, nil
 }
 
-// choosePoint is the entry point with the name, or without one the first that
-// is encrypted as the URL says, or the first.
+// choosePoint returns the entry point with the name, or without one the first whose
+// encryption matches the URL, or the first.
 func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error) {
 	if name == "" {
 		for _, point := range points {
@@ -181,9 +183,9 @@ func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error)
 	return EntryPoint{}, badRequestf("there is no entry point %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// explain reads the request as the edge does, by writing it out and parsing it
-// with the edge's own parser, and asks the live Program about it.
-func explain(source Source, point EntryPoint, a asked) *Explanation {
+// explain parses the request as the edge does, by composing it and parsing it with
+// the edge's own parser, and looks it up in the live Program.
+func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 	out := &Explanation{
 		Request: ReadRequest{EntryPoint: point.Name, TLS: a.tls, Method: a.method}, Steps: []ExplainedStep{},
 	}
@@ -213,13 +215,14 @@ func explain(source Source, point EntryPoint, a asked) *Explanation {
 		}
 		out.Steps = append(out.Steps, shown)
 		if step.Verdict == Wins {
-			out.takenBy(step.Rule, source)
+			out.servedBy(step.Rule, source)
 		}
 	}
 	return out
 }
 
-func (out *Explanation) takenBy(rule *route.Rule, source Source) {
+// servedBy adds the action of the rule that serves the request.
+func (out *Explanation) servedBy(rule *route.Rule, source Source) {
 	out.Rule, out.Status = &rule.ID, 0
 	for _, policy := range shownPolicies(rule.Policies) {
 		out.Policies = append(out.Policies, explainedPolicy(&policy))
@@ -244,16 +247,17 @@ func (out *Explanation) takenBy(rule *route.Rule, source Source) {
 	}
 }
 
+// explainedPolicy converts a policy, redacted by its types.
 func explainedPolicy(p *route.Policy) ExplainedPolicy {
 	settings, err := json.Marshal(p.Action())
-	if err != nil { // plain values always can be written
+	if err != nil { // plain values cannot fail
 		settings = []byte("null")
 	}
 	return ExplainedPolicy{Name: policyName(p), ID: p.ID, Settings: settings}
 }
 
-// parse reads the request that was asked about.
-func parse(head *h1.Head, limits h1.Limits, a asked) error {
+// parse composes the request and parses it.
+func parse(head *h1.Head, limits h1.Limits, a explainRequest) error {
 	var composer h1.Composer
 	composer.Start(nil, a.method, a.target, a.authority)
 	for _, header := range a.headers {
@@ -270,7 +274,7 @@ func parse(head *h1.Head, limits h1.Limits, a asked) error {
 	return err
 }
 
-// policyName is the name that the policy has in a routes file.
+// policyName returns the name that the policy has in a routes file.
 func policyName(p *route.Policy) string {
 	v := reflect.ValueOf(p).Elem()
 	for i := range v.NumField() {

@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// giveTable shows the whole table.
-func giveTable(source Source, q *query) (any, error) {
+// getTable returns the whole table, redacted.
+func getTable(source Source, q *query) (any, error) {
 	table := source.Table()
 	if table == nil {
 		table = &route.Table{}
@@ -26,7 +26,7 @@ func giveTable(source Source, q *query) (any, error) {
 	}
 }
 
-// RuleInfo is a rule in a list: what it takes and what becomes of it, in short.
+// RuleInfo is a rule in a list: its match and its action, in short.
 type RuleInfo struct {
 	ID route.ID `json:"id"`
 	// Name is the identity for people.
@@ -38,7 +38,7 @@ type RuleInfo struct {
 	Priority    int32         `json:"priority,omitempty"`
 	Policies    []string      `json:"policies,omitempty"`
 	Backends    []BackendPart `json:"backends,omitempty"`
-	// Response is the rule's own answer, where it has one.
+	// Response is the rule's own response, where it has one.
 	Response *route.Response `json:"response,omitempty"`
 }
 
@@ -49,19 +49,20 @@ type BackendPart struct {
 	Weight uint32          `json:"weight"`
 }
 
-// giveRules lists rules by host, and for each host in the order in which they
-// are asked.
-func giveRules(source Source, q *query) (any, error) {
+// listRules lists rules by host, and for each host in the order in which they are
+// matched.
+func listRules(source Source, q *query) (any, error) {
 	var rules []*route.Rule
 	if table := source.Table(); table != nil {
 		rules = inOrder(table.Rules)
 	}
 	host, text := strings.ToLower(q.get("host")), strings.ToLower(q.get("q"))
-	return cut(q, rules, func(rule *route.Rule) bool {
+	return paginate(q, rules, func(rule *route.Rule) bool {
 		return (host == "" || rule.Host == host) && (text == "" || mentions(rule, text))
 	}, ruleInfo)
 }
 
+// inOrder sorts rules by host, then by the order of matching.
 func inOrder(rules []*route.Rule) []*route.Rule {
 	type placed struct {
 		rule  *route.Rule
@@ -85,8 +86,8 @@ func inOrder(rules []*route.Rule) []*route.Rule {
 	return sorted
 }
 
-// mentions reports whether a rule has a text, which is in lower case, in what a
-// person would look for.
+// mentions reports whether a rule contains a text, which is in lower case, in its
+// name, host, path or backends.
 func mentions(rule *route.Rule, text string) bool {
 	if strings.Contains(strings.ToLower(rule.ID.String()), text) || strings.Contains(rule.Host, text) ||
 		strings.Contains(strings.ToLower(rule.Match.Path.Value), text) {
@@ -100,6 +101,7 @@ func mentions(rule *route.Rule, text string) bool {
 	return false
 }
 
+// ruleInfo summarises a rule, redacted.
 func ruleInfo(rule *route.Rule) RuleInfo {
 	rule = shownRule(rule)
 	info := RuleInfo{
@@ -115,20 +117,21 @@ func ruleInfo(rule *route.Rule) RuleInfo {
 	return info
 }
 
-func giveBackends(source Source, q *query) (any, error) {
+// listBackends lists backends with the state of their endpoints.
+func listBackends(source Source, q *query) (any, error) {
 	text := strings.ToLower(q.get("q"))
-	return cut(q, source.Upstreams(), func(state upstream.BackendState) bool {
+	return paginate(q, source.Upstreams(), func(state upstream.BackendState) bool {
 		return text == "" || strings.Contains(strings.ToLower(state.ID.String()), text)
 	}, func(state upstream.BackendState) upstream.BackendState { return state })
 }
 
-// CertificateState is what may be told about a certificate: never its key.
+// CertificateState is the public part of a certificate, never its key.
 type CertificateState struct {
 	ID        CertificateName `json:"id"`
 	Names     []string        `json:"names"`
 	NotBefore time.Time       `json:"notBefore"`
 	NotAfter  time.Time       `json:"notAfter"`
-	// Valid says that the present lies between the two.
+	// Valid reports that the current time lies between the two.
 	Valid bool `json:"valid"`
 	// DaysLeft is until NotAfter, rounded down; negative when it is over.
 	DaysLeft int `json:"daysLeft"`
@@ -140,10 +143,11 @@ type CertificateName struct {
 	Name      string `json:"name"`
 }
 
-func giveCertificates(source Source, q *query) (any, error) {
+// listCertificates lists certificates with their expiry.
+func listCertificates(source Source, q *query) (any, error) {
 	now := time.Now()
 	text := strings.ToLower(q.get("q"))
-	return cut(q, source.Certificates(), func(c tlsstore.CertificateInfo) bool {
+	return paginate(q, source.Certificates(), func(c tlsstore.CertificateInfo) bool {
 		return text == "" || strings.Contains(strings.ToLower(c.ID.String()+" "+strings.Join(c.Names, " ")), text)
 	}, func(c tlsstore.CertificateInfo) CertificateState {
 		const day = 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// printable makes a text from elsewhere safe for a terminal.
+// printable replaces characters that a terminal would interpret.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -19,7 +19,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// Prose is the explanation for people, safe for a terminal.
+// Prose returns the explanation for people, safe for a terminal.
 func (e *Explanation) Prose() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { out.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
@@ -38,11 +38,11 @@ func (e *Explanation) Prose() string {
 	line("")
 	switch {
 	case e.Refusal != nil:
-		line("It is refused with %d before any rule is asked: %s (%s).", e.Refusal.Status, e.Refusal.Message, e.Refusal.Label)
+		line("It is refused with %d before any rule is matched: %s (%s).", e.Refusal.Status, e.Refusal.Message, e.Refusal.Label)
 	case e.Rule == nil:
-		line("No rule takes it: %d.", e.Status)
+		line("No rule matches it: %d.", e.Status)
 	default:
-		e.taken(line)
+		e.served(line)
 	}
 	var others strings.Builder
 	table := tabwriter.NewWriter(&others, 0, 0, 2, ' ', 0)
@@ -51,32 +51,32 @@ func (e *Explanation) Prose() string {
 			fmt.Fprintf(table, "  %s\t%s\t%s\n", printable(step.Name), printable(string(step.Verdict)), printable(step.Why))
 		}
 	}
-	_ = table.Flush() // a Builder takes everything
+	_ = table.Flush() // a Builder never fails
 	if others.Len() > 0 {
-		out.WriteString("\nOther rules, in the order in which they are asked:\n" + others.String())
+		out.WriteString("\nOther rules, in the order in which they are tried:\n" + others.String())
 	}
 	return out.String()
 }
 
-// taken says what the rule does with the request.
-func (e *Explanation) taken(line func(string, ...any)) {
+// served writes the action of the rule.
+func (e *Explanation) served(line func(string, ...any)) {
 	for _, step := range e.Steps {
 		if step.Verdict == Wins {
-			line("%s takes it: %s.", step.Name, step.Why)
+			line("%s serves it: %s.", step.Name, step.Why)
 		}
 	}
 	for _, policy := range e.Policies {
 		var settings bytes.Buffer
 		if json.Compact(&settings, policy.Settings) != nil {
-			continue // it was read as JSON
+			continue // it was valid JSON before
 		}
 		line("  policy %s %s", policy.Name, settings.String())
 	}
 	switch {
 	case e.Message != "":
-		line("  answers %d itself: %s", e.Status, e.Message)
+		line("  responds with %d itself: %s", e.Status, e.Message)
 	case e.Status != 0:
-		line("  answers %d itself", e.Status)
+		line("  responds with %d itself", e.Status)
 	}
 	for _, backend := range e.Backends {
 		line("  backend %s%s", backend.Name, e.share(backend.BackendPart))
@@ -92,7 +92,7 @@ func (e *Explanation) taken(line func(string, ...any)) {
 	}
 }
 
-// share says how much of the requests a backend gets, if there are others.
+// share returns the share of a backend, if there are others.
 func (e *Explanation) share(part BackendPart) string {
 	var total uint64
 	for _, backend := range e.Backends {

@@ -9,17 +9,19 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// credentialWords are parts of the names of headers that carry credentials. A
-// table can set such a header, or ask for one.
+// credentialWords are parts of the names of headers that carry credentials. A table
+// can set such a header, or match one.
 var credentialWords = []string{"auth", "cookie", "token", "secret", "password", "passwd", "api-key", "apikey", "credential", "session", "signature"}
 
+// carriesCredentials decides by name, because a value does not reveal what it is. It
+// rather redacts too much.
 func carriesCredentials(header string) bool {
 	name := strings.ToLower(strings.ReplaceAll(header, "_", "-"))
 	return slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// shownTable is the table as it may be shown, sorted by identity. Its secrets
-// hide themselves in JSON; what is done here is for plain values.
+// shownTable returns a redacted copy of the table, sorted by identity. Secrets
+// redact themselves in JSON; this is for plain values.
 func shownTable(table *route.Table) *route.Table {
 	shown := *table
 	shown.Rules = make([]*route.Rule, len(table.Rules))
@@ -34,6 +36,7 @@ func shownTable(table *route.Table) *route.Table {
 	return &shown
 }
 
+// shownRule returns a redacted copy of a rule.
 func shownRule(rule *route.Rule) *route.Rule {
 	shown := *rule
 	shown.Policies = shownPolicies(rule.Policies)
@@ -79,7 +82,8 @@ func shownValues(values []route.HeaderValue) []route.HeaderValue {
 	return shown
 }
 
-// shownWhy is what a step says, without the credentials that its rule asks for.
+// shownWhy returns the reason of a step, without the credentials that its rule
+// matches.
 func shownWhy(why string, rule *route.Rule) string {
 	if rule == nil {
 		return why

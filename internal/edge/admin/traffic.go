@@ -21,12 +21,11 @@ type Counter interface {
 	Counts() ([]trafficreport.RouteCount, trafficreport.Count)
 }
 
-// SetRefusals says what the provider of the routes refuses now.
+// SetRefusals replaces the current refusals of the provider of routes.
 func (h *Handler) SetRefusals(refusals []trafficreport.Refusal) { h.refusals.Store(&refusals) }
 
-// Remote is the part of the API that the runtime's agent asks for: what is
-// served, how many requests there are, and what becomes of one. It has neither
-// profiles nor the whole table.
+// Remote is the part of the API for the runtime's agent: the traffic report and
+// explain. It has neither profiles nor the whole table.
 func (h *Handler) Remote() http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{trafficreport.ReportPath, trafficreport.ExplainPath} {
@@ -35,9 +34,9 @@ func (h *Handler) Remote() http.Handler {
 	return mux
 }
 
-// giveTraffic reports what is served and how much. The table is left out for who
-// has it.
-func (h *Handler) giveTraffic(source Source, q *query) (any, error) {
+// getTraffic returns the traffic report. The table is omitted for a client that
+// already has this version of it.
+func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 	report := &trafficreport.Report{
 		Version: h.build.Version, Started: h.began, At: time.Now(), Ready: source.Table() != nil, Counts: []trafficreport.RouteCount{},
 	}
@@ -51,7 +50,7 @@ func (h *Handler) giveTraffic(source Source, q *query) (any, error) {
 		return nil, fmt.Errorf("write the table: %w", err)
 	}
 	sum := fnv.New64a()
-	_, _ = sum.Write(text) // a hash takes everything
+	_, _ = sum.Write(text) // a hash never fails
 	report.TableVersion = fmt.Sprintf("%016x", sum.Sum64())
 	if q.get(trafficreport.HaveParam) != report.TableVersion {
 		report.Table = table
@@ -70,7 +69,8 @@ func (h *Handler) giveTraffic(source Source, q *query) (any, error) {
 	return report, nil
 }
 
-// trafficTable is what is served. It has the same order each time.
+// trafficTable summarises the live table. Its order is stable, so that the same table
+// has the same version.
 func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount) *trafficreport.Table {
 	table := &trafficreport.Table{
 		EntryPoints: []trafficreport.EntryPoint{}, Routes: []trafficreport.Route{}, Backends: []trafficreport.Backend{},
@@ -103,7 +103,8 @@ func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount)
 	return table
 }
 
-// busiest is all rules, or those with the most requests if they are too many.
+// busiest returns all rules, or those with the most requests if they are too many for
+// one report.
 func busiest(rules []*route.Rule, routed []trafficreport.RouteCount) []*route.Rule {
 	if len(rules) <= trafficreport.MaxRoutes {
 		return rules
@@ -119,6 +120,7 @@ func busiest(rules []*route.Rule, routed []trafficreport.RouteCount) []*route.Ru
 	return sorted[:trafficreport.MaxRoutes]
 }
 
+// trafficRoute converts a rule, redacted.
 func trafficRoute(rule *route.Rule) trafficreport.Route {
 	info := ruleInfo(rule)
 	shown := trafficreport.Route{
@@ -136,7 +138,7 @@ func trafficRoute(rule *route.Rule) trafficreport.Route {
 }
 
 // conditionTexts are the conditions of a rule besides host and path, for people.
-// Credentials in them are hidden already.
+// Credentials in them have been redacted.
 func conditionTexts(match *route.Match) []string {
 	var texts []string
 	if match.Scheme != "" {
@@ -162,7 +164,7 @@ func conditionTexts(match *route.Match) []string {
 	return texts
 }
 
-// trafficBackends are those that the routes name.
+// trafficBackends returns the backends that the routes name.
 func trafficBackends(states []upstream.BackendState, routes []trafficreport.Route) []trafficreport.Backend {
 	named := map[trafficreport.BackendID]bool{}
 	for i := range routes {

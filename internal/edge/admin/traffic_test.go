@@ -104,7 +104,7 @@ func TestRemote(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
 		t.Fatal(err)
 	}
-	if e.Rule == nil || e.Rule.Name != "cart" || len(e.Steps) != 4 || e.Request.Host != "shop.example.com" || !strings.Contains(e.Text, "takes it") {
+	if e.Rule == nil || e.Rule.Name != "cart" || len(e.Steps) != 4 || e.Request.Host != "shop.example.com" || !strings.Contains(e.Text, "serves it") {
 		t.Errorf("the explanation is %+v", e)
 	}
 	if len(e.Backends) != 1 || e.Backends[0].ID.Name != "cart" || len(e.Backends[0].Endpoints) != 1 || e.Backends[0].Endpoints[0].Health != "ready" {

@@ -5,6 +5,7 @@ import (
 	"net"
 )
 
+// addressKey is the context key of ends.
 type addressKey struct{}
 
 // ends are the two addresses of a connection.
@@ -16,8 +17,8 @@ func WithAddresses(ctx context.Context, local, remote net.Addr) context.Context 
 	return context.WithValue(ctx, addressKey{}, ends{local, remote})
 }
 
-// addressesOf gives the ends of a request's connection. Nobody has to handle
-// the case that there are none: the addresses then are those of no machine.
+// addressesOf returns the ends of a request's connection. Without them the addresses
+// are empty, so that callers need no special case.
 func addressesOf(ctx context.Context) ends {
 	if e, ok := ctx.Value(addressKey{}).(ends); ok {
 		return e

@@ -11,25 +11,25 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// compose writes the head of the request, for read to give out.
+// compose writes the head of the request into out.
 func (u *upload) compose() error {
 	r := u.request
 	if r.Method == http.MethodConnect {
-		// The library lets it pass, with protocols that HTTP/1.1 cannot say.
+		// The library accepts extended CONNECT, which HTTP/1.1 does not have.
 		return h1.ErrConnect
 	}
 	framing, length, err := u.measure()
 	if err != nil {
 		return err
 	}
-	// The library sees to it too. It changed its mind about it before.
+	// The library checks this too, but not in every version.
 	if hosts := r.Header["Host"]; len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host {
 		return h1.ErrHostTwice
 	}
 	u.framing, u.left = framing, length
 	u.buf = u.pool.Get(headSize(r))
 	var c h1.Composer
-	// RequestURI is the :path as it came; URL has lost how it was spelled.
+	// RequestURI is the :path as it came; URL has lost its spelling.
 	c.Start(u.buf[:0], r.Method, r.RequestURI, r.Host)
 	for name, values := range r.Header {
 		if name == "Cookie" && len(values) > 1 {
@@ -47,7 +47,7 @@ func (u *upload) compose() error {
 	return err
 }
 
-// headSize is about how many bytes the head takes.
+// headSize estimates the length of the head, to get one buffer that fits.
 func headSize(r *http.Request) int {
 	size := 128 + len(r.Method) + len(r.RequestURI) + len(r.Host)
 	for name, values := range r.Header {
@@ -58,7 +58,7 @@ func headSize(r *http.Request) int {
 	return size
 }
 
-// announced lists the trailers that the library took out of Trailer.
+// announced restores the Trailer header that the library removed.
 func announced(trailers http.Header) string {
 	names := make([]string, 0, len(trailers))
 	for name := range trailers {
@@ -68,8 +68,8 @@ func announced(trailers http.Header) string {
 	return strings.Join(names, ", ")
 }
 
-// measure says how the end of the body is found. A stream has an end of its
-// own, so a length that says otherwise is a lie about one of the two.
+// measure returns the framing of the body. A stream has an end of its own, so a
+// length that differs is an attack or an error, and is refused.
 func (u *upload) measure() (h1.Framing, int64, error) {
 	r := u.request
 	switch lengths := r.Header["Content-Length"]; {
@@ -78,7 +78,7 @@ func (u *upload) measure() (h1.Framing, int64, error) {
 	case len(lengths) == 1:
 		length, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || int64(length) != r.ContentLength {
-			// The library may say something else for what is not a number.
+			// The library may have parsed an invalid number to something else.
 			return 0, 0, h1.ErrLength
 		}
 		return h1.Fixed, int64(length), nil
@@ -92,9 +92,9 @@ func (u *upload) measure() (h1.Framing, int64, error) {
 	return h1.Chunked, 0, nil
 }
 
-// bodyIsRare reports whether requests with a method hardly ever have a body.
-// Waiting for its first byte is safe then: nobody holds it back to see the
-// answer first, as clients of gRPC do with POST.
+// bodyIsRare reports whether requests with a method hardly ever have a body. Waiting
+// for its first byte is safe then: no client holds it back until the response comes,
+// as clients of gRPC do with POST.
 func bodyIsRare(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace:
@@ -103,9 +103,9 @@ func bodyIsRare(method string) bool {
 	return false
 }
 
-// peek finds out whether a stream of HTTP/3 has a body. Its library does not
-// say whether the stream ended with its headers, and a GET with an empty body
-// in chunks is something that many backends refuse.
+// peek finds out whether a stream of HTTP/3 has a body. Its library does not report
+// whether the stream ended with its headers, and many backends refuse a GET with an
+// empty chunked body.
 func (u *upload) peek() (h1.Framing, error) {
 	if err := u.control.SetReadDeadline(time.Now().Add(u.wait)); err != nil {
 		return 0, err

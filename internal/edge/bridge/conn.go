@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// conn is one stream as a connection.
+// conn is one stream as a net.Conn. in and out are independent: an upload may wait
+// while the response is written.
 type conn struct {
 	ends   ends
 	in     side
@@ -19,12 +20,12 @@ type conn struct {
 
 var _ net.Conn = (*conn)(nil)
 
-// longAgo is a deadline that ends what the library waits for.
+// longAgo is a deadline that ends every wait in the library.
 var longAgo = time.Unix(1, 0)
 
 func newConn(ctx context.Context, s *stream, control *http.ResponseController) *conn {
 	c := &conn{ends: addressesOf(ctx), stream: s}
-	// The library answers for a stream that is gone; there is nothing to add.
+	// An error means that the stream is gone, which ends the wait too.
 	c.in.interrupt = func() { _ = control.SetReadDeadline(longAgo) }
 	c.out.interrupt = func() { _ = control.SetWriteDeadline(longAgo) }
 	return c
@@ -36,7 +37,7 @@ func (c *conn) LocalAddr() net.Addr { return c.ends.local }
 // RemoteAddr is the client's end of that connection.
 func (c *conn) RemoteAddr() net.Addr { return c.ends.remote }
 
-// Read gives the request: its head, then its body, then io.EOF.
+// Read reads the request: its head, then its body, then io.EOF.
 func (c *conn) Read(p []byte) (int, error) {
 	if err := c.in.begin(); err != nil {
 		return 0, err
@@ -45,8 +46,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, c.in.end(err)
 }
 
-// Write takes the response. What it makes up is on its way to the client when
-// Write returns.
+// Write writes the response. It is flushed to the client when Write returns.
 func (c *conn) Write(p []byte) (int, error) {
 	if err := c.out.begin(); err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends what waits, and everything after it. A response that is not
+// Close ends the calls that wait and refuses later ones. A response that is not
 // complete then is cut off.
 func (c *conn) Close() error {
 	first := c.in.shut()
@@ -69,7 +69,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// finish closes the conn and returns when nobody is inside it any more.
+// finish closes the conn and returns when no call is inside it any more.
 func (c *conn) finish() {
 	_ = c.Close()
 	c.in.waitIdle()
@@ -90,9 +90,9 @@ func (c *conn) SetReadDeadline(t time.Time) error { return c.in.setDeadline(t) }
 // SetWriteDeadline replaces the deadline of Write.
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(t) }
 
-// side is one direction of a conn. One call runs at a time, and it can be
-// ended: by a deadline or by Close. The deadlines of the library are used for
-// that moment only: a client must not pay for a backend that is slow.
+// side is one direction of a conn. One call runs at a time, and a deadline or Close
+// can interrupt it. The deadlines of the library are used for that moment only: the
+// time of a slow backend must not count against a client.
 type side struct {
 	interrupt func() // makes the call in the library return
 
@@ -106,7 +106,7 @@ type side struct {
 	armed    time.Time // when the timer fires, zero when it will not
 }
 
-// begin starts a call, or says why none can be made.
+// begin starts a call, or returns why none can be made.
 func (s *side) begin() error {
 	s.call.Lock()
 	s.mu.Lock()
@@ -124,7 +124,8 @@ func (s *side) begin() error {
 	return nil
 }
 
-// end ends a call. An error that an interruption caused becomes its reason.
+// end ends a call. An error that an interruption caused is replaced by the reason of
+// the interruption.
 func (s *side) end(err error) error {
 	s.mu.Lock()
 	s.running = false
@@ -140,8 +141,8 @@ func (s *side) expired() bool {
 	return !s.deadline.IsZero() && !time.Now().Before(s.deadline)
 }
 
-// arm sees to it that the timer fires by the deadline. One that fires earlier
-// is let be: it looks again then.
+// arm sets the timer to the deadline. A timer that fires earlier is kept: it rearms
+// itself then, which is cheaper than a reset for each call.
 func (s *side) arm() {
 	if s.deadline.IsZero() || !s.armed.IsZero() && !s.armed.After(s.deadline) {
 		return
@@ -155,14 +156,14 @@ func (s *side) arm() {
 	s.timer.Reset(wait)
 }
 
-// expire is the timer's.
+// expire runs when the timer fires.
 func (s *side) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed = time.Time{}
 	switch {
 	case !s.running:
-		// The next call looks at the deadline itself.
+		// The next call checks the deadline itself.
 	case s.expired():
 		s.cut(os.ErrDeadlineExceeded)
 	default:
@@ -170,7 +171,7 @@ func (s *side) expire() {
 	}
 }
 
-// cut ends the call that runs. The library's stream cannot be used after that.
+// cut interrupts the call that runs. The library's stream cannot be used after that.
 func (s *side) cut(reason error) {
 	if s.err == nil {
 		s.err = reason
@@ -178,6 +179,7 @@ func (s *side) cut(reason error) {
 	}
 }
 
+// setDeadline applies to the call that runs, too.
 func (s *side) setDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +197,7 @@ func (s *side) setDeadline(t time.Time) error {
 	return nil
 }
 
-// shut lets nothing run any more, and reports whether that is news.
+// shut refuses later calls, and reports whether it was the first to do so.
 func (s *side) shut() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +214,7 @@ func (s *side) shut() bool {
 	return true
 }
 
-// waitIdle waits for the call that runs. It does not take long after shut.
+// waitIdle waits for the call that runs, which ends soon after shut.
 func (s *side) waitIdle() {
 	s.call.Lock()
 	defer s.call.Unlock()

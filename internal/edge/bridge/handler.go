@@ -14,11 +14,11 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// DefaultHeadTimeout is how long a request of HTTP/3 has to show whether it
-// has a body.
+// DefaultHeadTimeout is how long the edge waits for the first byte of the body of an
+// HTTP/3 request, or for its end.
 const DefaultHeadTimeout = 10 * time.Second
 
-// Stream is what is known about a stream besides what is said on it.
+// Stream is the metadata of a stream.
 type Stream struct {
 	// Major is the protocol: 2 or 3.
 	Major int
@@ -39,37 +39,37 @@ func (s Stream) Context() context.Context { return s.context }
 // Handler serves the streams of HTTP/2 and HTTP/3. It is ready once its fields
 // are set, and must not be copied after that.
 type Handler struct {
-	// Serve answers the one request that comes on conn, and returns when it is
-	// over. It closes conn, and no goroutine of its own uses conn after it has
-	// returned. A stream is not over before that, so it does not dawdle.
+	// Serve serves the one request that comes on conn, and returns when it is over.
+	// It closes conn, and none of its goroutines uses conn after it has returned.
+	// The stream ends when Serve returns.
 	Serve func(s Stream, conn net.Conn)
 	// Pool lends the buffers.
 	Pool *h1.BufferPool
-	// Limits are those that responses were held to when they came from a
-	// backend. A head that is written may be twice as large: filters add to it.
-	// Default h1.DefaultLimits. Requests are bounded by the protocol's server,
-	// and by who reads them from conn.
+	// Limits are those of responses from backends. A head that is written may be
+	// twice as large: filters add to it. Default h1.DefaultLimits. Requests are
+	// bounded by the protocol's server, and by the reader of conn.
 	Limits h1.Limits
-	// HeadTimeout bounds the wait for the first byte of a body, or for its
-	// end, of a request of HTTP/3 whose method has a body rarely. Default 10 s.
+	// HeadTimeout bounds the wait for the first byte of a body, or for its end, of a
+	// request of HTTP/3 whose method rarely has a body. Default 10 s.
 	HeadTimeout time.Duration
-	// Refused is told of requests that are answered here, because they cannot
-	// be composed. It may be nil.
+	// Refused is called for requests that are refused here, because they cannot be
+	// composed. It may be nil.
 	Refused func(r *http.Request, err error)
 
 	streams sync.Pool
 }
 
-// stream is the memory of one exchange. The conn that is given out is not part
-// of it: who keeps that for too long must not meet another client's stream.
+// stream is the memory of one exchange, which is pooled. The conn is not part of it:
+// a caller that keeps a conn for too long must not reach another client's stream.
 type stream struct {
 	upload   upload
 	response ResponseTranslator
 	writer   writer
 }
 
-// ServeHTTP answers one stream of HTTP/3. It panics with http.ErrAbortHandler, which
-// resets the stream, when the response was not written to its end.
+// ServeHTTP implements [http.Handler] for one stream of HTTP/3. It panics with
+// http.ErrAbortHandler, which resets the stream, when the response was not written to
+// its end.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, _ := h.streams.Get().(*stream)
 	if s == nil {
@@ -88,8 +88,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn := newConn(r.Context(), s, control)
 	returned := false
 	defer func() {
-		// Serve may have panicked: then too nobody may touch the stream any
-		// more, and the library resets it.
+		// Also after a panic of Serve, which makes the library reset the stream, no
+		// call may use the stream any more.
 		conn.finish()
 		s.upload.release()
 		complete := s.response.Release()
@@ -103,8 +103,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-// refuse answers a request that cannot be composed. What has no answer, such
-// as a client that is gone, gets none.
+// refuse responds to a request that cannot be composed. A client that is gone gets
+// no response.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := h1.StatusOf(err)
 	if status == 0 {
@@ -117,10 +117,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	// A client that is gone needs no answer.
+	// An error means that the client is gone.
 	_, _ = io.WriteString(w, text)
 }
 
+// headTimeout returns the timeout, or its default.
 func (h *Handler) headTimeout() time.Duration {
 	if h.HeadTimeout > 0 {
 		return h.HeadTimeout

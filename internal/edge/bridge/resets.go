@@ -2,21 +2,20 @@ package bridge
 
 import "time"
 
-// ResetLimits say when a client cuts off too many of its own streams. Opening
-// streams and resetting them costs a client nothing and the edge the work of a
-// request each (CVE-2023-44487). The numbers are Envoy's.
+// ResetLimits bound how many of its own streams a client may reset. Opening streams
+// and resetting them costs a client nothing and the edge the work of a request each
+// (CVE-2023-44487). The numbers are Envoy's.
 type ResetLimits struct {
-	// Early is how many streams may be cut off before Streams were opened.
+	// Early is how many streams may be reset before Streams were opened.
 	// Default 250.
 	Early int
-	// Streams is how many make a share worth judging. Default 500. It is also
-	// about how far back the share looks.
+	// Streams is the number from which on the share counts. Default 500. It is also
+	// about the length of the window.
 	Streams int
-	// Percent is the share of streams cut off that is too much. Default 50.
+	// Percent is the share of reset streams that is too much. Default 50.
 	Percent int
-	// Lifetime is the age at which a stream may be cut off without counting:
-	// who cancels a long call, or a watch, has got something from it. Default
-	// 1 s.
+	// Lifetime is the age from which on a reset does not count: cancelling a long
+	// call, or a watch, is normal use. Default 1 s.
 	Lifetime time.Duration
 }
 
@@ -25,8 +24,7 @@ func DefaultResetLimits() ResetLimits {
 	return ResetLimits{Early: 250, Streams: 500, Percent: 50, Lifetime: time.Second}
 }
 
-// Resets counts the streams of one connection. It is for one goroutine at a
-// time.
+// Resets counts the streams of one connection. It is not safe for concurrent use.
 type Resets struct {
 	Limits ResetLimits
 
@@ -36,13 +34,13 @@ type Resets struct {
 // Opened counts a stream.
 func (r *Resets) Opened() {
 	if r.opened++; r.opened >= 2*r.Limits.Streams {
-		// A long good past is no licence.
+		// Halving both makes the window slide: old streams count less and less.
 		r.opened, r.cut = r.opened/2, r.cut/2
 	}
 }
 
-// Cut counts a stream that ended before its answer, after it had lasted for
-// age. It reports whether those are too many now.
+// Cut counts a stream that was reset before its response, at an age. It reports
+// whether those are too many now.
 func (r *Resets) Cut(age time.Duration) (tooMany bool) {
 	if age >= r.Limits.Lifetime {
 		return false

@@ -6,16 +6,16 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// What is wrong with a response, beside the faults of h1.
+// The faults of a response beside those of h1.
 var (
-	errNoLength = errors.New("the response has neither a length nor chunks, so its end could not be told from a break")
+	errNoLength = errors.New("the response has neither a length nor chunks, so its end could not be distinguished from a break")
 	errSurplus  = errors.New("bytes were written after the end of the response")
 )
 
-// Output is a stream that a response is sent on. What it is given holds for the
-// call only. An error ends the response.
+// Output is a stream that a response is sent on. Arguments are valid during the call
+// only. An error ends the response.
 type Output interface {
-	// Interim sends a response that another one follows.
+	// Interim sends an interim response (1xx).
 	Interim(head *h1.ResponseHead) error
 	// Head sends the head of the response, and ends the stream if there is no
 	// body.
@@ -25,19 +25,19 @@ type Output interface {
 	Data(piece []byte, end bool) error
 	// Trailers ends the stream with trailers.
 	Trailers(trailers *h1.Fields) error
-	// Flush sees to it that all so far is on its way.
+	// Flush sends everything that was written so far.
 	Flush() error
 }
 
-// The states of a reply.
+// The states of a translation.
 const (
 	responseHead  = iota // the final head has not come, or not all of it
 	responseBody         // the body comes
 	responseEnded        // the response is complete
 )
 
-// ResponseTranslator translates a response of HTTP/1.1, in whatever pieces it is written, to
-// calls of an Output. It can be used again after Begin.
+// ResponseTranslator translates a response of HTTP/1.1, written in pieces of any
+// size, to calls of an Output. It can be used again after Begin.
 type ResponseTranslator struct {
 	out     Output
 	limits  h1.Limits
@@ -52,9 +52,8 @@ type ResponseTranslator struct {
 	partial []byte // the start of a head, or of a line between chunks
 }
 
-// Begin makes ready for the response to a request. limits are those that
-// responses were held to when they came from a backend: a head that is written
-// may be twice as large, because filters add to it.
+// Begin prepares for the response to a request. limits are those of responses from
+// backends: a head that is written may be twice as large, because filters add to it.
 func (a *ResponseTranslator) Begin(out Output, asked h1.RequestInfo, limits *h1.Limits) {
 	a.out, a.request = out, asked
 	a.limits = *limits
@@ -64,22 +63,22 @@ func (a *ResponseTranslator) Begin(out Output, asked h1.RequestInfo, limits *h1.
 	a.head.Reset(a.request)
 }
 
-// maxKeptBytes bounds the memory that is kept from one reply to the next.
+// maxKeptBytes bounds the memory that is kept from one response to the next.
 const maxKeptBytes = 16 << 10
 
-// Release forgets the stream, and reports whether its response was complete.
+// Release drops the stream, and reports whether its response was complete.
 func (a *ResponseTranslator) Release() (complete bool) {
 	complete = a.state == responseEnded && a.err == nil
 	if cap(a.partial) > maxKeptBytes {
 		a.partial = nil
 	}
 	a.out, a.pass = nil, nil
-	a.head.Reset(h1.RequestInfo{}) // it refers to bytes of others
+	a.head.Reset(h1.RequestInfo{}) // it refers to bytes of the last stream
 	return complete
 }
 
-// Write translates what comes next. What it makes up is on its way when it
-// returns. After an error nothing more is taken.
+// Write translates the next bytes and flushes the result before it returns. After an
+// error it accepts nothing more.
 func (a *ResponseTranslator) Write(p []byte) (int, error) {
 	if a.err == nil {
 		a.err = a.translate(p)
@@ -90,6 +89,7 @@ func (a *ResponseTranslator) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// translate feeds the bytes, after those of an incomplete line, and keeps the rest.
 func (a *ResponseTranslator) translate(p []byte) error {
 	buf := p
 	if len(a.partial) > 0 {
@@ -114,8 +114,8 @@ func (a *ResponseTranslator) translate(p []byte) error {
 	return a.out.Flush()
 }
 
-// next translates one piece from the start of buf, and says how long it is: 0
-// when it is not complete.
+// next translates one piece from the start of buf, and returns its length: 0 when it
+// is not complete.
 func (a *ResponseTranslator) next(buf []byte) (int, error) {
 	switch a.state {
 	case responseHead:
@@ -148,7 +148,7 @@ func (a *ResponseTranslator) next(buf []byte) (int, error) {
 	return 0, errSurplus
 }
 
-// final sends the head of the response; more says that something follows.
+// final sends the head of the final response; more reports that bytes follow.
 func (a *ResponseTranslator) final(more bool) error {
 	if a.head.Framing == h1.UntilClose {
 		return errNoLength
@@ -164,8 +164,9 @@ func (a *ResponseTranslator) final(more bool) error {
 	return a.out.Head(&a.head, a.ended)
 }
 
-// emit sends the piece that was held back to see whether it is the last, and the
-// end once all was looked at that came with it.
+// emit sends the pending piece, and the end of the stream once all bytes that came
+// with it have been translated. A piece is held back because it may be the last,
+// whose frame carries the end of the stream.
 func (a *ResponseTranslator) emit(end bool) error {
 	piece, trailers := a.pass, &a.body.Trailers
 	a.pass = nil

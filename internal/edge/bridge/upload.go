@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// chunkLine and chunkTail are what stands around the data of a chunk:
-	// at most four digits and CRLF, and CRLF.
+	// chunkLine and chunkTail are the frame around the data of a chunk: at most
+	// four digits and CRLF, and CRLF.
 	chunkLine = 6
 	chunkTail = 2
 	// maxChunk is the most data that four digits can announce.
 	maxChunk = 1<<16 - 1
-	// leastChunk is the room that is worth reading into: less goes through
-	// memory of our own.
+	// leastChunk is the smallest buffer that is read into directly: smaller reads go
+	// through a buffer of the upload.
 	leastChunk = 64
-	// emptyReads is how often a body may bring nothing before it counts as
-	// stuck. Frames without data bring nothing, and cost.
+	// emptyReads is how often a read may return nothing before the body counts as
+	// stuck. Frames without data cost time and bring nothing.
 	emptyReads = 100
 )
 
-// upload is a request on its way to who serves it: its head and, as it comes,
-// its body.
+// upload is a request on its way to Serve: its head and, as it comes, its body in the
+// framing of HTTP/1.1.
 type upload struct {
 	request *http.Request
 	control *http.ResponseController
@@ -43,6 +43,7 @@ type upload struct {
 	small    [leastChunk]byte
 }
 
+// begin resets the upload for a request.
 func (u *upload) begin(h *Handler, r *http.Request, control *http.ResponseController) {
 	*u = upload{request: r, control: control, pool: h.Pool, wait: h.headTimeout()}
 }
@@ -68,8 +69,8 @@ func (u *upload) dropEarly() {
 	u.earlyBuf, u.early = nil, nil
 }
 
-// read gives the next of the request. The head comes alone, even when there is
-// room for more: the body is waited for only when it is wanted.
+// read reads the next bytes of the request. The head comes alone, even when there is
+// room for more: the body is waited for only when it is read.
 func (u *upload) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -86,7 +87,7 @@ func (u *upload) read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// give copies what goes out first.
+// give copies from out.
 func (u *upload) give(p []byte) int {
 	n := copy(p, u.out)
 	if u.out = u.out[n:]; len(u.out) == 0 {
@@ -95,8 +96,8 @@ func (u *upload) give(p []byte) int {
 	return n
 }
 
-// readFixed reads a body that has a length. One that ends before is cut short,
-// whatever the library thinks of it.
+// readFixed reads a body that has a length. One that ends before it is truncated,
+// even if the library reports a clean end.
 func (u *upload) readFixed(p []byte) (int, error) {
 	if u.left == 0 {
 		return 0, io.EOF
@@ -155,14 +156,14 @@ func frameChunk(buf []byte, n int) int {
 	return start + n + chunkTail
 }
 
-// endChunks makes the end of a body in chunks what goes out next.
+// endChunks puts the end of a chunked body, with its trailers, into out.
 func (u *upload) endChunks() error {
 	u.dropBuf()
 	u.buf = u.pool.Get(1)
 	out := append(u.buf[:0], "0\r\n"...)
 	for name, values := range u.request.Trailer {
 		for _, value := range values {
-			// The library checks this. A line break here would be a request.
+			// The library checks this too. A line break here would smuggle a request.
 			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 				return h1.ErrTrailerName
 			}

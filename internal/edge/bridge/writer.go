@@ -13,17 +13,19 @@ import (
 type writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// expects says that the client waits for 100, which the library leaves to us.
+	// expects reports that the client waits for 100, which the library leaves to
+	// the handler.
 	expects bool
-	// endsItself says that the library makes no length up for the response when
-	// it sends its headers together with its end.
+	// endsItself reports that the library adds no length to the response when it
+	// sends its headers together with its end.
 	endsItself bool
 	head       bool // the method was HEAD
-	begun      bool // the final head was said
-	ended      bool // all of it was
-	flushed    bool // headers, and all that was written since, are on their way
+	begun      bool // the final head was written
+	ended      bool // all of the response was
+	flushed    bool // everything written so far was flushed
 }
 
+// begin resets the writer for a response.
 func (o *writer) begin(w http.ResponseWriter, r *http.Request, control *http.ResponseController) {
 	*o = writer{w: w, control: control, head: r.Method == http.MethodHead}
 	for _, value := range r.Header["Expect"] {
@@ -31,7 +33,7 @@ func (o *writer) begin(w http.ResponseWriter, r *http.Request, control *http.Res
 	}
 }
 
-// Interim implements [Output]. 100 is said once, if it was asked for.
+// Interim implements [Output]. 100 is sent once, if the client expects it.
 func (o *writer) Interim(head *h1.ResponseHead) error {
 	if head.Status == http.StatusContinue {
 		if o.expects {
@@ -51,10 +53,10 @@ func (o *writer) Interim(head *h1.ResponseHead) error {
 func (o *writer) Head(head *h1.ResponseHead, end bool) error {
 	header := o.w.Header()
 	addFields(header, head)
-	if SaysLength(head) {
+	if SendsLength(head) {
 		header["Content-Length"] = []string{strconv.FormatInt(head.Length, 10)}
 	}
-	// The libraries would make these up.
+	// The libraries would add these.
 	for _, name := range [...]string{"Content-Type", "Date"} {
 		if _, said := header[name]; !said {
 			header[name] = nil
@@ -77,8 +79,8 @@ func (o *writer) Data(piece []byte, end bool) error {
 	return err
 }
 
-// Trailers implements [Output]. Headers have to be gone before trailers can be
-// said: the libraries keep both in one map.
+// Trailers implements [Output]. Headers have to be flushed before trailers can be
+// set: the libraries keep both in one map.
 func (o *writer) Trailers(trailers *h1.Fields) error {
 	o.ended = true
 	header := o.w.Header()
@@ -94,8 +96,8 @@ func (o *writer) Trailers(trailers *h1.Fields) error {
 	return nil
 }
 
-// Flush implements [Output]. A response that is complete needs none: its end
-// follows at once, and takes the rest along.
+// Flush implements [Output]. A complete response needs none: its end follows at once
+// and flushes the rest.
 func (o *writer) Flush() error {
 	if !o.begun || o.flushed || o.ended && o.endsItself {
 		return nil
@@ -107,15 +109,15 @@ func (o *writer) Flush() error {
 	return nil
 }
 
-// SaysLength reports whether a response has a length to tell the client. Clients
-// of HTTP/2 and HTTP/3 take the length of 304 for that of a body which has to
+// SendsLength reports whether the length of a response is sent to the client. Clients
+// of HTTP/2 and HTTP/3 take the length of a 304 for that of a body which has to
 // follow; Go's do.
-func SaysLength(head *h1.ResponseHead) bool {
+func SendsLength(head *h1.ResponseHead) bool {
 	return head.Length >= 0 && head.Status != http.StatusNotModified
 }
 
-// Passes reports whether a field of a response is for the client: those about a
-// connection, and the framing of HTTP/1.1, are not.
+// Passes reports whether a field of a response is forwarded to the client: those
+// about a connection, and the framing of HTTP/1.1, are not.
 func Passes(id normalize.Field) bool {
 	return !id.ConnectionOnly() && id != normalize.FieldTransferEncoding && id != normalize.FieldContentLength
 }
@@ -132,8 +134,8 @@ func addFields(header http.Header, head *h1.ResponseHead) {
 	}
 }
 
-// named reports whether a list of trailers has the name of a header. The
-// libraries take such a header for a trailer then.
+// named reports whether a list of trailers has the name of a header. The libraries
+// would then send that header as a trailer.
 func named(head *h1.ResponseHead, list []byte) bool {
 	for name := range strings.SplitSeq(string(list), ",") {
 		if _, said := head.Find(strings.TrimSpace(name)); said {

@@ -1,12 +1,11 @@
-// Package filetable reads a routing table from a file, YAML or JSON, and
-// follows its changes.
+// Package filetable reads a routing table from a file, YAML or JSON, and watches it
+// for changes.
 //
-// It promises that a file is taken as a whole or not at all: what cannot be
-// read, decoded or put in place is reported once, and the table before it goes
-// on serving. It looks at the file's identity, size and time instead of asking
-// the kernel for events, so it follows files that are replaced, links that are
-// moved (as Kubernetes moves them for a ConfigMap) and files on network
-// filesystems alike.
+// A file is applied as a whole or not at all: one that cannot be read, decoded or
+// applied is reported once, and the table before it stays live. The file's identity,
+// size and time are polled instead of watching kernel events, so it follows files
+// that are replaced, links that are moved (as Kubernetes moves them for a ConfigMap)
+// and files on network filesystems alike.
 package filetable
 
 import (
@@ -25,23 +24,22 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// lookPeriod is how often the file is looked at.
-const lookPeriod = 500 * time.Millisecond
+// pollPeriod is how often the file is checked.
+const pollPeriod = 500 * time.Millisecond
 
-// File is a routes file that was read and can be followed.
+// File is a routes file that was read and can be watched.
 type File struct{ watch watched }
 
-// Open reads a table from a file. The file is looked at before it is read, so
-// that Follow misses no change. After an error there is no table, and the File
-// can be followed until it is good.
+// Open reads a table from a file. The state of the file is taken before it is read,
+// so that Follow misses no change. After an error there is no table, and Follow waits
+// for a valid one.
 func Open(path string) (*File, *route.Table, error) {
-	file := &File{watch: watched{path: path, seen: look(path)}}
+	file := &File{watch: watched{path: path, seen: stat(path)}}
 	table, err := read(path)
 	return file, table, err
 }
 
-// read reads a table. The error names the file and everything that is wrong
-// with its form.
+// read reads a table. The error names the file and lists all errors of its form.
 func read(path string) (*route.Table, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -55,25 +53,25 @@ func read(path string) (*route.Table, error) {
 	return table, nil
 }
 
-// decode takes YAML, of which JSON is a part.
+// decode decodes YAML, of which JSON is a subset.
 func decode(r io.Reader) (*route.Table, error) {
 	text, err := io.ReadAll(io.LimitReader(r, route.MaxTableBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > route.MaxTableBytes {
-		return nil, fmt.Errorf("it is larger than %d MiB", route.MaxTableBytes>>20)
+		return nil, fmt.Errorf("the file is larger than %d MiB", route.MaxTableBytes>>20)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	var content map[string]any
 	switch err := documents.Decode(&content); {
 	case errors.Is(err, io.EOF):
-		// An empty file is an empty table, not a mistake.
+		// An empty file is an empty table, and no error.
 	case err != nil:
 		return nil, err
 	}
 	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has more than one document; keep one")
+		return nil, errors.New("the file has more than one document; keep one")
 	}
 	plain, err := json.Marshal(content)
 	if err != nil {
@@ -85,10 +83,10 @@ func decode(r io.Reader) (*route.Table, error) {
 	return route.Decode(bytes.NewReader(plain))
 }
 
-// Follow calls apply with the table whenever the file has changed, until ctx is
-// done. What cannot be read or applied is logged, once for each change.
+// Follow calls apply with the table whenever the file has changed, until ctx is done.
+// Errors are logged, once for each change.
 func (f *File) Follow(ctx context.Context, apply func(*route.Table) error, log *slog.Logger) {
-	tick := time.NewTicker(lookPeriod)
+	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for {
 		select {
@@ -102,27 +100,28 @@ func (f *File) Follow(ctx context.Context, apply func(*route.Table) error, log *
 	}
 }
 
+// reload applies the file. On an error the table before it stays live.
 func reload(path string, apply func(*route.Table) error, log *slog.Logger) {
 	table, err := read(path)
 	if err == nil {
 		err = apply(table)
 	}
 	if err != nil {
-		log.Error("the routes file changed and cannot be used; the routes before it stay", "file", path, "error", err)
+		log.Error("reload of routes file failed, keeping the last routes", "file", path, "error", err)
 		return
 	}
-	log.Info("the routes file changed; its routes are live", "file", path, "rules", len(table.Rules))
+	log.Info("reloaded routes file", "file", path, "rules", len(table.Rules))
 }
 
-// watched is a file that is looked at now and then.
+// watched is a file that is polled.
 type watched struct {
 	path string
-	seen sight
+	seen fileState
 }
 
-// changed reports whether the file is another one than at the last look.
+// changed reports whether the file has changed since the last call.
 func (w *watched) changed() bool {
-	now := look(w.path)
+	now := stat(w.path)
 	if now.same(w.seen) {
 		return false
 	}
@@ -130,18 +129,19 @@ func (w *watched) changed() bool {
 	return true
 }
 
-// sight is what a file looks like from outside; nil when it is not there.
-type sight struct{ info os.FileInfo }
+// fileState is the observed state of a file; nil when it does not exist.
+type fileState struct{ info os.FileInfo }
 
-func look(path string) sight {
+// stat returns the current state.
+func stat(path string) fileState {
 	info, err := os.Stat(path)
 	if err != nil {
-		return sight{}
+		return fileState{}
 	}
-	return sight{info}
+	return fileState{info}
 }
 
-func (s sight) same(other sight) bool {
+func (s fileState) same(other fileState) bool {
 	if s.info == nil || other.info == nil {
 		return s.info == other.info
 	}

@@ -73,7 +73,7 @@ func TestChanged(t *testing.T) {
 	if err := os.Symlink(first, link); err != nil {
 		t.Fatal(err)
 	}
-	watch := watched{path: link, seen: look(link)}
+	watch := watched{path: link, seen: stat(link)}
 	steps := []struct {
 		name string
 		do   func() error

@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// Backlog is the part of a message that has come by frames and was not read
-// yet. The data of a body is kept as it came, and gets its framing when it is
-// read, so that many small frames make one chunk.
+// Backlog is the part of a message that arrived in frames of HTTP/2 or HTTP/3 and
+// was not read yet. The data of a body is stored as it came, and gets its framing
+// when it is read, so that many small frames make one chunk.
 type Backlog struct {
 	Pool *BufferPool
 	// Text is read before the data: a head, or a line of the framing.
 	Text []byte
 	// Tail follows a body in chunks: its end, and the trailers.
 	Tail []byte
-	// Chunked says that the body is read in chunks.
+	// Chunked reports that the body is read in chunks.
 	Chunked bool
-	// Over says that nothing more comes, and End what follows then: io.EOF after
-	// a whole message.
+	// Over reports that nothing more comes, and End is the error that follows then:
+	// io.EOF after a whole message.
 	Over bool
 	End  error
 
@@ -26,11 +26,11 @@ type Backlog struct {
 	line  [20]byte
 }
 
-// Add takes in data of the body.
+// Add appends data of the body.
 func (l *Backlog) Add(data []byte) { l.data.write(data, l.Pool) }
 
-// Read copies what there is, with its framing. It says how many bytes that are,
-// and how many of them were data.
+// Read copies the available bytes, with their framing. It returns how many bytes
+// these are, and how many of them were data.
 func (l *Backlog) Read(b []byte) (n, data int) {
 	for n < len(b) {
 		switch {
@@ -66,7 +66,7 @@ func (l *Backlog) readData(b []byte) int {
 	return k
 }
 
-// Drop lets go of everything, and says how much data nobody will read.
+// Drop releases everything, and returns how much data was unread, for flow control.
 func (l *Backlog) Drop() (unread int) {
 	unread = l.data.size
 	l.data.drop(l.Pool)
@@ -77,7 +77,7 @@ func (l *Backlog) Drop() (unread int) {
 // pieceSize is that of the buffers of a body after its first.
 const pieceSize = 32 << 10
 
-// pieces are buffers in a row. They hold at most a window.
+// pieces are a queue of buffers. Flow control bounds them to one window.
 type pieces struct {
 	list [][]byte
 	from int // where the first begins
@@ -99,6 +99,7 @@ func (p *pieces) write(data []byte, pool *BufferPool) {
 	}
 }
 
+// read copies from the front and gives empty buffers back to the pool.
 func (p *pieces) read(b []byte, pool *BufferPool) int {
 	n := 0
 	for n < len(b) && p.size > 0 {

@@ -4,7 +4,7 @@ import "io"
 
 const (
 	// maxExtension bounds the extension of one chunk, and maxExtensions those
-	// of a body: nobody uses them, and they cost without carrying anything.
+	// of a body: they are unused in practice, and cost without carrying data.
 	maxExtension  = 256
 	maxExtensions = 4096
 	// maxSizeDigits is what fits 64 bits.
@@ -23,8 +23,8 @@ const (
 	bodyOpen             // data comes until the connection ends
 )
 
-// Body follows one message body through its framing. Feed it what was read; it
-// says which bytes to pass on. Chunk extensions are never passed on: they mean
+// Body follows one message body through its framing. Feed it the bytes that were
+// read; it returns those to pass on. Chunk extensions are never passed on: they mean
 // nothing beyond one connection, and parsers disagree about them. The zero
 // value is a body that is done.
 type Body struct {
@@ -42,8 +42,8 @@ type Body struct {
 	lines   []byte // the trailers
 }
 
-// Reset makes ready for a body. With decode, Next passes the data only;
-// without, it passes chunked framing too, once checked.
+// Reset prepares for a body. With decode, Next passes the data only; without, it
+// passes chunked framing too, once checked.
 func (b *Body) Reset(framing Framing, length int64, decode bool, limits *Limits) {
 	b.Trailers.reset()
 	*b = Body{Trailers: b.Trailers, lines: b.lines[:0], limits: *limits, decode: decode}
@@ -65,8 +65,8 @@ func (b *Body) Done() bool { return b.state == bodyDone }
 // Payload is the number of bytes of data so far, without framing.
 func (b *Body) Payload() int64 { return b.payload }
 
-// End tells the body that no more bytes will come. That ends a body which
-// lasts as long as its connection; any other is cut short.
+// End reports that no more bytes will come. That ends a body of UntilClose framing;
+// any other is truncated.
 func (b *Body) End() error {
 	if b.state != bodyOpen && b.state != bodyDone {
 		return io.ErrUnexpectedEOF
@@ -75,9 +75,9 @@ func (b *Body) End() error {
 	return nil
 }
 
-// Next looks at the bytes that come next. It returns the part of buf to pass
-// on, which may be empty, and how many bytes of buf are used up, which is 0
-// when more are needed or the body is done. Call it until it returns 0.
+// Next consumes bytes. It returns the part of buf to pass on, which may be empty,
+// and how many bytes of buf are used up, which is 0 when more are needed or the body
+// is done. Call it until it returns 0.
 func (b *Body) Next(buf []byte) (pass []byte, used int, err error) {
 	for used < len(buf) && b.state != bodyDone {
 		n, keep, err := b.step(buf[used:])

@@ -9,8 +9,8 @@ import (
 // Composer writes a request that came by another protocol as the head of an
 // HTTP/1.1 request, to be read with [Head.Parse] like any other: so one set of
 // rules judges requests of HTTP/1.1, HTTP/2 and HTTP/3, and none is smuggled
-// through the translation. The length of the body is the caller's to say;
-// headers cannot change it. The first error is kept and returned by End.
+// through the translation. The caller sets the length of the body; headers cannot
+// change it. The first error is kept and returned by End.
 type Composer struct {
 	buf []byte
 	err error
@@ -30,9 +30,9 @@ func (c *Composer) Start(dst []byte, method, target, authority string) {
 	c.write("Host", authority)
 }
 
-// Field adds a header. Fields about a connection have no place in the other
-// protocols and are refused; Host and Content-Length are said elsewhere and
-// ignored.
+// Field adds a header. Fields about a connection are not allowed in the other
+// protocols and are refused; Host and Content-Length have parameters of their own
+// and are ignored.
 func (c *Composer) Field(name, value string) {
 	id := normalize.FieldOf(normalize.Bytes(name))
 	switch {

@@ -45,7 +45,7 @@ func newEdit(kind editKind, name, value string) (Edit, error) {
 	}
 	id := normalize.FieldOf(normalize.Bytes(name))
 	if framesMessage(id) {
-		return Edit{}, fmt.Errorf("header %s is the proxy's own and cannot be changed", name)
+		return Edit{}, fmt.Errorf("header %s is set by the proxy and cannot be changed", name)
 	}
 	if !cleanValue(normalize.Bytes(value)) {
 		return Edit{}, fmt.Errorf("header %s: its value has a control character", name)
@@ -54,8 +54,8 @@ func newEdit(kind editKind, name, value string) (Edit, error) {
 	return Edit{kind: kind, id: id, hint: nameHint(normalize.Bytes(name)), name: name, value: value}, nil
 }
 
-// framesMessage reports whether a header says where a message ends or where it
-// goes. Host has an entry of its own in a plan.
+// framesMessage reports whether a header determines the end of a message or its
+// destination. Host has an entry of its own in a plan.
 func framesMessage(id normalize.Field) bool {
 	switch id {
 	case normalize.FieldHost, normalize.FieldContentLength, normalize.FieldTransferEncoding,
@@ -101,7 +101,7 @@ func sets(edits []Edit, id normalize.Field) bool {
 	return false
 }
 
-// appendEdits appends the lines that edits bring.
+// appendEdits appends the lines that edits add.
 func appendEdits(dst []byte, edits []Edit) []byte {
 	for i := range edits {
 		edit := &edits[i]
@@ -113,7 +113,7 @@ func appendEdits(dst []byte, edits []Edit) []byte {
 	return dst
 }
 
-// headCopy decides line by line what of a head is passed on, and copies it.
+// headCopy decides line by line which headers are passed on, and copies them.
 type headCopy struct {
 	fields *Fields
 	named  []span // names that Connection lists
@@ -124,8 +124,8 @@ type headCopy struct {
 // fieldSet is a set of fields.
 type fieldSet [256]bool
 
-// appendTo appends the lines that pass. Lines that follow one another are
-// copied together.
+// appendTo appends the lines that pass. Adjacent lines are copied together, so that
+// a usual head is one or two copies.
 func (p *headCopy) appendTo(dst []byte) []byte {
 	f := p.fields
 	hints := editHints(p.edits)

@@ -24,7 +24,7 @@ const (
 	ErrRequestLine
 	// ErrMethod: a method with other than capital letters, - and _.
 	ErrMethod
-	// ErrConnect: CONNECT asks for a forward proxy.
+	// ErrConnect: CONNECT, which is for forward proxies.
 	ErrConnect
 	// ErrVersion: no HTTP version where one belongs.
 	ErrVersion
@@ -58,7 +58,7 @@ const (
 	// ErrExpectation: an Expect other than 100-continue.
 	ErrExpectation
 	// ErrTrailerName: a trailer, or the announcement of one, that would change
-	// what the head says.
+	// the meaning of the head.
 	ErrTrailerName
 	// ErrTargetTooLong: more than Limits.TargetBytes.
 	ErrTargetTooLong
@@ -66,7 +66,7 @@ const (
 	ErrHeadTooLarge
 	// ErrTooManyFields: more than Limits.Fields.
 	ErrTooManyFields
-	// ErrUnexpectedSwitch: a response that nothing was asked for: 101 without Upgrade.
+	// ErrUnexpectedSwitch: a 101 without a forwarded Upgrade.
 	ErrUnexpectedSwitch
 )
 
@@ -110,31 +110,31 @@ var faultFacts = map[Fault]faultFact{
 	ErrTwoLengths:         {400, "two_lengths", "there are both Transfer-Encoding and Content-Length"},
 	ErrConnectionList:     {400, "connection_list", "the Connection header is not a short list of names"},
 	ErrExpectation:        {417, "expectation", "the only expectation that can be met is 100-continue"},
-	ErrTrailerName:        {400, "trailer_name", "a trailer would change what the head says"},
+	ErrTrailerName:        {400, "trailer_name", "a trailer would change the meaning of the head"},
 	ErrTargetTooLong:      {414, "target_too_long", "the request target is too long"},
 	ErrHeadTooLarge:       {431, "head_too_large", "the headers are too large"},
 	ErrTooManyFields:      {431, "too_many_fields", "there are too many headers"},
-	ErrUnexpectedSwitch:   {400, "unasked", "the server switches protocols without being asked"},
+	ErrUnexpectedSwitch:   {400, "unasked", "the server switches protocols without an Upgrade request"},
 	ErrChunkSize:          {400, "chunk_size", "a chunk size is not a plain hexadecimal number"},
 	ErrChunkEnd:           {400, "chunk_end", "a chunk is not followed by CRLF"},
 	ErrChunkExtension:     {400, "chunk_extension", "a chunk extension is malformed or too long"},
 	ErrTrailerTooLarge:    {431, "trailer_too_large", "the trailers are too large"},
 }
 
-// Error says what is wrong, for people.
+// Error returns the description for people.
 func (f Fault) Error() string { return faultFacts[f].text }
 
-// Label is a short name of the fault, for metrics and logs.
+// Label returns a short name of the fault, for metrics and logs.
 func (f Fault) Label() string { return faultFacts[f].label }
 
-// Status is the HTTP status to answer a client's fault with. A fault of an
-// upstream is a 502 instead.
+// Status returns the HTTP status for a client's fault. A fault of an upstream is a
+// 502 instead.
 func (f Fault) Status() int { return faultFacts[f].status }
 
-// What ends a connection without a fault in what was said.
+// The errors that end a connection without a fault of a message.
 var (
-	// ErrIdle: no byte of a next message came in time. There is nobody to
-	// answer; close.
+	// ErrIdle: no byte of a next message came in time. There is no request to
+	// respond to; close.
 	ErrIdle = errors.New("no further request came in time")
 	// ErrInterrupted: [Reader.Interrupt] ended the wait for a next message.
 	ErrInterrupted = errors.New("interrupted while waiting for the next request")
@@ -142,9 +142,8 @@ var (
 	ErrTooSlow = errors.New("the body came too slowly")
 )
 
-// StatusOf returns the status to answer a client with whose request could not
-// be read, or 0 when there is nobody to answer: the connection is gone or was
-// idle.
+// StatusOf returns the status for a client whose request could not be read, or 0
+// when there is no response to send: the connection is gone or was idle.
 func StatusOf(err error) int {
 	if _, ok := errors.AsType[*WriteError](err); ok {
 		return 0

@@ -21,9 +21,9 @@ type span struct{ start, stop uint32 }
 
 func (s span) of(buf []byte) []byte { return buf[s.start:s.stop:s.stop] }
 
-// Fields are the header lines of a head or the trailers of a body, in the
-// order in which they came. What its methods return are parts of the bytes
-// that were parsed, and hold as long as those do.
+// Fields are the header lines of a head or the trailers of a body, in the order in
+// which they came. Its methods return parts of the bytes that were parsed, which are
+// valid as long as those are.
 type Fields struct {
 	buf  []byte
 	list []field
@@ -65,8 +65,8 @@ func (f *Fields) Find(name string) ([]byte, bool) {
 // usualFields is how many lines most heads have room for without growing.
 const usualFields = 24
 
-// Headers gives Fields by name and number, as rules ask for them. The strings
-// share bytes with the head: they are for comparing, not for keeping.
+// Headers gives access to Fields by name and number, for the conditions of rules.
+// The strings share bytes with the head: compare them, do not keep them.
 type Headers struct{ *Fields }
 
 // Value is the value of line number i, from 0, among those with a name.
@@ -140,7 +140,7 @@ func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 	return nil
 }
 
-// nameFault says why line has no valid name; stop is where the name broke off.
+// nameFault returns why a line has no valid name; stop is where the name ended.
 func nameFault(line []byte, stop int) Fault {
 	if len(line) > 0 && blank(line[0]) {
 		return ErrFold
@@ -167,8 +167,8 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// lines is the state of a parse that goes line by line and can be taken up
-// again when more bytes have come.
+// lines is the state of a parse that goes line by line and can continue when more
+// bytes have come.
 type lines struct {
 	next int // where the next line starts
 	seen int // up to here there is no LF that was not read

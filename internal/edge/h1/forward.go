@@ -7,13 +7,12 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Peer is what the edge tells backends about the client it got a request from.
-// An empty value sends no header. X-Forwarded-Host is the client's Host.
+// Peer is the identity of the client that is forwarded to backends. An empty value
+// sends no header. X-Forwarded-Host is the client's Host.
 type Peer struct {
-	// Trusted says that the client is a proxy whose own word about its client
-	// counts: X-Forwarded-For is appended to, and the others are kept where
-	// they are present. From anybody else none of them survives, in any
-	// spelling.
+	// Trusted reports that the client is a proxy whose X-Forwarded headers are
+	// believed: X-Forwarded-For is appended to, and the others are kept where they
+	// are present. From other clients none of them survives, in any spelling.
 	Trusted bool
 	// Address is the client's IP address: X-Forwarded-For and X-Real-Ip.
 	Address string
@@ -25,12 +24,11 @@ type Peer struct {
 	Server string
 }
 
-// ForwardPlan says how a request's head is written for a backend. The zero
-// value passes the request on as it came, with all that concerns the client's
-// own connection taken out.
+// ForwardPlan is how a request's head is written for a backend. The zero value passes
+// the request on as it came, without the headers about the client's own connection.
 type ForwardPlan struct {
-	// Target is the target to ask for, canonical, in origin form. Nil asks for
-	// what the client asked for.
+	// Target is the request target, canonical, in origin form. Nil forwards the
+	// client's.
 	Target []byte
 	// Host replaces the client's Host.
 	Host string
@@ -38,23 +36,22 @@ type ForwardPlan struct {
 	Peer Peer
 	// Edits change headers, the Peer's included.
 	Edits []Edit
-	// Upgrade passes on the client's wish to switch protocols, if the Head has
-	// one. The body of the response is then a tunnel, but only after 101: a
-	// backend that answers anything else has not switched.
+	// Upgrade forwards the client's Upgrade, if the Head has one. The body of the
+	// response is then a tunnel, but only after 101: with any other status the
+	// backend has not switched.
 	Upgrade bool
-	// Close asks the backend to close the connection after its response.
+	// Close sends Connection: close, so that the backend closes after its response.
 	Close bool
-	// Framing and Length say how the body will be sent. AsReceived sends it
-	// the way it comes.
+	// Framing and Length are how the body will be sent. AsReceived sends it the way
+	// it comes.
 	Framing Framing
 	Length  int64
 }
 
-// errTarget is a mistake of the program: paths are normalised before they get
-// here.
+// errTarget is an internal error: paths are normalised before they get here.
 var errTarget = errors.New("the target to forward to is not a canonical path")
 
-// notForwarded are the fields that are dropped, or written anew.
+// notForwarded are the fields that are dropped, or written by the edge.
 var notForwarded = func() (set fieldSet) {
 	for i := range 256 {
 		set[i] = normalize.Field(i).ConnectionOnly() || normalize.Field(i).Identity()
@@ -68,8 +65,8 @@ var notForwarded = func() (set fieldSet) {
 	return set
 }()
 
-// notForwardedTrusted differs in what a trusted peer says. X-Forwarded-For is
-// written anew, and X-Forwarded-Server is always our own.
+// notForwardedTrusted keeps the identity headers of a trusted peer. X-Forwarded-For
+// is appended to, and X-Forwarded-Server is always the edge's own.
 var notForwardedTrusted = func() fieldSet {
 	set := notForwarded
 	for _, id := range []normalize.Field{
@@ -185,8 +182,8 @@ func (p *ForwardPlan) appendPeer(dst []byte, h *Head) []byte {
 	return dst
 }
 
-// states reports whether the edge itself states an identity field: it has
-// something to say, no edit says otherwise and no trusted peer has said it.
+// states reports whether the edge writes an identity field itself: it has a value,
+// no edit sets the field and no trusted peer has sent it.
 func (p *ForwardPlan) states(h *Head, id normalize.Field, value string) bool {
 	if value == "" || len(p.Edits) > 0 && sets(p.Edits, id) {
 		return false
@@ -230,7 +227,7 @@ func (p *ForwardPlan) appendConnection(dst []byte, h *Head) []byte {
 	return dst
 }
 
-// RequestInfo returns what the response to the forwarded request may be.
+// RequestInfo returns the context in which the response is parsed.
 func (p *ForwardPlan) RequestInfo(h *Head) RequestInfo {
 	asked := RequestInfo{Head: h.MethodID == MethodHead}
 	if p.Upgrade {

@@ -6,7 +6,7 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Framing says how the end of a body is found.
+// Framing is how the end of a body is found (RFC 9112, 6.3).
 type Framing uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 // compared with every header.
 const maxOptions = 16
 
-// control is what the headers about one connection and one body say together.
+// control is the combined meaning of the headers about connection and body.
 type control struct {
 	host     []byte
 	hosts    int
@@ -36,15 +36,15 @@ type control struct {
 	chunked  bool // the only coding is chunked
 	close    bool
 	keep     bool
-	upgrade  bool // Connection says upgrade
+	upgrade  bool // Connection has upgrade
 	upgrades int
 	protocol span // of the last Upgrade
-	trailers bool // TE says trailers
+	trailers bool // TE has trailers
 	announce bool // there is a Trailer
 	named    []span
 }
 
-// gather reads the headers that steer framing and connection, in one pass.
+// gather reads the headers about framing and connection, in one pass.
 func (f *Fields) gather(c *control) error {
 	for i := range f.list {
 		line := &f.list[i]
@@ -87,8 +87,8 @@ func (f *Fields) gather(c *control) error {
 	return nil
 }
 
-// options reads a Connection header. Names that a client may not have removed
-// are not remembered: they are the edge's to keep or drop.
+// options reads a Connection header. Names that a client may not have removed are
+// ignored: the edge decides about those.
 func (f *Fields) options(c *control, at uint32, list []byte) error {
 	base := list
 	for {
@@ -172,7 +172,7 @@ func (f *Fields) checkAnnounced() error {
 	return nil
 }
 
-// finish judges the head as a whole, once its last line is in.
+// finish validates the head as a whole, once its last line has come.
 func (h *Head) finish(buf []byte, limits *Limits) error {
 	h.buf = buf
 	c := control{named: h.named[:0]}
@@ -214,7 +214,7 @@ func (h *Head) finish(buf []byte, limits *Limits) error {
 		HostOptional: c.hosts == 0,
 	}, limits.Hazards)
 	if err != nil && (bytes.ContainsAny(h.Target(), " \t") || !cleanValue(h.Target())) {
-		// What stands between target and version breaks the line, not the target.
+		// A blank or control character breaks the line, not the target.
 		return lineFault(h.Target())
 	}
 	return err

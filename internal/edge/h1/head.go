@@ -36,18 +36,18 @@ type Head struct {
 	// URI is the canonical reading of the target and Host. Match, authorise
 	// and forward this, never the raw bytes.
 	URI normalize.URI
-	// MethodID tells the common methods apart without comparing bytes.
+	// MethodID identifies the common methods without comparing bytes.
 	MethodID Method
 	// Minor is 0 for HTTP/1.0 and 1 for HTTP/1.1.
 	Minor uint8
-	// KeepAlive says that the client wants the connection to stay open.
+	// KeepAlive reports that the client keeps the connection open.
 	KeepAlive bool
-	// ExpectContinue says that the client waits for 100 Continue before it
-	// sends the body. Answer with [Continue], once the body is wanted.
+	// ExpectContinue reports that the client waits for 100 Continue before it sends
+	// the body. Send [Continue] once the body is wanted.
 	ExpectContinue bool
-	// AcceptsTrailers says that the client takes trailers.
+	// AcceptsTrailers reports that the client accepts trailers.
 	AcceptsTrailers bool
-	// Framing says how the body ends: NoBody, Fixed or Chunked.
+	// Framing is how the body ends: NoBody, Fixed or Chunked.
 	Framing Framing
 	// Length is the length of a body that is Fixed.
 	Length int64
@@ -58,7 +58,7 @@ type Head struct {
 	begun, lined            bool
 }
 
-// Reset forgets the request but keeps the memory.
+// Reset clears the Head but keeps the memory.
 func (h *Head) Reset() {
 	h.Fields.reset()
 	*h = Head{Fields: h.Fields, URI: h.URI, named: h.named[:0]}
@@ -71,8 +71,8 @@ func (h *Head) Method() []byte { return h.method.of(h.buf) }
 // else.
 func (h *Head) Target() []byte { return h.target.of(h.buf) }
 
-// Upgrade is the protocol that the client asks to switch to, nil when there is
-// none that the edge would pass on. See [ForwardPlan.Upgrade].
+// Upgrade is the protocol of the client's Upgrade, nil when there is none that the
+// edge would forward. See [ForwardPlan.Upgrade].
 func (h *Head) Upgrade() []byte {
 	if h.upgrade.stop == 0 {
 		return nil
@@ -126,8 +126,8 @@ func (h *Head) Parse(buf []byte, limits *Limits) (n int, err error) {
 	}
 }
 
-// begin looks at the first bytes: one empty line is let pass, as RFC 9112
-// section 2.2 asks, and what cannot be a method is refused at once, so that a
+// begin checks the first bytes: one empty line is skipped, as RFC 9112 section 2.2
+// recommends, and a byte that cannot start a method is refused at once, so that a
 // TLS handshake on a plain port need not wait for a line to end.
 func (h *Head) begin(buf []byte) (more bool, err error) {
 	skip := 0
@@ -155,7 +155,8 @@ func (h *Head) begin(buf []byte) (more bool, err error) {
 	return false, nil
 }
 
-// checkSize judges a head that has size bytes and is not complete.
+// checkSize refuses a head that has size bytes and is not complete, if it is over a
+// limit.
 func (h *Head) checkSize(size int, limits *Limits) error {
 	if !h.lined && size-h.at.next > limits.TargetBytes+maxMethod+len(version11)+4 {
 		return ErrTargetTooLong
@@ -166,6 +167,8 @@ func (h *Head) checkSize(size int, limits *Limits) error {
 	return nil
 }
 
+// requestLine parses "method target version". The version is compared as one word of
+// eight bytes.
 func (h *Head) requestLine(buf []byte, start, end int, limits *Limits) error {
 	line := buf[start:end]
 	space := 0
@@ -228,7 +231,7 @@ func methodOf(method []byte) Method {
 	return MethodOther
 }
 
-// methodFault says why a request line does not start with a method and a space.
+// methodFault returns why a request line does not start with a method and a space.
 func methodFault(line []byte) Fault {
 	for i, c := range line {
 		switch {
@@ -246,7 +249,7 @@ func methodFault(line []byte) Fault {
 	return ErrRequestLine
 }
 
-// lineFault says which byte does not belong in a request line.
+// lineFault returns the fault of a byte that is not allowed in a request line.
 func lineFault(line []byte) Fault {
 	for _, c := range line {
 		if c == '\t' || c == ' ' {
@@ -256,8 +259,8 @@ func lineFault(line []byte) Fault {
 	return controlFault(line)
 }
 
-// versionFault says what is wrong with the end of a request line: a version we
-// do not speak, or none.
+// versionFault returns the fault at the end of a request line: an unsupported
+// version, or none.
 func versionFault(rest []byte) Fault {
 	for _, c := range rest {
 		if c != ' ' && (c < 0x20 || c == 0x7f) {

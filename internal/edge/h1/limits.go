@@ -6,8 +6,8 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Limits bounds what a message may ask of memory, and says which of the
-// spellings that are refused by default pass.
+// Limits bounds the memory of a message, and lists the spellings that pass although
+// they are refused by default.
 type Limits struct {
 	// HeadBytes bounds a head, from the first byte to the empty line. Default
 	// 32 KiB: cookies of one site fit, and ten thousand clients fit in memory.

@@ -1,5 +1,5 @@
 package h1
 
-// AppendEdits appends the lines that edits bring, for an answer of the edge's
-// own, which has no lines that they could replace.
+// AppendEdits appends the lines that edits add, for a local response, which has no
+// lines that they could replace.
 func AppendEdits(dst []byte, edits []Edit) []byte { return appendEdits(dst, edits) }

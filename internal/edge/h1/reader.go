@@ -15,7 +15,7 @@ import (
 // All but Interrupt is for one goroutine at a time.
 //
 // A head that was read stays in place while its body is read, until the next
-// head is asked for, Release or Close.
+// head is read, Release or Close.
 type Reader struct {
 	conn net.Conn
 	pool *BufferPool
@@ -50,10 +50,10 @@ func (r *Reader) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 // SetTimeouts changes how long the waits that come are bounded.
 func (r *Reader) SetTimeouts(times Timeouts) { r.times = times }
 
-// SetPollInterval cuts the waits for the heads of responses into pieces of about the given
+// SetPollInterval divides the waits for the heads of responses into pieces of about the given
 // time: a wait ends with ErrIdle after one, and ReadResponse can be called again
 // to go on. The first may be much shorter, because moving the deadline of a
-// connection is dear when many are used in turn. 0 makes it one piece.
+// connection is expensive when many are used in turn. 0 makes it one piece.
 func (r *Reader) SetPollInterval(piece time.Duration) { r.pollInterval = piece }
 
 // LastWait is how long the wait was that ended with ErrIdle.
@@ -83,7 +83,7 @@ func (r *Reader) ReadResponse(h *ResponseHead, asked RequestInfo, limits *Limits
 }
 
 // Unread returns what was received and not used yet. After the body of the
-// only message, anything here was not asked for.
+// only message, anything here is unexpected.
 func (r *Reader) Unread() []byte { return r.buf[r.r:r.w] }
 
 // Interrupt makes a wait for the first byte of a request end with
@@ -115,10 +115,14 @@ func (r *Reader) Close() {
 	r.Release()
 }
 
+// headParser is a Head or a ResponseHead.
 type headParser interface {
 	Parse(buf []byte, limits *Limits) (int, error)
 }
 
+// readHead parses what has been read and reads more until the head is complete. The
+// deadline of the first head is set before its first byte, so that dripping bytes
+// cannot extend it.
 func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration) error {
 	r.unpin()
 	until := time.Time{} // the head has to be complete by then
@@ -193,7 +197,7 @@ func (r *Reader) read(until time.Time) error {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("read a message: %w", err)
 		}
-		// An Interrupt that raced with the first byte has spoilt the deadline.
+		// An Interrupt that raced with the first byte has overwritten the deadline.
 		if !r.interrupted.Load() || !until.IsZero() && !time.Now().Before(until) {
 			return fmt.Errorf("the rest of a message did not come in time: %w", err)
 		}
@@ -238,8 +242,8 @@ func (r *Reader) readOnce() error {
 	return io.ErrNoProgress
 }
 
-// headDeadline is the deadline of a wait for a head. A piece of a wait keeps one
-// that is less far away: who waits in pieces goes on.
+// headDeadline is the deadline of a wait for a head. A piece of a wait keeps an
+// earlier deadline that is set already: the caller continues the wait anyway.
 func (r *Reader) headDeadline(wait time.Duration) time.Time {
 	if r.pollInterval <= 0 {
 		return r.lazyDeadline(wait)
@@ -270,6 +274,8 @@ func lazyDeadline(armed time.Time, wait time.Duration) time.Time {
 	return time.Now().Add(wait + slack)
 }
 
+// arm sets the read deadline, unless it is set already: that is a system call less
+// for most requests.
 func (r *Reader) arm(until time.Time) error {
 	if until.Equal(r.armed) {
 		return nil
@@ -278,7 +284,7 @@ func (r *Reader) arm(until time.Time) error {
 	return r.conn.SetReadDeadline(until)
 }
 
-// makeRoom sees to it that more of a head can be read.
+// makeRoom grows the buffer, so that more of a head can be read.
 func (r *Reader) makeRoom(most int) {
 	if r.w < len(r.buf) {
 		return
@@ -295,15 +301,16 @@ func (r *Reader) makeRoom(most int) {
 	r.buf = grown
 }
 
-// detach moves what is unread to a buffer of its own, so that the head stays.
+// detach moves the unread bytes to a buffer of their own, so that the head stays in
+// place while the body is read.
 func (r *Reader) detach() {
 	r.head = r.buf
 	r.buf = r.pool.Get(largeBuffer)
 	r.w, r.r = copy(r.buf, r.head[r.r:r.w]), 0
 }
 
-// unpin lets go of the last head and moves what is unread to the front of the
-// smallest buffer that it fits.
+// unpin releases the last head and moves the unread bytes to the front of the
+// smallest buffer that they fit.
 func (r *Reader) unpin() {
 	r.pinned = false
 	unread := r.buf[r.r:r.w]

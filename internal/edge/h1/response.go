@@ -7,34 +7,34 @@ import (
 )
 
 // Continue is the interim response that lets a client with Expect send its
-// body. The edge sends it itself and does not pass Expect on: a backend that
-// answers early would leave a body in its connection for the next request.
+// body. The edge sends it itself and does not forward Expect: a backend that
+// responds early would leave a body in its connection for the next request.
 const Continue = "HTTP/1.1 100 Continue\r\n\r\n"
 
 // MaxInterim is how many interim responses (1xx) to read before a final one.
 // A backend that sends more is broken.
 const MaxInterim = 16
 
-// RequestInfo is what the request says about the response to come.
+// RequestInfo is the part of a request that the parsing of its response depends on.
 type RequestInfo struct {
-	// Head says that the method was HEAD: no body follows.
+	// Head reports that the method was HEAD: no body follows.
 	Head bool
-	// Upgrade is the protocol that was asked for, nil when none was forwarded.
+	// Upgrade is the protocol of the forwarded Upgrade, nil when there was none.
 	Upgrade []byte
 }
 
-// ResponseHead is the head of a response from a backend. A backend is trusted
-// to mean well, not to frame right: what is ambiguous is refused here too.
+// ResponseHead is the head of a response from a backend. A backend is trusted not to
+// attack, but not to frame correctly: ambiguous framing is refused here too.
 type ResponseHead struct {
 	Fields
 	// Status is the code, 100 to 999.
 	Status int
 	// Minor is 0 for HTTP/1.0 and 1 for HTTP/1.1.
 	Minor uint8
-	// Reusable says that the connection can take another request once the body
+	// Reusable reports that the connection can carry another request once the body
 	// has been read to its end.
 	Reusable bool
-	// Framing says how the body ends: NoBody, Fixed, Chunked or UntilClose.
+	// Framing is how the body ends: NoBody, Fixed, Chunked or UntilClose.
 	Framing Framing
 	// Length is Content-Length, -1 when there is none. A response to HEAD has
 	// one without a body.
@@ -47,7 +47,7 @@ type ResponseHead struct {
 	lined   bool
 }
 
-// Reset makes ready for the response to a request, and keeps the memory.
+// Reset prepares for the response to a request, and keeps the memory.
 func (h *ResponseHead) Reset(asked RequestInfo) {
 	h.Fields.reset()
 	*h = ResponseHead{Fields: h.Fields, named: h.named[:0], request: asked}
@@ -57,7 +57,7 @@ func (h *ResponseHead) Reset(asked RequestInfo) {
 func (h *ResponseHead) Reason() []byte { return h.reason.of(h.buf) }
 
 // Interim reports whether a final response is still to come. Pass interim ones
-// on to clients of HTTP/1.1 only, and 100 to nobody: see [Continue].
+// on to clients of HTTP/1.1 only, and never 100: see [Continue].
 func (h *ResponseHead) Interim() bool { return h.Status < 200 && h.Status != 101 }
 
 // Parse reads a head from the start of buf, as [Head.Parse] does.
@@ -164,8 +164,8 @@ func (h *ResponseHead) finish(buf []byte) error {
 		h.Framing, h.Reusable = NoBody, false
 		return h.checkSwitch(&c)
 	case bodiless:
-		// Such a response has no body, whatever it says. If it says that it
-		// has one, what follows on the connection is anybody's guess.
+		// Such a response has no body. If its headers announce one, the next bytes
+		// on the connection are ambiguous.
 		h.Framing = NoBody
 		h.Reusable = h.Reusable && framing != Chunked && c.length == 0
 	case h.request.Head || h.Status == 304:
@@ -178,7 +178,7 @@ func (h *ResponseHead) finish(buf []byte) error {
 	return nil
 }
 
-// checkSwitch accepts 101 only for the protocol that was asked for.
+// checkSwitch accepts 101 only for the protocol of the forwarded Upgrade.
 func (h *ResponseHead) checkSwitch(c *control) error {
 	if h.request.Upgrade == nil || !c.upgrade || c.upgrades != 1 {
 		return ErrUnexpectedSwitch

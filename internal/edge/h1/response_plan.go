@@ -6,25 +6,24 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// ResponsePlan says how a response's head is written for a client.
+// ResponsePlan is how a response's head is written for a client.
 type ResponsePlan struct {
 	// Edits change headers.
 	Edits []Edit
-	// Close says that the connection ends after this response.
+	// Close sends Connection: close.
 	Close bool
-	// Framing and Length say how the body will be sent. AsReceived sends it
-	// the way it comes. See [ReplyFraming].
+	// Framing and Length are how the body will be sent. AsReceived sends it the way
+	// it comes. See [ResponseFraming].
 	Framing Framing
 	Length  int64
-	// Minor is the client's HTTP version: 0 has to be told that the connection
-	// stays open.
+	// Minor is the client's HTTP version: HTTP/1.0 needs Connection: keep-alive.
 	Minor uint8
 	// Date is the value of the Date header for a response that has none. Empty
 	// sends none.
 	Date string
 }
 
-// notReturned are the fields that are dropped, or written anew.
+// notReturned are the fields that are dropped, or written by the edge.
 var notReturned = func() (set fieldSet) {
 	for i := range 256 {
 		set[i] = normalize.Field(i).ConnectionOnly()
@@ -37,8 +36,8 @@ var notReturned = func() (set fieldSet) {
 
 // ResponseFraming returns how to send a response's body to the client of a
 // request, and whether the connection to the client can stay open after it.
-// A body that comes as long as its connection lasts is sent in chunks to those
-// who know chunks; to others it ends with their connection too.
+// A body of UntilClose framing is sent in chunks to clients of HTTP/1.1; to those of
+// HTTP/1.0 it ends with their connection too.
 func ResponseFraming(request *Head, response *ResponseHead) (framing Framing, reuse bool) {
 	framing = response.Framing
 	if request.Minor == 1 && framing == UntilClose {
@@ -71,7 +70,7 @@ func (p *ResponsePlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 		dst = append(dst, "Connection: Upgrade\r\n"...)
 		dst = appendAll(dst, &h.Fields, normalize.FieldUpgrade)
 	case h.Interim():
-		// The connection's fate is said with the final response.
+		// The final response has the Connection header.
 	case p.Close || p.framing(h) == UntilClose:
 		dst = append(dst, "Connection: close\r\n"...)
 	case p.Minor == 0:

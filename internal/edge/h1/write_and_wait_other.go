@@ -4,7 +4,7 @@ package h1
 
 import "syscall"
 
-// turn is empty where there is no way to save a system call.
+// turn is empty on systems without raw connections.
 type turn struct{}
 
 // Pair changes nothing here.
@@ -16,5 +16,5 @@ func (r *Reader) Ask(w *Writer, b []byte) error {
 	return err
 }
 
-// exchangeTurns reads the first of an answer.
+// writeThenRead reads the first bytes of a response.
 func (r *Reader) exchangeTurns() error { return r.readOnce() }

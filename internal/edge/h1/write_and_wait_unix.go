@@ -8,29 +8,28 @@ import (
 	"syscall"
 )
 
-// writeAndWait lets a [Reader] write a request in the same wait in which it reads the
-// response. It saves the system call that tells that a response has not come
-// yet, which is half of all reads: the poller is made ready before the request
-// is written, so whatever comes after that wakes it up.
+// writeAndWait combines the write of a request with the wait for its response. It
+// saves the read that would only find that the response has not come yet, which is
+// half of all reads: the poller is armed before the request is written, so bytes
+// that arrive after that wake it up.
 type writeAndWait struct {
-	raw  syscall.RawConn // nil when there is no way to do it
+	raw  syscall.RawConn // nil where it is not supported
 	step func(fd uintptr) bool
-	// writer and out are a request that is not written yet.
+	// writer and out are the deferred request.
 	writer *Writer
 	out    []byte
 	wrote  bool
 	failed error
 }
 
-// UseRawConn lets [Reader.Ask] save a system call. raw is that of the Reader's TCP
-// connection. There must be nothing to read when a request is asked.
+// UseRawConn lets [Reader.DeferWrite] save a system call. raw is that of the Reader's
+// TCP connection. There must be no unread bytes when a request is deferred.
 func (r *Reader) UseRawConn(raw syscall.RawConn) {
-	r.combined = writeAndWait{raw: raw, step: r.pollStep} // step is made once: a request must not cost memory
+	r.combined = writeAndWait{raw: raw, step: r.pollStep} // made once, so that a request allocates nothing
 }
 
-// DeferWrite writes a request without a body to the other end of the Reader's
-// connection, at the latest when its response is read. Until then b must not
-// change, and nothing else be written.
+// DeferWrite writes a request without a body, at the latest when its response is
+// read. Until then b must not change, and nothing else be written.
 func (r *Reader) DeferWrite(w *Writer, b []byte) error {
 	if r.combined.raw == nil || len(b) == 0 {
 		_, err := w.Write(b)
@@ -40,8 +39,8 @@ func (r *Reader) DeferWrite(w *Writer, b []byte) error {
 	return nil
 }
 
-// writeThenRead writes the request that was asked, and reads the first of the
-// answer. The read deadline is set.
+// writeThenRead writes the deferred request, and reads the first bytes of the
+// response. The read deadline has been set.
 func (r *Reader) writeThenRead() error {
 	t := &r.combined
 	if t.out == nil {
@@ -63,8 +62,8 @@ func (r *Reader) writeThenRead() error {
 	return r.readOnce()
 }
 
-// pollStep is called by the poller: first to write, then whenever there may be
-// something to read. It reports whether it is done.
+// pollStep is called by the runtime's poller: first to write, then whenever the
+// connection may be readable. It reports whether it is done.
 func (r *Reader) pollStep(fd uintptr) bool {
 	t := &r.combined
 	if !t.wrote {
@@ -75,7 +74,7 @@ func (r *Reader) pollStep(fd uintptr) bool {
 		}
 		t.out = t.out[max(n, 0):]
 		t.wrote = len(t.out) == 0
-		return !t.wrote // the rest of a large head goes the usual way
+		return !t.wrote // the rest of a large head is written by the Writer
 	}
 	n, err := ignoringEINTR(syscall.Read, int(fd), r.buf[r.w:])
 	switch {
@@ -91,6 +90,7 @@ func (r *Reader) pollStep(fd uintptr) bool {
 	return true
 }
 
+// ignoringEINTR repeats a system call that a signal interrupted.
 func ignoringEINTR(call func(int, []byte) (int, error), fd int, buf []byte) (int, error) {
 	for {
 		n, err := call(fd, buf)

@@ -33,14 +33,14 @@ func (w *Writer) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 	w.conn, w.pool, w.wait = conn, pool, times.Write
 }
 
-// SetTimeouts changes how long the writes that come are bounded.
+// SetTimeouts changes the bound of later writes.
 func (w *Writer) SetTimeouts(times Timeouts) { w.wait = times.Write }
 
-// WriteError is an error of the side that is written to, so that the caller of
-// a [Transfer] can tell the two sides apart.
+// WriteError is an error of the side that is written to, so that the caller of a
+// [Transfer] can distinguish the two sides.
 type WriteError struct{ Err error }
 
-// Error says what went wrong.
+// Error implements error.
 func (e *WriteError) Error() string { return "write: " + e.Err.Error() }
 
 // Unwrap returns the connection's own error.
@@ -123,8 +123,8 @@ func (w *Writer) Flush() error {
 	return nil
 }
 
-// writeJoined copies the parts together and writes them in as few goes as the
-// buffer allows.
+// writeJoined copies the parts together and writes them in as few calls as the
+// buffer allows: TLS makes a record of each call.
 func (w *Writer) writeJoined(parts [][]byte) error {
 	total := 0
 	for _, part := range parts {

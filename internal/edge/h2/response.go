@@ -41,7 +41,7 @@ func (s *stream) sendHead(head *h1.ResponseHead, end bool) error {
 		}
 	}
 	final := !head.Interim()
-	if final && bridge.SaysLength(head) {
+	if final && bridge.SendsLength(head) {
 		c.headers.contentLength(head.Length)
 	}
 	s.headSent = s.headSent || final

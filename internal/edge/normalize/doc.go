@@ -1,14 +1,13 @@
 // Package normalize gives a request's path, host and header names their one
 // spelling. Everything that matches, authorises, logs or forwards a request
-// reads what this package made of it, for HTTP/1.1, HTTP/2 and HTTP/3 alike.
-// Most published holes in edge proxies are two parts of one program that read
-// the same bytes differently; there is one reading here.
+// reads the result of this package, for HTTP/1.1, HTTP/2 and HTTP/3 alike. Most
+// published vulnerabilities of edge proxies are two parts of one program that read
+// the same bytes differently; here there is one reading.
 //
-// It promises:
+// It guarantees:
 //   - the result is canonical: normalising it again changes nothing;
-//   - what is already canonical is returned as it is, without a copy and
-//     without an allocation, and a fuzz test holds that fast way to the same
-//     answers as a slow reference;
+//   - canonical input is returned as it is, without a copy and without an
+//     allocation, and a fuzz test compares that fast path with a slow reference;
 //   - inputs are never written to.
 //
 // A path is canonical when it starts with a slash, has no dot segments and no
@@ -17,7 +16,7 @@
 // The query is kept byte for byte. A host is canonical when it is lower case
 // and has neither port nor trailing dot.
 //
-// It refuses what has no safe reading: control characters, spaces, fragments,
+// It refuses input without a safe reading: control characters, spaces, fragments,
 // bytes outside ASCII, a dot segment hidden behind an encoded separator, an
 // absolute target that disagrees with Host. Spellings that some backends need
 // and others misread are a [Hazard]: refused unless the caller allows them.

@@ -8,12 +8,12 @@ type Field uint8
 const (
 	FieldOther Field = iota
 
-	// What a message's framing and routing hang on.
+	// The fields of framing and routing.
 	FieldHost
 	FieldContentLength
 	FieldTransferEncoding
 
-	// What concerns one connection only.
+	// The fields of one connection only.
 	FieldConnection
 	FieldKeepAlive
 	FieldProxyConnection
@@ -26,10 +26,10 @@ const (
 	FieldHTTP2Settings
 	FieldExpect
 	// FieldProxy is the name Proxy, which CGI programs take for the setting
-	// HTTP_PROXY (CVE-2016-5385). No standard knows it.
+	// HTTP_PROXY (CVE-2016-5385). No standard defines it.
 	FieldProxy
 
-	// Who the client is, as told by a proxy.
+	// The client's identity, as forwarded by a proxy.
 	FieldForwarded
 	FieldXForwardedFor
 	FieldXForwardedHost
@@ -44,7 +44,7 @@ const (
 	// as X-Forwarded-For, so it is never passed on.
 	FieldVariant
 
-	// What filters and logs ask for.
+	// The fields that filters and logs read.
 	FieldAccept
 	FieldAcceptEncoding
 	FieldAuthorization
@@ -68,7 +68,7 @@ const (
 	fieldCount
 )
 
-// What is true of a field.
+// The properties of a field.
 const (
 	connectionOnly = 1 << iota // for one connection: never forwarded
 	identity                   // set by proxies: taken from trusted peers only
@@ -176,11 +176,11 @@ func PlainField(name []byte) Field {
 	return FieldOther
 }
 
-// longestSpoof bounds the names whose variants are looked for.
+// longestSpoof bounds the names whose variants are recognised.
 const longestSpoof = 64
 
-// oddField reads a name that has characters other than letters, digits and
-// hyphens: with hyphens in their place, is it a name that means something?
+// oddField classifies a name that has characters other than letters, digits and
+// hyphens: with hyphens in their place it may be a variant of a known name.
 func oddField(name []byte) Field {
 	var space [longestSpoof]byte
 	plain := append(space[:0], name[:min(len(name), longestSpoof)]...)
@@ -217,12 +217,12 @@ func (f Field) String() string { return fieldFacts[f].name }
 // never forwarded as it came.
 func (f Field) ConnectionOnly() bool { return fieldFacts[f].is&connectionOnly != 0 }
 
-// Identity reports whether the field tells who the client is. It counts only
-// when it comes from a peer that is trusted to say so.
+// Identity reports whether the field is about the client's identity. It is believed
+// only from a trusted peer.
 func (f Field) Identity() bool { return fieldFacts[f].is&identity != 0 }
 
-// Settled reports whether the field stays even when Connection names it. A
-// client must not strip what the edge, or a proxy before it, vouches for
+// Settled reports whether the field stays even when Connection names it. A client
+// must not remove a header that the edge, or a proxy before it, has set
 // (CVE-2021-32813, CVE-2024-45410, CVE-2026-29054).
 func (f Field) Settled() bool { return fieldFacts[f].is&settled != 0 }
 

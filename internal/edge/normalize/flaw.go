@@ -1,7 +1,7 @@
 package normalize
 
 // Flaw is the reason for which a target or a host is refused. It is an error,
-// and comparing it with errors.Is is enough. A Flaw is answered with 400.
+// and can be compared with errors.Is. The response to a Flaw is 400.
 type Flaw uint8
 
 // The flaws of targets.
@@ -91,22 +91,22 @@ func flawText(f Flaw) (label, text string) {
 	return "unknown", "the request target or host is not valid"
 }
 
-// Error says what is wrong, for people.
+// Error returns the description for people.
 func (f Flaw) Error() string {
 	_, text := flawText(f)
 	return text
 }
 
-// Label is a short name of the flaw, for metrics and logs.
+// Label returns a short name of the flaw, for metrics and logs.
 func (f Flaw) Label() string {
 	label, _ := flawText(f)
 	return label
 }
 
-// Status is the HTTP status to answer with.
+// Status returns the HTTP status of the response.
 func (f Flaw) Status() int { return 400 }
 
-// Hazard is a set of spellings that backends are known to read differently.
+// Hazard is a set of spellings that backends read differently.
 // Each is refused unless the route that serves the request allows it.
 type Hazard uint8
 

@@ -19,9 +19,9 @@ const (
 	hostColon
 )
 
-// hostClass says what a byte means in a host. The underscore is no letter of
-// host names, but DNS carries it and names inside companies have it, so it is
-// accepted: it has one meaning and one spelling.
+// hostClass is the class of a byte in a host. The underscore is not allowed in host
+// names, but DNS carries it and internal names have it, so it is accepted: it has
+// one meaning and one spelling.
 var hostClass = func() (t [256]uint8) {
 	for c := 'a'; c <= 'z'; c++ {
 		t[c], t[c-0x20] = hostPlain, hostUpper
@@ -84,8 +84,8 @@ scan:
 	return name, port, nil
 }
 
-// hostAddress reads an IPv6 address in brackets. Zones are refused: they mean
-// something on one machine only.
+// hostAddress reads an IPv6 address in brackets. Zones are refused: they are
+// valid on one machine only.
 func hostAddress(dst, raw []byte) (host []byte, port uint16, err error) {
 	end := bytes.IndexByte(raw, ']')
 	if end < 0 {

@@ -5,7 +5,7 @@ const (
 	pathPlain   = iota // stands for itself
 	pathSlash          // ends a segment
 	pathPercent        // starts an escape
-	pathEscape         // has to be escaped, and says nothing else
+	pathEscape         // has to be escaped, without further meaning
 	pathSemi           // a hazard
 	pathBack           // a hazard, and has to be escaped
 	pathHash           // a fragment
@@ -17,7 +17,7 @@ const (
 	upperHex   = "0123456789ABCDEF"
 )
 
-// pathClass says what a byte means in a path. Browsers send some characters
+// pathClass is the class of a byte in a path. Browsers send some characters
 // raw that RFC 3986 does not allow; escaping them gives each one spelling.
 var pathClass = func() (t [256]uint8) {
 	for i := range t {
@@ -33,7 +33,7 @@ var pathClass = func() (t [256]uint8) {
 	return t
 }()
 
-// escapeClass says what the escape of a byte means.
+// escapeClass is the meaning of the escape of a byte.
 type escapeClass struct {
 	decode bool   // the byte is unreserved: the escape is undone
 	hazard Hazard // the escape is a hazard
@@ -65,8 +65,9 @@ func Path(dst, raw []byte) (path []byte, hazards Hazard, err error) {
 	return rewritePath(dst, raw)
 }
 
-// canonicalPath is the fast way: it reports whether rewritePath would return
-// exactly raw, without hazards. It may say no where rewritePath says yes.
+// canonicalPath is the fast path: it reports whether rewritePath would return
+// exactly raw, without hazards. It may return false for a canonical path, which is
+// then rewritten to itself.
 func canonicalPath(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch pathClass[raw[i]] {
@@ -99,7 +100,7 @@ func dotSegment(p []byte) bool {
 	return len(p) == n || p[n] == '/'
 }
 
-// rewritePath spells the path anew: escapes first, then segments, because an
+// rewritePath writes the canonical path: escapes first, then segments, because an
 // escaped dot is a dot.
 func rewritePath(dst, raw []byte) ([]byte, Hazard, error) {
 	var hazards Hazard
@@ -146,7 +147,7 @@ func rewritePath(dst, raw []byte) ([]byte, Hazard, error) {
 
 // resolveSegments removes dot segments and empty segments in place. Leaving
 // the root upwards stays at the root, as RFC 3986 has it. Empty segments go
-// first, so /a//../b is /b: what a file system makes of it.
+// first, so /a//../b is /b, as in a file system.
 func resolveSegments(p []byte) []byte {
 	w, open := 0, false // p[:w] is done; open: the result ends in a slash
 	for r := 0; r < len(p); {
@@ -180,7 +181,7 @@ func resolveSegments(p []byte) []byte {
 
 // hiddenDots reports whether a backend that takes %2F or %5C for a separator,
 // or that drops what follows a semicolon, an encoded null or an encoded hash,
-// would find a dot segment in a path that has none left. No honest client needs
+// would find a dot segment in a path that has none left. No legitimate client needs
 // that, so no route can allow it.
 func hiddenDots(p []byte) bool {
 	begin, cut := 0, -1

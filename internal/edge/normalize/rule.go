@@ -3,8 +3,8 @@ package normalize
 import "strings"
 
 // RulePath returns the spelling that a path written in a rule has in requests,
-// so that both sides of a match are spelled alike. What a client has to escape
-// may stand unescaped in a rule: spaces and letters outside ASCII.
+// so that both sides of a match are spelled alike. Characters that a client has to
+// escape may be unescaped in a rule: spaces and letters outside ASCII.
 func RulePath(path string) (string, Hazard, error) {
 	if strings.ContainsAny(path, "?#") {
 		return "", 0, ErrTargetForm

@@ -22,26 +22,26 @@ type URI struct {
 	Query []byte
 	// Port is the port in the host, 0 when there is none.
 	Port uint16
-	// HasQuery tells an empty query from none.
+	// HasQuery distinguishes an empty query from none.
 	HasQuery bool
-	// Asterisk says that the target is "*", of OPTIONS for the whole server.
+	// Asterisk reports that the target is "*", of OPTIONS for the whole server.
 	Asterisk bool
-	// Hazards are those found in the path. Resolve refused what it was not
-	// told to allow; a route that allows less checks again.
+	// Hazards are those found in the path. Resolve has refused those that it was not
+	// to allow; a route that allows fewer checks again.
 	Hazards Hazard
-	// Rewritten says that the path is spelled differently from the client's.
+	// Rewritten reports that the path is spelled differently from the client's.
 	Rewritten bool
 
 	scratch []byte
 }
 
-// Raw is what a client sent to name a resource.
+// Raw is the request target and host as the client sent them.
 type Raw struct {
 	// Target is the request target of HTTP/1.1, or :path.
 	Target []byte
 	// Host is the value of Host, or :authority.
 	Host []byte
-	// Options says that the method is OPTIONS, the only one that may ask for "*".
+	// Options reports that the method is OPTIONS, the only one that allows "*".
 	Options bool
 	// HostOptional accepts an empty Host, as HTTP/1.0 has it.
 	HostOptional bool

@@ -15,12 +15,13 @@ const (
 	stateHeader  = "Tracestate"
 )
 
-// maxState bounds tracestate; the standard wants at least 512 to pass.
+// maxState bounds tracestate; the standard requires that at least 512 bytes are
+// propagated.
 const maxState = 512
 
-// traceParent reads a traceparent: version, trace, span and flags, in lower
-// case, with one dash between. Versions after 00 may have more behind a dash;
-// ff is none.
+// traceParent parses a traceparent: version, trace ID, span ID and flags, in lower
+// case, with one dash between. Versions after 00 may have more behind a dash; ff is
+// invalid.
 func traceParent(text string) (parent trace.SpanContextConfig, ok bool) {
 	const length = 2 + 1 + 32 + 1 + 16 + 1 + 2
 	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {
@@ -42,7 +43,7 @@ func traceParent(text string) (parent trace.SpanContextConfig, ok bool) {
 	return parent, true
 }
 
-// lowerHex decodes hex digits, which the standard has in lower case.
+// lowerHex decodes hex digits; the standard allows lower case only.
 func lowerHex(dst []byte, text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -53,8 +54,8 @@ func lowerHex(dst []byte, text string) bool {
 	return err == nil
 }
 
-// incoming is the span that a request names as its parent. One that names two
-// names none.
+// incoming returns the parent span of a request. A request with two traceparents has
+// none.
 func incoming(head *h1.Head) (trace.SpanContext, bool) {
 	headers := h1.Headers{Fields: &head.Fields}
 	text, found := headers.Value(parentHeader, 0)
@@ -69,8 +70,8 @@ func incoming(head *h1.Head) (trace.SpanContext, bool) {
 	return trace.NewSpanContext(parent), true
 }
 
-// incomingState joins the lines of tracestate. What is not as the standard says
-// is dropped as a whole; the parent counts nevertheless.
+// incomingState joins the lines of tracestate. An invalid one is dropped as a whole;
+// the parent is used nevertheless, as the standard requires.
 func incomingState(headers h1.Headers) trace.TraceState {
 	joined := ""
 	for i := 0; ; i++ {
@@ -93,8 +94,8 @@ func incomingState(headers h1.Headers) trace.TraceState {
 	return state
 }
 
-// outgoing are the edits that tell a backend its parent. What the client sent
-// under these names goes in any case.
+// outgoing returns the edits that propagate the span to a backend. The client's own
+// headers of these names are removed in any case.
 func outgoing(span trace.SpanContext) ([]h1.Edit, error) {
 	flags := "00"
 	if span.IsSampled() {

@@ -21,37 +21,37 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// complainPeriod is the least time between two messages about a collector that
-// does not take spans.
-const complainPeriod = time.Minute
+// logPeriod is the least time between two messages about a collector that does not
+// accept spans.
+const logPeriod = time.Minute
 
-// TLS says how the collector proves who it is, and the edge to it.
+// TLS is how collector and edge authenticate each other.
 type TLS struct {
-	// CA is a PEM file with the authorities that may vouch for the collector;
-	// empty means the system's.
+	// CA is a PEM file with the authorities of the collector; empty means the
+	// system's.
 	CA string
-	// Cert and Key are PEM files that the edge shows; both or neither.
+	// Cert and Key are PEM files of the edge's client certificate; both or neither.
 	Cert, Key string
-	// InsecureSkipVerify trusts whoever answers.
+	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
 }
 
-// exporter counts what becomes of spans and logs what goes wrong. It never
-// returns an error: the SDK would write it to standard error itself.
+// exporter counts exported spans and logs failures. It never returns an error,
+// because the SDK would write it to standard error.
 type exporter struct {
 	sdktrace.SpanExporter
 	client       *http.Client
 	log          *slog.Logger
 	sent, failed counted
-	// life ends with cut: then nothing is sent any more.
+	// life ends with cut, which cancels the export that runs.
 	life context.Context
 	cut  context.CancelFunc
 
-	mu         sync.Mutex
-	complained time.Time
+	mu       sync.Mutex
+	loggedAt time.Time
 }
 
-// ExportSpans sends one batch.
+// ExportSpans implements [sdktrace.SpanExporter]: it sends one batch.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,14 +64,14 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	e.failed.Add(uint64(len(spans)))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := time.Now(); now.Sub(e.complained) >= complainPeriod {
-		e.complained = now
-		e.log.Warn("the collector does not take spans: check tracing.otlp.http.endpoint", "spans", len(spans), "error", err)
+	if now := time.Now(); now.Sub(e.loggedAt) >= logPeriod {
+		e.loggedAt = now
+		e.log.Warn("export of spans failed: check tracing.otlp.http.endpoint", "spans", len(spans), "error", err)
 	}
 	return nil
 }
 
-// newClient makes the client for the collector. It follows no redirect: the
+// newClient returns the HTTP client for the collector. It follows no redirect: the
 // headers with the credentials would go along.
 func newClient(options TLS) (*http.Client, error) {
 	config, err := options.config()
@@ -88,6 +88,7 @@ func newClient(options TLS) (*http.Client, error) {
 	}, nil
 }
 
+// config reads the files once, at the start.
 func (t TLS) config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.InsecureSkipVerify}
 	if t.CA != "" {
@@ -121,7 +122,7 @@ func (t TLS) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// readPEM reads a file of a size that certificates have.
+// readPEM reads a file of at most 1 MiB.
 func readPEM(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -136,7 +137,7 @@ func readPEM(path string) ([]byte, error) {
 	return text, err
 }
 
-// collectorURL checks the endpoint. The error does not show it: a URL can hold
+// collectorURL validates the endpoint. The error does not show it: a URL can contain
 // a password.
 func collectorURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
@@ -152,7 +153,7 @@ func collectorURL(endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// parseHeaders reads name=value pairs. Its errors do not show values.
+// parseHeaders parses name=value pairs. Its errors do not show values.
 func parseHeaders(text secret.Text) (map[string]string, error) {
 	headers := map[string]string{}
 	if text.IsZero() {
@@ -169,6 +170,7 @@ func parseHeaders(text secret.Text) (map[string]string, error) {
 	return headers, nil
 }
 
+// parsePairs parses name=value pairs.
 func parsePairs(list []string) ([][2]string, error) {
 	var pairs [][2]string
 	for _, item := range list {

@@ -16,9 +16,9 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 )
 
-// Trace begins the spans of a request that a backend is asked for, and tells
-// the backend its parent. It is proxy.Config.Trace; what it returns ends the
-// backend's part.
+// Trace starts the spans of a request that is forwarded, and propagates the trace to
+// the backend. It is proxy.Config.Trace; the function that it returns ends the client
+// span.
 func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
 	if r.Unrecorded().Tracing {
 		return nil
@@ -26,8 +26,8 @@ func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
 	ctx, server := t.serverSpan(r)
 	_, client := t.tracer.Start(ctx, methodName(r.Method), trace.WithSpanKind(trace.SpanKindClient))
 	edits, err := outgoing(client.SpanContext())
-	if err != nil { // only a mistake of the program makes one
-		t.options.Log.Error("a backend is not told about its trace", "error", err)
+	if err != nil { // an internal error: IDs are always valid header values
+		t.options.Log.Error("cannot propagate trace", "error", err)
 	} else {
 		x.RequestEdits = append(x.RequestEdits, edits...)
 	}
@@ -39,8 +39,8 @@ func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
 	}
 }
 
-// Observe ends the span of a request, and makes that of one that no backend was
-// asked for. It is to be called for every record, when it is complete.
+// Observe ends the server span of a request, and makes that of one that was not
+// forwarded. Call it for every record, when it is complete.
 func (t *Tracer) Observe(r *proxy.Record) {
 	if r.TCPRoute != nil || r.Unrecorded().Tracing {
 		return
@@ -56,8 +56,8 @@ func (t *Tracer) Observe(r *proxy.Record) {
 	}
 }
 
-// serverSpan begins the span of a request, as part of the client's trace where
-// that is taken up.
+// serverSpan starts the server span of a request, in the client's trace where that is
+// continued.
 func (t *Tracer) serverSpan(r *proxy.Record) (context.Context, trace.Span) {
 	ctx := context.Background()
 	if r.Head != nil && t.continues(r) {
@@ -68,6 +68,7 @@ func (t *Tracer) serverSpan(r *proxy.Record) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, methodName(r.Method), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.Began))
 }
 
+// continues reports whether the trace of a request's client is continued.
 func (t *Tracer) continues(r *proxy.Record) bool {
 	switch t.options.Continue {
 	case ContinueEveryone:
@@ -78,8 +79,9 @@ func (t *Tracer) continues(r *proxy.Record) bool {
 	return t.options.Trusts != nil && t.options.Trusts(r.EntryPoint, r.Peer.Addr())
 }
 
-// endServer says what became of the request, in the words of the semantic
-// conventions for HTTP. The record's texts are copied: a span outlives them.
+// endServer sets the attributes of the server span, by the OpenTelemetry semantic
+// conventions for HTTP, and ends it. The record's texts are copied: a span outlives
+// them.
 func endServer(span trace.Span, r *proxy.Record, now time.Time) {
 	attributes := []attribute.KeyValue{
 		attribute.String("http.request.method", methodName(r.Method)),
@@ -124,7 +126,7 @@ func endServer(span trace.Span, r *proxy.Record, now time.Time) {
 	span.End(trace.WithTimestamp(now))
 }
 
-// endClient says what became of the part at the backend.
+// endClient sets the attributes of the client span and ends it.
 func endClient(span trace.Span, r *proxy.Record) {
 	attributes := []attribute.KeyValue{attribute.String("http.request.method", methodName(r.Method))}
 	if r.Backend != nil {
@@ -149,7 +151,7 @@ func endClient(span trace.Span, r *proxy.Record) {
 	span.End()
 }
 
-// setOutcome sets the status that the client got, or why it got none.
+// setOutcome sets the status that the client got, or the reason why it got none.
 func setOutcome(span trace.Span, r *proxy.Record) {
 	if r.Status == 0 {
 		span.SetAttributes(attribute.String("error.type", "aborted"))
@@ -162,6 +164,8 @@ func setOutcome(span trace.Span, r *proxy.Record) {
 	}
 }
 
+// setStatus marks a span as failed from a status on: 500 for servers, 400 for
+// clients, as the conventions require.
 func setStatus(span trace.Span, status, failsFrom int) {
 	span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if status >= failsFrom {
@@ -170,8 +174,8 @@ func setStatus(span trace.Span, status, failsFrom int) {
 	}
 }
 
-// otherMethod stands for methods that the conventions do not list: a client
-// could make up any number of them.
+// otherMethod stands for methods that the conventions do not list: clients could
+// invent any number of them, and span names must have a low cardinality.
 const otherMethod = "_OTHER"
 
 func methodName(method string) string {
@@ -182,6 +186,7 @@ func methodName(method string) string {
 	return otherMethod
 }
 
+// spanName is the method and the pattern of the rule, never the path of a request.
 func spanName(method, pattern string) string {
 	if method == otherMethod {
 		method = "HTTP"

@@ -1,18 +1,16 @@
-// Package tracing tells an OpenTelemetry collector about requests: a server
-// span for each, and below it a client span for the time at a backend. It takes
-// the trace of a request from its W3C traceparent and gives it on to the
-// backend.
+// Package tracing exports spans to an OpenTelemetry collector: a server span for
+// each request, and below it a client span for the time at a backend. It continues
+// the trace of a request's W3C traceparent and propagates it to the backend.
 //
-// It promises that traffic never waits for the collector: spans go through a
-// bounded queue, and what does not fit is dropped and counted. A collector that
-// is away is logged once in a while. Nothing of a request's query, cookies or
-// credentials is in a span. A traceparent that is not exactly as the standard
-// says is as good as none, and those of clients that are not trusted are not
-// taken up by default: whoever could name the trace could fill the collector.
+// Traffic never waits for the collector: spans go through a bounded queue, and
+// those that do not fit are dropped and counted. An unreachable collector is logged
+// at most once a minute. No query, cookie or credential is in a span. A traceparent
+// that violates the standard is ignored, and those of untrusted clients are ignored
+// by default: a client that chooses trace IDs could flood the collector.
 //
-// It refuses to follow a redirect of the collector, which would carry the
-// headers with its credentials elsewhere. An edge without tracing has no Tracer
-// and pays nothing.
+// Redirects of the collector are not followed, because they would carry the headers
+// with its credentials elsewhere. An edge without tracing has no Tracer and pays
+// nothing.
 package tracing
 
 import (
@@ -35,6 +33,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
+// The bounds of the queue of spans: two seconds of 2,000 requests a second fit.
 const (
 	queueSpans     = 4096
 	batchSpans     = 512
@@ -43,49 +42,50 @@ const (
 	maxValueLength = 1024
 )
 
-// Continue says whose traces are taken up.
+// Continue selects the clients whose traces are continued.
 type Continue string
 
-// Whose traces are taken up; the others begin one of their own.
+// The clients whose traces are continued; requests of others start a new one.
 const (
 	ContinueTrusted  Continue = "trusted"
 	ContinueEveryone Continue = "everyone"
 	ContinueNobody   Continue = "nobody"
 )
 
-// Options are what a Tracer needs.
+// Options are the settings of a Tracer.
 type Options struct {
 	// Endpoint is the URL of the collector. Without a path it is /v1/traces.
 	Endpoint string
 	// Headers go with every batch, as name=value pairs with commas between.
 	Headers secret.Text
 	TLS     TLS
-	// ServiceName and Version say who made the spans.
+	// ServiceName and Version are attributes of the resource.
 	ServiceName, Version string
-	// Attributes are of the process, as name=value.
+	// Attributes are further ones of the resource, as name=value.
 	Attributes []string
-	// SampleRate is the part of the requests that are traced, from 0 to 1. One
-	// whose trace is taken up is traced if the trace is.
+	// SampleRate is the share of requests that are sampled, from 0 to 1. One whose
+	// trace is continued follows the sampling decision of its parent.
 	SampleRate float64
-	// Continue says whose traces are taken up; trusted when it is empty.
+	// Continue selects the clients; trusted when it is empty.
 	Continue Continue
 	// Trusts reports whether a peer of an entry point is a trusted proxy. Nil
-	// trusts nobody.
+	// trusts none.
 	Trusts func(entryPoint string, peer netip.Addr) bool
 	Log    *slog.Logger
 }
 
-// Tracer makes spans. Its methods are for any number of goroutines.
+// Tracer makes spans. It is safe for concurrent use.
 type Tracer struct {
 	options  Options
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	export   *exporter
-	// begun holds the server spans of exchanges that run, by their records.
+	// begun holds the server spans of exchanges that run, by their records: a
+	// record belongs to one exchange until Observe.
 	begun sync.Map
 }
 
-// New makes a Tracer and starts to send. The collector need not be there.
+// New returns a Tracer and starts its exporter. The collector need not be reachable.
 func New(ctx context.Context, options Options) (*Tracer, error) {
 	endpoint, err := collectorURL(options.Endpoint)
 	if err != nil {
@@ -128,7 +128,7 @@ func New(ctx context.Context, options Options) (*Tracer, error) {
 	}, nil
 }
 
-// describe is what every span says about the process.
+// describe returns the resource of all spans.
 func describe(options Options) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{
 		attribute.String("service.name", options.ServiceName),
@@ -136,7 +136,7 @@ func describe(options Options) (*resource.Resource, error) {
 	}
 	pairs, err := parsePairs(options.Attributes)
 	if err != nil {
-		return nil, fmt.Errorf("tracing: an attribute of the resource: %w", err)
+		return nil, fmt.Errorf("tracing: parse a resource attribute: %w", err)
 	}
 	for _, pair := range pairs {
 		attributes = append(attributes, attribute.String(pair[0], pair[1]))
@@ -144,27 +144,27 @@ func describe(options Options) (*resource.Resource, error) {
 	return resource.NewSchemaless(attributes...), nil
 }
 
-// Close sends what is queued and stops. What is not sent when ctx is done is
-// given up; nothing runs on after Close.
+// Close exports the queue and stops. Spans that are not exported when ctx is done
+// are dropped; no goroutine runs after Close.
 func (t *Tracer) Close(ctx context.Context) error {
 	defer context.AfterFunc(ctx, t.export.cut)()
 	err := t.provider.Shutdown(context.WithoutCancel(ctx))
 	t.export.cut()
 	t.export.client.CloseIdleConnections()
 	if err = errors.Join(err, ctx.Err()); err != nil {
-		return fmt.Errorf("the last spans were not sent: %w", err)
+		return fmt.Errorf("export the last spans: %w", err)
 	}
 	return nil
 }
 
 // Stats are counters since the Tracer was made.
 type Stats struct {
-	// Sent and Failed are spans that the collector took, and did not take.
-	// Those that found the queue full are in neither.
+	// Sent and Failed count the spans that the collector accepted, and those that it
+	// did not. Spans that found the queue full are in neither.
 	Sent, Failed uint64
 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (t *Tracer) Stats() Stats {
 	return Stats{Sent: t.export.sent.Load(), Failed: t.export.failed.Load()}
 }

@@ -239,7 +239,7 @@ func TestBrokenCollector(t *testing.T) {
 			if got := tracer.Stats(); got.Failed != 2 || got.Sent != 0 {
 				t.Errorf("%+v", got)
 			}
-			if n := strings.Count(log.String(), "does not take spans"); n != 1 || strings.Contains(log.String(), "hidden") {
+			if n := strings.Count(log.String(), "export of spans failed"); n != 1 || strings.Contains(log.String(), "hidden") {
 				t.Errorf("log: %s", log.String())
 			}
 		})

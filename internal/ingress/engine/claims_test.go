@@ -20,7 +20,7 @@ type town struct {
 	t     *testing.T
 	facts *snapshot.Snapshot
 	*engine.Engine
-	book *route.Book
+	book *route.Index
 }
 
 func newTown(t *testing.T) *town {
@@ -28,7 +28,7 @@ func newTown(t *testing.T) *town {
 	for _, kind := range snapshot.CustomKinds() {
 		facts.SetKind(kind, snapshot.KindKnown)
 	}
-	return &town{t, facts, engine.New(facts, resolve.Options{StrictPrefix: true}), route.NewBook()}
+	return &town{t, facts, engine.New(facts, resolve.Options{StrictPrefix: true}), route.NewIndex()}
 }
 
 func (w *town) put(objects ...any) engine.Result {

@@ -169,7 +169,7 @@ func TestChangesLeadToTheSame(t *testing.T) {
 				w.facts.SetKind(kind, snapshot.KindKnown)
 			}
 			followed := engine.New(w.facts, resolve.Options{StrictPrefix: true})
-			book := route.NewBook()
+			book := route.NewIndex()
 			wants := map[snapshot.Ref]struct{}{}
 			for range 100 {
 				result := followed.Update(w.step())
@@ -214,10 +214,10 @@ func noteWants(t *testing.T, followed *engine.Engine, wants map[snapshot.Ref]str
 	}
 }
 
-func compareFresh(t *testing.T, facts *snapshot.Snapshot, followed *engine.Engine, book *route.Book) {
+func compareFresh(t *testing.T, facts *snapshot.Snapshot, followed *engine.Engine, book *route.Index) {
 	t.Helper()
 	fresh := engine.New(facts, resolve.Options{StrictPrefix: true})
-	freshBook := route.NewBook()
+	freshBook := route.NewIndex()
 	result := fresh.All()
 	freshBook.Apply(&result.Change)
 	if got, want := encoded(t, book.Table()), encoded(t, freshBook.Table()); got != want {

@@ -20,7 +20,7 @@ func fetchingTown(t *testing.T) *town {
 	facts := snapshot.New()
 	return &town{t, facts, engine.New(facts, resolve.Options{
 		StrictPrefix: true, Resolvers: map[string]bool{"le": true}, Home: "slipway",
-	}), route.NewBook()}
+	}), route.NewIndex()}
 }
 
 // wisher is an Ingress that wants a certificate for its host.

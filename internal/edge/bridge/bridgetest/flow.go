@@ -19,8 +19,8 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// testFlowsAtOnce checks that what is written arrives before more is: each
-// side waits for the other's last word.
+// testFlowsAtOnce checks that every write arrives before the next one: each side
+// waits for the other's last message.
 func testFlowsAtOnce(t *testing.T, start Start) {
 	const rounds = 20
 	heard := make(chan string, 1)
@@ -172,8 +172,8 @@ func stalled(t *testing.T, count *atomic.Int64) int64 {
 	}
 }
 
-// mostHeld is more than the windows of both protocols and all buffers hold.
-const mostHeld = 8 << 20
+// maxBuffered is more than the windows of both protocols and all buffers hold.
+const maxBuffered = 8 << 20
 
 // testPressureDown checks that an origin cannot write more than a client reads.
 func testPressureDown(t *testing.T, start Start) {
@@ -205,7 +205,7 @@ func testPressureDown(t *testing.T, start Start) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if n := stalled(t, &written); n > mostHeld {
+	if n := stalled(t, &written); n > maxBuffered {
 		t.Errorf("%d bytes were taken that nobody reads", n)
 	}
 	if err := same(response.Body, pattern(size)); err != nil {
@@ -238,7 +238,7 @@ func testPressureUp(t *testing.T, start Start) {
 	})}
 	answer := make(chan string, 1)
 	go func() {
-		_, got := ask(t, w, request(t, w, "POST", "/", body))
+		_, got := do(t, w, request(t, w, "POST", "/", body))
 		answer <- got
 	}()
 	if n := stalled(t, &sent); n > 3<<20 {
@@ -254,9 +254,9 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// testEarlyAnswer checks that an answer arrives while the upload goes on, and
-// that the upload then ends.
-func testEarlyAnswer(t *testing.T, start Start) {
+// testEarlyResponse checks that a response arrives during the upload, and that the
+// upload then ends.
+func testEarlyResponse(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) { _ = x.Answer(413, "too much") }))
 	up, feed := io.Pipe()
 	defer feed.Close()
@@ -269,7 +269,7 @@ func testEarlyAnswer(t *testing.T, start Start) {
 	if response.StatusCode != 413 || string(body) != "too much" || err != nil {
 		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
 	}
-	// Nobody takes the rest: the client stops by itself.
+	// The rest is not read: the client stops by itself.
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(feed, pattern(64<<20))
@@ -280,7 +280,7 @@ func testEarlyAnswer(t *testing.T, start Start) {
 	}
 }
 
-// testCancel checks that an origin learns that its client has gone.
+// testCancel checks that an origin detects that its client has gone.
 func testCancel(t *testing.T, start Start) {
 	arrived := make(chan struct{})
 	outcome := make(chan error, 2)
@@ -400,7 +400,7 @@ func testDeadlines(t *testing.T, start Start) {
 	t.Run("nobody waits", func(t *testing.T) { testSlowOrigin(t, start) })
 }
 
-// testSlowOrigin checks that a deadline which passes while nobody waits for the
+// testSlowOrigin checks that a deadline which passes while no call waits for the
 // client does not count against it.
 func testSlowOrigin(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) {
@@ -421,7 +421,7 @@ func testSlowOrigin(t *testing.T, start Start) {
 		body, _, err := x.Upload()
 		_ = x.Answer(200, fmt.Sprint(string(body), err))
 	}))
-	if _, body := ask(t, w, request(t, w, "POST", "/", unsized{strings.NewReader("hello")})); body != "hello<nil>" {
+	if _, body := do(t, w, request(t, w, "POST", "/", unsized{strings.NewReader("hello")})); body != "hello<nil>" {
 		t.Errorf("got %q", body)
 	}
 }
@@ -439,7 +439,7 @@ func testPanic(t *testing.T, start Start) {
 		response.Body.Close()
 		t.Errorf("the client got %d", response.StatusCode)
 	}
-	if _, body := ask(t, w, request(t, w, "POST", "/", nil)); body != "ok" {
+	if _, body := do(t, w, request(t, w, "POST", "/", nil)); body != "ok" {
 		t.Errorf("after it: %q", body)
 	}
 }

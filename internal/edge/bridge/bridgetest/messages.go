@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// report answers with what the origin was asked, one thing a line.
+// report responds with the request as the origin got it, one part a line.
 func report(x *Exchange) {
 	body, trailers, err := x.Upload()
 	if err != nil {
@@ -39,8 +39,8 @@ func report(x *Exchange) {
 	_ = x.Answer(http.StatusOK, out.String())
 }
 
-// ask makes a request and returns the answer's body.
-func ask(t *testing.T, w World, r *http.Request) (*http.Response, string) {
+// do sends a request and returns the response and its body.
+func do(t *testing.T, w World, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
@@ -76,13 +76,13 @@ func request(t *testing.T, w World, method, path string, body io.Reader) *http.R
 	return r
 }
 
-// testRequests checks that what is composed is what the client said.
+// testRequests checks that the composed request is the client's.
 func testRequests(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	host := strings.TrimPrefix(w.URL, "https://")
 	host = strings.TrimPrefix(host, "http://")
 	for _, path := range []string{"/", "/a/b", "/%41", "//x", "/a/./../b", "/a~b", "/%7euser", "/a%2Eb"} {
-		_, got := ask(t, w, request(t, w, "GET", path, nil))
+		_, got := do(t, w, request(t, w, "GET", path, nil))
 		want := fmt.Sprintf("GET %s host=%s\nbody=\"\"\n", path, host)
 		if got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -91,13 +91,13 @@ func testRequests(t *testing.T, start Start) {
 	for _, method := range []string{"GET", "DELETE", "OPTIONS", "PROPFIND", "POST"} {
 		r := request(t, w, method, "/x", nil)
 		r.URL.RawQuery = "a=1&b=%20;c"
-		_, got := ask(t, w, r)
+		_, got := do(t, w, r)
 		if first, _, _ := strings.Cut(got, "\n"); first != method+" /x?a=1&b=%20;c host="+host {
 			t.Errorf("%s: %q", method, got)
 		}
 	}
 	r := request(t, w, "OPTIONS", "*", nil)
-	if _, got := ask(t, w, r); !strings.HasPrefix(got, "OPTIONS * host=") {
+	if _, got := do(t, w, r); !strings.HasPrefix(got, "OPTIONS * host=") {
 		t.Errorf("OPTIONS *: %q", got)
 	}
 	r = request(t, w, "GET", "/", nil)
@@ -105,14 +105,14 @@ func testRequests(t *testing.T, start Start) {
 	r.Header["Cookie"] = []string{"a=1", "b=2"}
 	r.Header["X-Two"] = []string{"1", "2"}
 	r.Header["Te"] = []string{"trailers"}
-	_, got := ask(t, w, r)
+	_, got := do(t, w, r)
 	want := "GET / host=other.example:8443\nCookie: a=1; b=2\nX-Two: 1\nX-Two: 2\nTe: trailers\nbody=\"\"\n"
 	if got != want {
 		t.Errorf("headers: got %q, want %q", got, want)
 	}
 }
 
-// testRefusals checks that requests are judged by the codec's own rules.
+// testRefusals checks that requests are refused by the codec's own rules.
 func testRefusals(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	for _, tt := range []struct {
@@ -130,7 +130,7 @@ func testRefusals(t *testing.T, start Start) {
 		if tt.name != "" {
 			r.Header[tt.name] = []string{tt.value}
 		}
-		if response, _ := ask(t, w, r); response.StatusCode != tt.status {
+		if response, _ := do(t, w, r); response.StatusCode != tt.status {
 			t.Errorf("%.20s %s: %d, want %d", tt.path, tt.name, response.StatusCode, tt.status)
 		}
 	}
@@ -138,12 +138,12 @@ func testRefusals(t *testing.T, start Start) {
 	for i := range 120 {
 		r.Header.Set(fmt.Sprintf("X-Many-%d", i), "1")
 	}
-	if response, _ := ask(t, w, r); response.StatusCode != 431 {
+	if response, _ := do(t, w, r); response.StatusCode != 431 {
 		t.Errorf("120 headers: %d", response.StatusCode)
 	}
 }
 
-// testUploads checks how the ends of bodies are said.
+// testUploads checks the framing of request bodies.
 func testUploads(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	long := strings.Repeat("0123456789abcdef", 5000)
@@ -166,10 +166,10 @@ func testUploads(t *testing.T, start Start) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := request(t, w, tt.method, "/", tt.body)
 			r.Trailer = tt.trailer
-			_, got := ask(t, w, r)
+			_, got := do(t, w, r)
 			_, got, _ = strings.Cut(got, "\n")
 			if tt.name == "length 0" {
-				// Whether a client says 0 or nothing is its own affair.
+				// A client may send length 0 or none.
 				got = strings.Replace(got, "Transfer-Encoding: chunked\n", "Content-Length: 0\n", 1)
 			}
 			if got != tt.want {
@@ -179,7 +179,7 @@ func testUploads(t *testing.T, start Start) {
 	}
 }
 
-// responses are what an origin writes, and what the client is to make of it.
+// responses are the bytes of an origin, and the response that the client has to see.
 var responses = []struct {
 	name, method string
 	raw          string
@@ -224,7 +224,7 @@ func testResponses(t *testing.T, start Start) {
 				}
 			}))
 			for _, path := range []string{"/whole", "/1", "/2", "/3", "/7", "/50"} {
-				response, body := ask(t, w, request(t, w, tt.method, path, nil))
+				response, body := do(t, w, request(t, w, tt.method, path, nil))
 				if got := show(response, body); got != tt.want {
 					t.Errorf("cut in %s: got %q, want %q", path, got, tt.want)
 				}
@@ -284,7 +284,7 @@ func testInterim(t *testing.T, start Start) {
 	}
 }
 
-// broken are what an origin writes and then closes.
+// broken are the bytes that an origin writes before it closes.
 var broken = map[string]string{
 	"nothing":                 "",
 	"half a head":             "HTTP/1.1 200 OK\r\nContent-Le",
@@ -325,8 +325,8 @@ func testBroken(t *testing.T, start Start) {
 			if ctx.Err() != nil {
 				t.Fatalf("the client was left waiting: %v", err)
 			}
-			// Others of the connection go on.
-			if _, body := ask(t, w, request(t, w, "POST", "/", nil)); body != "ok" {
+			// Other streams of the connection continue.
+			if _, body := do(t, w, request(t, w, "POST", "/", nil)); body != "ok" {
 				t.Errorf("after it: %q", body)
 			}
 		})
@@ -350,14 +350,14 @@ func testNetHTTP(t *testing.T, start Start) {
 	long := strings.Repeat("x", 100_000)
 	r := request(t, w, "POST", "/a%20b", unsized{strings.NewReader(long)})
 	r.Trailer = http.Header{"X-Up": {"1"}}
-	response, body := ask(t, w, r)
+	response, body := do(t, w, r)
 	if want := "POST /a%20b -1 map[X-Up:[1]] " + long; body != want {
 		t.Errorf("got %.80q", body)
 	}
 	if got := response.Trailer.Get("X-Sum"); got != "100000" {
 		t.Errorf("trailer %q", got)
 	}
-	_, body = ask(t, w, request(t, w, "GET", "/", nil))
+	_, body = do(t, w, request(t, w, "GET", "/", nil))
 	if body != "GET / 0 map[] " {
 		t.Errorf("got %q", body)
 	}

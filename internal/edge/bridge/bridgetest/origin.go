@@ -1,4 +1,4 @@
-// Package bridgetest is what the tests of HTTP/2 and HTTP/3 have in common: an
+// Package bridgetest is the common part of the tests of HTTP/2 and HTTP/3: an
 // origin that speaks HTTP/1.1 on the conns of a bridge.Handler, and a suite of
 // exchanges that real clients make over real sockets. It belongs in _test.go
 // files only.
@@ -26,7 +26,7 @@ const Timeout = 30 * time.Second
 
 // Exchange is one request at the origin.
 type Exchange struct {
-	// Stream is what is known besides.
+	// Stream is the metadata of the stream.
 	Stream bridge.Stream
 	// Conn is the stream as a connection.
 	Conn net.Conn
@@ -39,8 +39,8 @@ type Exchange struct {
 	limits h1.Limits
 }
 
-// Handler makes a bridge.Handler that gives requests to serve. Those that are
-// not requests are answered like the edge does.
+// Handler returns a bridge.Handler that passes requests to serve. Malformed ones are
+// refused as the edge does.
 func Handler(serve func(*Exchange)) *bridge.Handler {
 	pool := new(h1.BufferPool)
 	return &bridge.Handler{Pool: pool, Limits: h1.DefaultLimits(), Serve: func(s bridge.Stream, conn net.Conn) {
@@ -137,8 +137,8 @@ func (l *oneConn) Close() error {
 
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// NetHTTP makes a bridge.Handler whose conns are served by net/http: somebody
-// else's reading of what is composed, and writing of what is translated.
+// NetHTTP returns a bridge.Handler whose conns are served by net/http: an independent
+// parser of composed requests, and writer of translated responses.
 func NetHTTP(t *testing.T, handler http.Handler) *bridge.Handler {
 	t.Helper()
 	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(_ bridge.Stream, conn net.Conn) {
@@ -155,7 +155,7 @@ func NetHTTP(t *testing.T, handler http.Handler) *bridge.Handler {
 	}}
 }
 
-// Within fails the test when a channel brings nothing in time.
+// Within fails the test when a channel delivers nothing in time.
 func Within[T any](t testing.TB, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {

@@ -19,7 +19,7 @@ type World struct {
 // Start starts a server for a test, and stops it after.
 type Start func(t *testing.T, handler *bridge.Handler) World
 
-// Run makes every exchange.
+// Run runs the suite against a server.
 func Run(t *testing.T, start Start) {
 	t.Run("requests", func(t *testing.T) { testRequests(t, start) })
 	t.Run("refusals", func(t *testing.T) { testRefusals(t, start) })
@@ -32,7 +32,7 @@ func Run(t *testing.T, start Start) {
 	t.Run("large", func(t *testing.T) { testLarge(t, start) })
 	t.Run("back pressure down", func(t *testing.T) { testPressureDown(t, start) })
 	t.Run("back pressure up", func(t *testing.T) { testPressureUp(t, start) })
-	t.Run("early answer", func(t *testing.T) { testEarlyAnswer(t, start) })
+	t.Run("early response", func(t *testing.T) { testEarlyResponse(t, start) })
 	t.Run("client cancels", func(t *testing.T) { testCancel(t, start) })
 	t.Run("upload breaks off", func(t *testing.T) { testBrokenUpload(t, start) })
 	t.Run("deadlines", func(t *testing.T) { testDeadlines(t, start) })

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Book is a table that changes: its elements are found by identity, so that a
-// change costs what it changes. It is not safe for concurrent use.
-type Book struct {
+// Index is a table that changes: its elements are indexed by identity, so that a
+// change costs as much as it changes and not as much as the table has. It is not
+// safe for concurrent use.
+type Index struct {
 	entryPoints  []string
 	rules        map[ID]*Rule
 	tcpRoutes    map[TCPRouteID]*TCPRoute
@@ -15,13 +16,13 @@ type Book struct {
 	certificates map[CertificateID]*Certificate
 	authorities  map[AuthorityID]*Authority
 	tlsOptions   map[TLSOptionsID]*TLSOptions
-	// table is what Table made last, nil after a change.
+	// table caches the result of Table, nil after a change.
 	table *Table
 }
 
-// NewBook gives an empty Book.
-func NewBook() *Book {
-	return &Book{
+// NewIndex returns an empty Index.
+func NewIndex() *Index {
+	return &Index{
 		rules:        map[ID]*Rule{},
 		tcpRoutes:    map[TCPRouteID]*TCPRoute{},
 		backends:     map[BackendID]*Backend{},
@@ -31,12 +32,11 @@ func NewBook() *Book {
 	}
 }
 
-// Fit gives the change in the form that leads from this Book to where the
-// change leads: what is added and there already is changed, what is changed and
-// not there is added, and what is removed and not there is left out. Nothing
-// tells whether only the endpoints of a changed backend did change, so that is
-// found out here.
-func (b *Book) Fit(change *Change) *Change {
+// Fit returns the change relative to the contents of this Index: an addition of an
+// element that exists becomes a change, a change of one that does not exist an
+// addition, and a removal of one that does not exist is dropped. It also separates
+// the backends of which only the endpoints changed, whose pools stay.
+func (b *Index) Fit(change *Change) *Change {
 	fit := &Change{
 		EntryPoints: change.EntryPoints, NewEntryPoints: change.NewEntryPoints,
 		Rules:        fitDelta(b.rules, &change.Rules, func(v *Rule) ID { return v.ID }),
@@ -60,6 +60,7 @@ func (b *Book) Fit(change *Change) *Change {
 	return fit
 }
 
+// fitDelta is Fit for one list. A value that is the same pointer has not changed.
 func fitDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(*V) K) Delta[K, V] {
 	var fit Delta[K, V]
 	for _, list := range [][]*V{delta.Added, delta.Changed} {
@@ -80,8 +81,8 @@ func fitDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(
 	return fit
 }
 
-// Apply puts a change into the Book.
-func (b *Book) Apply(change *Change) {
+// Apply applies a change.
+func (b *Index) Apply(change *Change) {
 	b.table = nil
 	if change.NewEntryPoints {
 		b.entryPoints = change.EntryPoints
@@ -97,6 +98,8 @@ func (b *Book) Apply(change *Change) {
 	applyDelta(b.tlsOptions, &change.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID })
 }
 
+// applyDelta applies removals first, so that an identity in two lists ends up
+// present.
 func applyDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(*V) K) {
 	for _, id := range delta.Removed {
 		delete(known, id)
@@ -109,8 +112,8 @@ func applyDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key fun
 	}
 }
 
-// Table is everything in the Book. It is made anew after a change, in no order.
-func (b *Book) Table() *Table {
+// Table returns all elements, in no order. It is built again after a change only.
+func (b *Index) Table() *Table {
 	if b.table == nil {
 		b.table = &Table{
 			EntryPoints:  b.entryPoints,
@@ -125,8 +128,8 @@ func (b *Book) Table() *Table {
 	return b.table
 }
 
-// TLS is the part of Table that handshakes are about.
-func (b *Book) TLS() *Table {
+// TLS returns the part of Table that handshakes need.
+func (b *Index) TLS() *Table {
 	return &Table{
 		Certificates: slices.Collect(maps.Values(b.certificates)),
 		Authorities:  slices.Collect(maps.Values(b.authorities)),
@@ -134,9 +137,9 @@ func (b *Book) TLS() *Table {
 	}
 }
 
-// CheckTLS finds what is wrong with the certificates, authorities and TLS
-// options of a change. A Program is made without them, and so does not look.
-func (b *Book) CheckTLS(change *Change) []Problem {
+// CheckTLS validates the certificates, authorities and TLS options of a change. A
+// Program is compiled without them, so compiling it does not find their problems.
+func (b *Index) CheckTLS(change *Change) []Problem {
 	var problems []Problem
 	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
 		problems = append(problems, certificate.Validate()...)

@@ -18,12 +18,12 @@ const (
 	maxLimit     = 1000
 )
 
-// query holds the parameters of a request, which were checked for their names.
+// query holds the parameters of a request. Their names have been validated.
 type query struct{ values url.Values }
 
 // page is a part of a list.
 type page[V any] struct {
-	// Total is how many there are, Matched how many of them were asked for.
+	// Total is the length of the list, Matched how many items the filter selects.
 	Total   int `json:"total"`
 	Matched int `json:"matched,omitempty"`
 	Offset  int `json:"offset"`
@@ -31,10 +31,10 @@ type page[V any] struct {
 	Items   []V `json:"items"`
 }
 
-// asYAML marks an answer that is written as YAML.
+// asYAML marks a value that is written as YAML.
 type asYAML struct{ value any }
 
-// badRequest is an error in what was asked.
+// badRequest is an error of the client, with status 400.
 type badRequest struct{ message string }
 
 func (e badRequest) Error() string { return e.message }
@@ -43,40 +43,42 @@ func badRequestf(format string, args ...any) error {
 	return badRequest{fmt.Sprintf(format, args...)}
 }
 
-// answer checks the parameters and writes what give has to say.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, params []string, give func(*query) (any, error)) {
-	value, err := ask(r, params, give)
+// respond validates the parameters and writes the value that get returns, or its
+// error.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, params []string, get func(*query) (any, error)) {
+	value, err := getValue(r, params, get)
 	if err != nil {
 		status := http.StatusInternalServerError
 		if bad := (badRequest{}); errors.As(err, &bad) {
 			status = http.StatusBadRequest
 		}
-		writeFailure(w, status, err.Error())
+		writeError(w, status, err.Error())
 		return
 	}
 	contentType, text, err := encode(value)
 	if err != nil {
-		writeFailure(w, http.StatusInternalServerError, err.Error())
+		writeError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(text) // who asked is gone
+	_, _ = w.Write(text) // an error means that the client is gone
 }
 
-func ask(r *http.Request, params []string, give func(*query) (any, error)) (any, error) {
+// getValue validates the parameters and calls get.
+func getValue(r *http.Request, params []string, get func(*query) (any, error)) (any, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, badRequestf("the query cannot be read: %v", err)
+		return nil, badRequestf("the query cannot be parsed: %v", err)
 	}
 	for name, given := range values {
 		if !slices.Contains(params, name) {
-			return nil, badRequestf("the parameter %q is not known: %s", name, knownText(params))
+			return nil, badRequestf("the parameter %q is unknown: %s", name, knownText(params))
 		}
 		if len(given) > 1 && name != "header" {
 			return nil, badRequestf("the parameter %s is given twice: keep one", name)
 		}
 	}
-	return give(&query{values})
+	return get(&query{values})
 }
 
 func knownText(params []string) string {
@@ -86,6 +88,7 @@ func knownText(params []string) string {
 	return "use " + strings.Join(params, ", ")
 }
 
+// encode writes a value as indented JSON, or as YAML made from it.
 func encode(value any) (contentType string, text []byte, err error) {
 	marked, wantsYAML := value.(asYAML)
 	if wantsYAML {
@@ -102,7 +105,7 @@ func encode(value any) (contentType string, text []byte, err error) {
 	return "application/yaml", text, err
 }
 
-// toYAML writes JSON, which is YAML already, in the form that people write.
+// toYAML converts JSON, which is YAML already, to block style.
 func toYAML(text []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -119,17 +122,17 @@ func toYAML(text []byte) ([]byte, error) {
 	return yaml.Marshal(&document)
 }
 
-// writeFailure says what is wrong, in the same form everywhere.
-func writeFailure(w http.ResponseWriter, status int, message string) {
+// writeError writes an error, in the same form everywhere.
+func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	text, _ := json.Marshal(map[string]string{"error": message}) // text always can be
+	text, _ := json.Marshal(map[string]string{"error": message}) // text cannot fail
 	_, _ = w.Write(append(text, '\n'))
 }
 
 func (q *query) get(name string) string { return q.values.Get(name) }
 
-// number reads a parameter that is 0 or more.
+// number parses a parameter that is 0 or more.
 func (q *query) number(name string, without, most int) (int, error) {
 	text := q.get(name)
 	if text == "" {
@@ -137,14 +140,14 @@ func (q *query) number(name string, without, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
-		return 0, badRequestf("%s is %q: give a number from 0 to %d", name, text, most)
+		return 0, badRequestf("%s is %q: get a number from 0 to %d", name, text, most)
 	}
 	return n, nil
 }
 
-// cut gives the part of a list that was asked for, with those items only that
-// are wanted. One item is made into what is shown by show.
-func cut[V, S any](q *query, list []V, wanted func(V) bool, show func(V) S) (any, error) {
+// paginate returns one page of a list, of the wanted items only. Only the items of
+// the page are converted with show.
+func paginate[V, S any](q *query, list []V, wanted func(V) bool, show func(V) S) (any, error) {
 	limit, err := q.number("limit", defaultLimit, maxLimit)
 	if err != nil {
 		return nil, err
