@@ -117,7 +117,7 @@ func (b *Balancing) check(r *report) {
 	case BalanceHash:
 		r.enter("hash")
 		if b.Hash.By == "" || b.Hash.By == KeyAll {
-			r.add("by", FaultRequired, "say what tells requests apart: client, host, path, header or cookie")
+			r.add("by", FaultRequired, "set the source of the key: client, host, path, header or cookie")
 		} else {
 			b.Hash.check(r)
 		}

@@ -247,7 +247,7 @@ func (p *ErrorPages) check(r *report) {
 func (p *BasicAuth) check(r *report) {
 	r.enter("basicAuth")
 	if p.Users.IsZero() {
-		r.add("users", FaultRequired, "there are no users, so nobody could pass; give the lines of an htpasswd file")
+		r.add("users", FaultRequired, "there are no users, so every request would be refused; give the lines of an htpasswd file")
 	}
 	checkText(r, "users", p.Users.Reveal())
 	if hasControl(p.Realm) || strings.Contains(p.Realm, `"`) {
@@ -285,7 +285,7 @@ func (p *ForwardAuth) check(r *report) {
 func (p *IPFilter) check(r *report) {
 	r.enter("ipFilter")
 	if len(p.Allow)+len(p.Deny) == 0 {
-		r.add("allow", FaultRequired, "the filter lists nobody; list addresses to allow or to deny")
+		r.add("allow", FaultRequired, "the filter lists no address; list addresses to allow or to deny")
 	}
 	checkPrefixes(r, "allow", p.Allow)
 	checkPrefixes(r, "deny", p.Deny)

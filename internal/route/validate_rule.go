@@ -27,7 +27,7 @@ func (rule *Rule) check(r *report) {
 	case len(rule.Backends) > 0 && rule.Response != nil:
 		r.add("response", FaultConflict, "there are backends too; remove one of the two")
 	case len(rule.Backends) == 0 && rule.Response == nil:
-		r.add("backends", FaultRequired, "nothing answers the requests; add a backend or a response")
+		r.add("backends", FaultRequired, "nothing serves the requests; add a backend or a response")
 	}
 	checkBackendRefs(r, rule.Backends)
 	rule.Response.check(r)

@@ -31,6 +31,7 @@ import (
 type Format string
 
 // The formats.
+// The bounds of the queue and of the memory for formatting.
 const (
 	// FormatCommon is the common log format with referrer, user agent, and then
 	// the number of the request, the rule, the endpoint and the time in ms.

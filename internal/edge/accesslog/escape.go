@@ -6,6 +6,7 @@ import "unicode/utf8"
 // up to six.
 const maxValue = 4096
 
+// cutMark follows a value that was truncated.
 const cutMark = "..."
 
 const hexDigits = "0123456789abcdef"

@@ -41,7 +41,10 @@ var fieldTable = [...]field{
 	{startUTC, func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return append(r.Began.UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 	}},
+	// The part of the request that the connection determines.
 	{"entryPointName", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.EntryPoint) }},
+	// ClientHost is the client behind trusted proxies, ClientAddr the other end of the
+	// connection with its port.
 	{clientHost, func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		if !r.Client.IsValid() {
 			return dst
@@ -54,8 +57,10 @@ var fieldTable = [...]field{
 		}
 		return append(r.Peer.AppendTo(append(dst, '"')), '"')
 	}},
+	// The user that a filter authenticated, such as basicAuth.
 	{clientUsername, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.User) }},
 	{requestMethod, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Method) }},
+	// A TCP route has no scheme, because its bytes are not parsed.
 	{"RequestScheme", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		switch {
 		case r.TCPRoute != nil:
@@ -66,16 +71,20 @@ var fieldTable = [...]field{
 		return append(dst, `"http"`...)
 	}},
 	{"RequestHost", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Host) }},
+	// The port of the Host header, not that of the entry point.
 	{"RequestPort", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		if r.Head == nil || r.Head.URI.Port == 0 {
 			return dst
 		}
 		return strconv.AppendUint(dst, uint64(r.Head.URI.Port), 10)
 	}},
+	// The normalised path, which is the one that was matched and forwarded.
 	{requestPath, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Path) }},
 	{requestQuery, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, queryOf(r)) }},
 	{requestProtocol, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Protocol) }},
+	// Bytes of the body without its framing, as far as they were read.
 	{"RequestContentSize", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Received, 10) }},
+	// Rule and backend by their identities; a request without a rule has neither.
 	{routerName, func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		if r.Rule == nil && r.TCPRoute == nil {
 			return dst
@@ -88,7 +97,10 @@ var fieldTable = [...]field{
 		}
 		return append(appendBackend(append(dst, '"'), *r.Backend, appendJSONText), '"')
 	}},
+	// The endpoint of the last attempt.
 	{serviceAddr, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Endpoint) }},
+	// The response of the backend; OriginStatus is absent where the edge responded
+	// itself.
 	{"OriginStatus", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		if r.Response == nil {
 			return dst
@@ -98,19 +110,25 @@ var fieldTable = [...]field{
 	{"OriginDuration", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return strconv.AppendInt(dst, int64(r.Upstream), 10)
 	}},
+	// Before compression; DownstreamContentSize is after it.
 	{"OriginContentSize", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Origin, 10) }},
 	{downstreamStatus, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, int64(r.Status), 10) }},
 	{downstreamContentSize, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Sent, 10) }},
 	{duration, func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return strconv.AppendInt(dst, int64(r.Duration), 10)
 	}},
+	// The time that the edge itself took. It cannot be negative, but clocks of two
+	// measurements differ by some nanoseconds.
 	{"Overhead", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return strconv.AppendInt(dst, int64(max(0, r.Duration-r.Upstream)), 10)
 	}},
 	{"RetryAttempts", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return strconv.AppendInt(dst, int64(r.Retries()), 10)
 	}},
+	// The number of the record since the start of the process. A gap in a file shows
+	// lines that were filtered or dropped.
 	{requestCount, func(dst []byte, _ *proxy.Record, number uint64) []byte { return strconv.AppendUint(dst, number, 10) }},
+	// The TLS parameters of the client's connection.
 	{"TLSVersion", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		if r.TLSVersion == 0 {
 			return dst
@@ -129,6 +147,7 @@ var fieldTable = [...]field{
 		}
 		return append(dst, "true"...)
 	}},
+	// Why the edge responded itself, or why the exchange failed.
 	{"Reason", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Reason) }},
 }
 

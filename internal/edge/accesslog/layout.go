@@ -172,6 +172,7 @@ func (l *layout) appendMore(dst []byte, r *proxy.Record, number uint64) []byte {
 	return append(dst, "ms"...)
 }
 
+// appendNumber appends a number, or a dash where its field is dropped.
 func (l *layout) appendNumber(dst []byte, name string, n int64) []byte {
 	if !l.kept(name) {
 		return append(dst, '-')
@@ -204,6 +205,7 @@ type headerModes struct {
 	modes map[string]Mode // by name in lower case, with dashes
 }
 
+// redacted is written in place of the value of a credential.
 const redacted = "REDACTED"
 
 // credentials are the headers that are never written as they are. A spelling

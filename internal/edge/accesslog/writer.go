@@ -13,6 +13,7 @@ import (
 	"time"
 )
 
+// The bounds of the queue. A line that exceeds them is dropped, never waited for.
 const (
 	// maxBytes bounds the queue in bytes too, because clients can cause long lines.
 	maxBytes = 16 << 20
@@ -35,13 +36,18 @@ type writer struct {
 	interval time.Duration
 	log      *slog.Logger
 
+	// mu guards the queue: waiting holds whole lines, lines is their number. closed
+	// drops later lines.
 	mu      sync.Mutex
 	waiting []byte
 	lines   int
 	closed  bool
 
+	// The counters are read by metrics without mu.
 	written, dropped, failed atomic.Uint64
 
+	// wake has room for one signal, so that put never blocks. reopens hands a
+	// request to the goroutine, which owns the file; done is closed when it ends.
 	wake    chan struct{}
 	reopens chan chan error
 	stop    chan struct{}
@@ -52,6 +58,7 @@ type writer struct {
 	stdout io.Writer
 
 	// The fields below belong to the goroutine alone.
+	// spare is the buffer that is not being filled.
 	spare    []byte
 	torn     bool // the last write ended within a line
 	loggedAt time.Time

@@ -64,7 +64,8 @@ type Build struct {
 // Handler serves requests below Prefix. The admin server starts before the edge
 // does: until Attach, all but the version responds with 503.
 type Handler struct {
-	mux    *http.ServeMux
+	mux *http.ServeMux
+	// build is what the version page returns; it needs no Source.
 	build  Build
 	source atomic.Pointer[Source]
 	// refusals are those of the provider of routes.
@@ -83,6 +84,8 @@ func New(build Build) *Handler {
 		params []string
 		get    func(Source, *query) (any, error)
 	}{
+		// The pages with their parameters. Each reads the Source at the time of the request,
+		// so a response is consistent in itself but not with the one before.
 		{"table", []string{"format"}, getTable},
 		{"rules", []string{"host", "q", "limit", "offset"}, listRules},
 		{"backends", []string{"q", "limit", "offset"}, listBackends},
@@ -92,6 +95,7 @@ func New(build Build) *Handler {
 		{"traffic", []string{trafficreport.HaveParam}, h.getTraffic},
 	} {
 		h.mux.HandleFunc("GET "+Prefix+page.path, func(w http.ResponseWriter, r *http.Request) {
+			// One atomic load: Attach may happen at any time.
 			source := h.source.Load()
 			if source == nil {
 				writeError(w, http.StatusServiceUnavailable, "the edge is starting: try again when it is ready")

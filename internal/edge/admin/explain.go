@@ -115,6 +115,7 @@ func getExplanation(source Source, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The text is made on demand: it is for terminals.
 	explanation := explain(source, point, request)
 	if q.get("text") != "" {
 		explanation.Text = explanation.Prose()
@@ -207,6 +208,7 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 		EntryPoint: point.Name, TLS: a.tls, Host: out.Request.Host, Path: out.Request.Path,
 		Method: a.method, Query: out.Request.Query, Header: h1.Headers{Fields: &head.Fields},
 	})
+	// Until a step wins, the request has no route.
 	out.Status = 404
 	for _, step := range steps {
 		shown := ExplainedStep{Verdict: step.Verdict, Why: shownWhy(step.Why, step.Rule)}
@@ -239,6 +241,7 @@ func (out *Explanation) servedBy(rule *route.Rule, source Source) {
 			BackendPart: BackendPart{ID: ref.Backend, Name: ref.Backend.String(), Weight: ref.Weight},
 			Endpoints:   []upstream.EndpointState{},
 		}
+		// A backend without state is one that the edge has not set up: it has no endpoints.
 		at := slices.IndexFunc(states, func(s upstream.BackendState) bool { return s.ID == ref.Backend })
 		if at >= 0 {
 			backend.Broken, backend.Endpoints = states[at].Broken, states[at].Endpoints
@@ -258,6 +261,7 @@ func explainedPolicy(p *route.Policy) ExplainedPolicy {
 
 // parse composes the request and parses it.
 func parse(head *h1.Head, limits h1.Limits, a explainRequest) error {
+	// Composing refuses what a client of HTTP/2 could not send either.
 	var composer h1.Composer
 	composer.Start(nil, a.method, a.target, a.authority)
 	for _, header := range a.headers {
@@ -276,6 +280,7 @@ func parse(head *h1.Head, limits h1.Limits, a explainRequest) error {
 
 // policyName returns the name that the policy has in a routes file.
 func policyName(p *route.Policy) string {
+	// The JSON tag is the name in a routes file, so it cannot diverge from it.
 	v := reflect.ValueOf(p).Elem()
 	for i := range v.NumField() {
 		if field := v.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {

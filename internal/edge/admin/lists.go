@@ -44,9 +44,10 @@ type RuleInfo struct {
 
 // BackendPart is a backend's share of a rule.
 type BackendPart struct {
-	ID     route.BackendID `json:"id"`
-	Name   string          `json:"name"`
-	Weight uint32          `json:"weight"`
+	ID   route.BackendID `json:"id"`
+	Name string          `json:"name"`
+	// Weight is relative to the other weights of the rule.
+	Weight uint32 `json:"weight"`
 }
 
 // listRules lists rules by host, and for each host in the order in which they are
@@ -56,6 +57,7 @@ func listRules(source Source, q *query) (any, error) {
 	if table := source.Table(); table != nil {
 		rules = inOrder(table.Rules)
 	}
+	// The filters are case-insensitive. host is exact, q is a substring.
 	host, text := strings.ToLower(q.get("host")), strings.ToLower(q.get("q"))
 	return paginate(q, rules, func(rule *route.Rule) bool {
 		return (host == "" || rule.Host == host) && (text == "" || mentions(rule, text))
@@ -68,6 +70,7 @@ func inOrder(rules []*route.Rule) []*route.Rule {
 		rule  *route.Rule
 		order route.Order
 	}
+	// OrderOf parses expressions, so it is called once for each rule.
 	places := make([]placed, len(rules))
 	for i, rule := range rules {
 		places[i] = placed{rule, route.OrderOf(rule)}
@@ -152,6 +155,7 @@ func listCertificates(source Source, q *query) (any, error) {
 	}, func(c tlsstore.CertificateInfo) CertificateState {
 		const day = 24 * time.Hour
 		left := c.NotAfter.Sub(now)
+		// Rounded down also below zero: a certificate that expired an hour ago has -1 days.
 		days := int(left / day)
 		if left < 0 {
 			days--

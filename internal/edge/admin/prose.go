@@ -44,6 +44,7 @@ func (e *Explanation) Prose() string {
 	default:
 		e.served(line)
 	}
+	// The table is aligned before it is appended: tabwriter needs all of its lines.
 	var others strings.Builder
 	table := tabwriter.NewWriter(&others, 0, 0, 2, ' ', 0)
 	for _, step := range e.Steps {
@@ -86,6 +87,7 @@ func (e *Explanation) served(line func(string, ...any)) {
 		if len(backend.Endpoints) == 0 {
 			line("    has no endpoint")
 		}
+		// State comes from the table, health from requests and checks.
 		for _, endpoint := range backend.Endpoints {
 			line("    %s %s, health %s, %d in flight", endpoint.Address, endpoint.State, endpoint.Health, endpoint.InFlight)
 		}

@@ -28,6 +28,7 @@ func shownTable(table *route.Table) *route.Table {
 	for i, rule := range table.Rules {
 		shown.Rules[i] = shownRule(rule)
 	}
+	// A stable order makes two dumps comparable.
 	slices.SortFunc(shown.Rules, func(a, b *route.Rule) int { return a.ID.Compare(b.ID) })
 	shown.Backends = slices.SortedFunc(slices.Values(table.Backends), func(a, b *route.Backend) int { return a.ID.Compare(b.ID) })
 	shown.TCPRoutes = slices.SortedFunc(slices.Values(table.TCPRoutes), func(a, b *route.TCPRoute) int { return a.ID.Compare(b.ID) })
@@ -55,6 +56,7 @@ func shownRule(rule *route.Rule) *route.Rule {
 	return &shown
 }
 
+// shownPolicies redacts the headers that policies set, those in chains included.
 func shownPolicies(policies []route.Policy) []route.Policy {
 	shown := slices.Clone(policies)
 	for i := range shown {
@@ -72,6 +74,7 @@ func shownPolicies(policies []route.Policy) []route.Policy {
 	return shown
 }
 
+// shownValues returns copies: the originals are the live table.
 func shownValues(values []route.HeaderValue) []route.HeaderValue {
 	shown := slices.Clone(values)
 	for i := range shown {
@@ -88,6 +91,7 @@ func shownWhy(why string, rule *route.Rule) string {
 	if rule == nil {
 		return why
 	}
+	// The reason quotes the value of a condition that does not match.
 	for _, conditions := range [][]route.ValueMatch{rule.Match.Headers, rule.Match.Query} {
 		for _, condition := range conditions {
 			if carriesCredentials(condition.Name) && condition.Value != "" {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// The bounds of a page. A table of ten thousand rules must not become one response.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
@@ -39,6 +40,7 @@ type badRequest struct{ message string }
 
 func (e badRequest) Error() string { return e.message }
 
+// badRequestf returns an error that respond maps to 400.
 func badRequestf(format string, args ...any) error {
 	return badRequest{fmt.Sprintf(format, args...)}
 }
@@ -46,6 +48,8 @@ func badRequestf(format string, args ...any) error {
 // respond validates the parameters and writes the value that get returns, or its
 // error.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, params []string, get func(*query) (any, error)) {
+	// A failure of get is a 500 unless it is the client's: operators must see the
+	// difference.
 	value, err := getValue(r, params, get)
 	if err != nil {
 		status := http.StatusInternalServerError
@@ -70,6 +74,7 @@ func getValue(r *http.Request, params []string, get func(*query) (any, error)) (
 	if err != nil {
 		return nil, badRequestf("the query cannot be parsed: %v", err)
 	}
+	// A repeated parameter is refused too: it is unclear which value counts.
 	for name, given := range values {
 		if !slices.Contains(params, name) {
 			return nil, badRequestf("the parameter %q is unknown: %s", name, knownText(params))
@@ -81,6 +86,7 @@ func getValue(r *http.Request, params []string, get func(*query) (any, error)) (
 	return get(&query{values})
 }
 
+// knownText lists the valid parameters, for a message.
 func knownText(params []string) string {
 	if len(params) == 0 {
 		return "there are none"
@@ -94,6 +100,7 @@ func encode(value any) (contentType string, text []byte, err error) {
 	if wantsYAML {
 		value = marked.value
 	}
+	// YAML is made from the JSON, so that both have the same names and redactions.
 	text, err = json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return "", nil, err
@@ -157,6 +164,7 @@ func paginate[V, S any](q *query, list []V, wanted func(V) bool, show func(V) S)
 		return nil, err
 	}
 	p := page[S]{Total: len(list), Offset: offset, Limit: limit, Items: []S{}}
+	// All matches are counted, so that a client knows how many pages there are.
 	for _, v := range list {
 		if !wanted(v) {
 			continue

@@ -45,6 +45,8 @@ func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 		routed, report.Unrouted = counter.Counts()
 	}
 	table := h.trafficTable(source, routed)
+	// The version is a hash of the content, so that an agent that restarts, or talks to
+	// another replica, still has the right table.
 	text, err := json.Marshal(table)
 	if err != nil {
 		return nil, fmt.Errorf("write the table: %w", err)
@@ -55,6 +57,7 @@ func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 	if q.get(trafficreport.HaveParam) != report.TableVersion {
 		report.Table = table
 	}
+	// Counts of routes that are not listed are summed up, so that totals stay right.
 	listed := make(map[trafficreport.RouteID]bool, len(table.Routes))
 	for i := range table.Routes {
 		listed[table.Routes[i].ID] = true
@@ -81,6 +84,8 @@ func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount)
 			Name: point.Name, Address: point.Address, TLS: point.TLS, HTTP3: point.HTTP3,
 		})
 	}
+	// Too many routes would make a report that the platform refuses; the rest is counted
+	// in MoreRoutes.
 	if served := source.Table(); served != nil {
 		rules := busiest(served.Rules, routed)
 		table.MoreRoutes = len(served.Rules) - len(rules)
@@ -113,6 +118,7 @@ func busiest(rules []*route.Rule, routed []trafficreport.RouteCount) []*route.Ru
 	for i := range routed {
 		requests[routed[i].ID] = routed[i].Requests()
 	}
+	// The identity breaks ties, so that the selection is stable.
 	sorted := slices.Clone(rules)
 	slices.SortFunc(sorted, func(a, b *route.Rule) int {
 		return cmp.Or(cmp.Compare(requests[trafficreport.RouteID(b.ID)], requests[trafficreport.RouteID(a.ID)]), a.ID.Compare(b.ID))
@@ -160,6 +166,7 @@ func conditionTexts(match *route.Match) []string {
 			texts = append(texts, text)
 		}
 	}
+	// The conditions come from maps.
 	slices.Sort(texts)
 	return texts
 }

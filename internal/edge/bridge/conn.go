@@ -23,6 +23,7 @@ var _ net.Conn = (*conn)(nil)
 // longAgo is a deadline that ends every wait in the library.
 var longAgo = time.Unix(1, 0)
 
+// newConn returns the conn of a stream, with interrupts through its controller.
 func newConn(ctx context.Context, s *stream, control *http.ResponseController) *conn {
 	c := &conn{ends: addressesOf(ctx), stream: s}
 	// An error means that the stream is gone, which ends the wait too.
@@ -137,6 +138,7 @@ func (s *side) end(err error) error {
 	return err
 }
 
+// expired reports whether the deadline has passed. mu is held.
 func (s *side) expired() bool {
 	return !s.deadline.IsZero() && !time.Now().Before(s.deadline)
 }

@@ -55,6 +55,8 @@ func (u *upload) release() {
 	u.request, u.control = nil, nil
 }
 
+// dropBuf gives the buffer of out back as soon as it is empty: an upload that waits
+// holds no memory.
 func (u *upload) dropBuf() {
 	if u.buf != nil {
 		u.pool.Put(u.buf)
@@ -62,6 +64,7 @@ func (u *upload) dropBuf() {
 	u.buf, u.out = nil, nil
 }
 
+// dropEarly gives the buffer of the bytes that peek read back.
 func (u *upload) dropEarly() {
 	if u.earlyBuf != nil {
 		u.pool.Put(u.earlyBuf)

@@ -61,6 +61,7 @@ func lastAddress(prefix netip.Prefix) netip.Addr {
 	return last
 }
 
+// contains finds the last range that starts at or before the address.
 func (s addressSet) contains(addr netip.Addr) bool {
 	i := sort.Search(len(s), func(i int) bool { return addr.Less(s[i].first) })
 	return i > 0 && !s[i-1].last.Less(addr)

@@ -60,6 +60,8 @@ type account struct {
 // digest is a keyed hash of a user and a password.
 type digest [sha256.Size]byte
 
+// newBasicAuth parses the users once. A change of the policy starts with an empty
+// cache of digests, because the secret is new.
 func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
 	users, err := parseHtpasswd(a.Users.Reveal())
 	if err != nil {

@@ -19,6 +19,8 @@ type bucketShard struct {
 	forgotten      uint64
 }
 
+// bucket is an entry of the LRU list. Links are indices, not pointers, so that the
+// garbage collector has nothing to follow.
 type bucket struct {
 	key          uint64
 	full         int64 // when the bucket is full again
@@ -94,6 +96,7 @@ func (s *bucketShard) drop(i int32) {
 	s.free = append(s.free, i)
 }
 
+// link puts a node in front of the list.
 func (s *bucketShard) link(i int32) {
 	node := &s.nodes[i]
 	node.newer, node.older = none, s.newest
@@ -119,6 +122,7 @@ func (s *bucketShard) unlink(i int32) {
 	}
 }
 
+// addUsage takes one lock at a time, so that requests wait for a moment only.
 func (b *buckets) addUsage(usage *Usage) {
 	for i := range b.shards {
 		shard := &b.shards[i]

@@ -252,6 +252,7 @@ type mediaTypes struct {
 	ranges []string // text/, or empty for all
 }
 
+// newMediaTypes splits a list into exact types, for a map, and ranges.
 func newMediaTypes(field string, list []string) (m mediaTypes, err error) {
 	m.exact = make(map[string]bool, len(list))
 	for i, text := range list {

@@ -80,6 +80,7 @@ func PolicyIDs(policies []route.Policy) iter.Seq[route.PolicyID] {
 	return func(yield func(route.PolicyID) bool) { yieldIDs(policies, route.MaxChainDepth, yield) }
 }
 
+// yieldIDs recurses into chains, no deeper than a valid table does.
 func yieldIDs(policies []route.Policy, depth int, yield func(route.PolicyID) bool) bool {
 	for i := range policies {
 		switch action := policies[i].Action().(type) {

@@ -18,6 +18,7 @@ import (
 // coding is an encoding by its number in encodingNames.
 type coding int
 
+// encodingNames has the encodings; a coding is an index into it, and so into pools.
 var encodingNames = [...]route.Encoding{route.EncodingGzip, route.EncodingBrotli, route.EncodingZstd}
 
 // The settings of encoders. Responses are compressed for one client at once, so
@@ -60,6 +61,7 @@ type Encoder struct {
 	writer encodingWriter
 }
 
+// encodingWriter is the common part of the three libraries.
 type encodingWriter interface {
 	io.WriteCloser
 	Flush() error

@@ -91,11 +91,14 @@ func parseHash(text string) (passwordHash, error) {
 // hashDigits are the digits of bcrypt and apr1, in the order of apr1.
 const hashDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
+// onlyDigits reports whether a text has the digits of these hashes only.
 func onlyDigits(text string) bool { return strings.Trim(text, hashDigits) == "" }
 
 // bcryptHash is the only kind that is recommended.
 type bcryptHash []byte
 
+// parseBcrypt refuses damaged hashes here: the library would refuse every password
+// later, and the mistake would look like a wrong password.
 func parseBcrypt(text string) (passwordHash, error) {
 	const head, size = len("$2y$10$"), 60
 	cost, err := bcrypt.Cost([]byte(text))

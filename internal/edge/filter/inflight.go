@@ -37,6 +37,7 @@ func (f *flights) begin(key uint64, most int64) bool {
 	return true
 }
 
+// end forgets a key with its last request, so idle keys take no memory.
 func (f *flights) end(key uint64) {
 	shard := &f.shards[key%shardCount]
 	shard.mu.Lock()

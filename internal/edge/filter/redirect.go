@@ -72,6 +72,7 @@ type redirectScheme struct {
 	port   string // with its colon, empty for the one that the scheme implies
 }
 
+// newRedirectScheme leaves out a port that the scheme implies.
 func newRedirectScheme(a *route.RedirectScheme) (*redirectScheme, error) {
 	redirection, err := newRedirection(a.Status)
 	f := &redirectScheme{redirection: redirection, scheme: a.Scheme}

@@ -31,6 +31,7 @@ type templatePart struct {
 	group   int
 }
 
+// newRewriter compiles an expression and its replacement.
 func newRewriter(expression, replacement string) (*rewriter, error) {
 	compiled, err := regexp.Compile(expression)
 	if err != nil {

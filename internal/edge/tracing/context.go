@@ -35,6 +35,7 @@ func traceParent(text string) (parent trace.SpanContextConfig, ok bool) {
 	if version[0] == 0xff || !parent.TraceID.IsValid() || !parent.SpanID.IsValid() {
 		return parent, false
 	}
+	// A later version may append fields; version 00 may not.
 	if len(text) > length && (version[0] == 0 || text[length] != '-') {
 		return parent, false
 	}
@@ -97,6 +98,7 @@ func incomingState(headers h1.Headers) trace.TraceState {
 // outgoing returns the edits that propagate the span to a backend. The client's own
 // headers of these names are removed in any case.
 func outgoing(span trace.SpanContext) ([]h1.Edit, error) {
+	// Only the sampled flag is propagated; others are not defined for version 00.
 	flags := "00"
 	if span.IsSampled() {
 		flags = "01"

@@ -53,6 +53,7 @@ type exporter struct {
 
 // ExportSpans implements [sdktrace.SpanExporter]: it sends one batch.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	// cut has to end an export that waits for a collector.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
@@ -80,6 +81,7 @@ func newClient(options TLS) (*http.Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	// Exports are sequential, so few connections are needed.
 	transport.MaxIdleConnsPerHost = 2
 	return &http.Client{
 		Transport:     transport,
@@ -90,6 +92,7 @@ func newClient(options TLS) (*http.Client, error) {
 
 // config reads the files once, at the start.
 func (t TLS) config() (*tls.Config, error) {
+	// The SDK has no defaults of its own for TLS.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.InsecureSkipVerify}
 	if t.CA != "" {
 		bundle, err := readPEM(t.CA)
@@ -129,6 +132,7 @@ func readPEM(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	// A path may name a device or a huge file.
 	const most = 1 << 20
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && len(text) > most {
@@ -147,6 +151,7 @@ func collectorURL(endpoint string) (string, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("tracing: the endpoint has a user, a query or a fragment: put credentials into the headers")
 	}
+	// The default path of OTLP over HTTP.
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
 	}

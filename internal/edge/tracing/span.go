@@ -31,6 +31,7 @@ func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
 	} else {
 		x.RequestEdits = append(x.RequestEdits, edits...)
 	}
+	// Observe ends the server span: the proxy calls it after the function below.
 	t.begun.Store(r, server)
 	return func() {
 		if client.IsRecording() {
@@ -114,6 +115,7 @@ func endServer(span trace.Span, r *proxy.Record, now time.Time) {
 			attributes = append(attributes, attribute.String("user_agent.original", strings.ToValidUTF8(string(agent), "\ufffd")))
 		}
 	}
+	// The rule's pattern, unlike the path, has a low cardinality: it names the span.
 	if r.Rule != nil {
 		attributes = append(attributes, attribute.String("slipway.rule", r.Rule.ID.String()))
 		if pattern := r.Rule.Match.Path.Value; pattern != "" {
@@ -132,6 +134,7 @@ func endClient(span trace.Span, r *proxy.Record) {
 	if r.Backend != nil {
 		attributes = append(attributes, attribute.String("slipway.backend", r.Backend.String()))
 	}
+	// An endpoint is an address, or a host name of an ExternalName Service.
 	if address, err := netip.ParseAddrPort(r.Endpoint); err == nil {
 		attributes = append(attributes,
 			attribute.String("server.address", address.Addr().String()), attribute.Int("server.port", int(address.Port())))
@@ -142,6 +145,7 @@ func endClient(span trace.Span, r *proxy.Record) {
 		attributes = append(attributes, attribute.Int("http.request.resend_count", again))
 	}
 	span.SetAttributes(attributes...)
+	// Without a response the attempt failed, also if the client got a local response.
 	if r.Response != nil {
 		setStatus(span, r.Response.Status, 400)
 	} else {
@@ -178,6 +182,8 @@ func setStatus(span trace.Span, status, failsFrom int) {
 // invent any number of them, and span names must have a low cardinality.
 const otherMethod = "_OTHER"
 
+// methodName maps a method to a known one. It copies, because a span outlives the
+// record.
 func methodName(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH":
@@ -201,6 +207,7 @@ func schemeOf(r *proxy.Record) string {
 	return "http"
 }
 
+// cutPort splits the address of an endpoint that is a host name.
 func cutPort(address string) (host string, port int, found bool) {
 	at := strings.LastIndexByte(address, ':')
 	if at < 0 {

@@ -112,8 +112,10 @@ func New(ctx context.Context, options Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
+	// The exporter outlives ctx, which is that of the start; Close ends it.
 	export := &exporter{SpanExporter: sender, client: client, log: options.Log}
 	export.life, export.cut = context.WithCancel(context.WithoutCancel(ctx))
+	// The limits bound the memory of one span: clients choose most of its values.
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(about),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(options.SampleRate))),
@@ -147,6 +149,8 @@ func describe(options Options) (*resource.Resource, error) {
 // Close exports the queue and stops. Spans that are not exported when ctx is done
 // are dropped; no goroutine runs after Close.
 func (t *Tracer) Close(ctx context.Context) error {
+	// Shutdown gets a context of its own: with an expired one it would drop the queue
+	// at once instead of trying one last export.
 	defer context.AfterFunc(ctx, t.export.cut)()
 	err := t.provider.Shutdown(context.WithoutCancel(ctx))
 	t.export.cut()

@@ -22,6 +22,7 @@ import (
 // testFlowsAtOnce checks that every write arrives before the next one: each side
 // waits for the other's last message.
 func testFlowsAtOnce(t *testing.T, start Start) {
+	// Enough rounds that a write which waits for more would block the test.
 	const rounds = 20
 	heard := make(chan string, 1)
 	w := start(t, Handler(func(x *Exchange) {
@@ -41,6 +42,7 @@ func testFlowsAtOnce(t *testing.T, start Start) {
 		}
 		_ = x.Send("0\r\n\r\n")
 	}))
+	// The pipe lets the test decide when the client sends more.
 	up, feed := io.Pipe()
 	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
 	if err != nil {
@@ -67,6 +69,7 @@ func testFlowsAtOnce(t *testing.T, start Start) {
 	}
 }
 
+// writerFunc is an io.Writer.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
@@ -83,6 +86,7 @@ func testLarge(t *testing.T, start Start) {
 		}
 		seen := 0
 		_, err := x.UploadTo(writerFunc(func(p []byte) (int, error) {
+			// Reading memory statistics stops the world, so it is done once a megabyte.
 			if seen += len(p); seen%(1<<20) < len(p) {
 				var now runtime.MemStats
 				runtime.ReadMemStats(&now)
@@ -97,6 +101,7 @@ func testLarge(t *testing.T, start Start) {
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
+	// With a length and in chunks: the second passes through frameChunk.
 	for _, tt := range []struct{ size, length int64 }{{size, size}, {size / 10, -1}} {
 		r := request(t, w, "POST", "/", unsized{pattern(tt.size)})
 		r.ContentLength = tt.length
@@ -121,6 +126,7 @@ func pattern(size int64) io.Reader { return io.LimitReader(new(counting), size) 
 // counting repeats a block whose size is a prime.
 type counting struct{ at int }
 
+// block does not repeat within a power of two, so that a lost or doubled buffer shows.
 var block = func() (b [65521]byte) {
 	for i := range b {
 		b[i] = byte(i*i>>7) ^ byte(i)
@@ -158,6 +164,8 @@ func stalled(t *testing.T, count *atomic.Int64) int64 {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	give := time.After(Timeout)
+	// Six ticks without progress count as a stall. A slow machine makes the test longer,
+	// not wrong.
 	for last, calm := int64(-1), 0; ; {
 		select {
 		case <-tick.C:
@@ -177,6 +185,7 @@ const maxBuffered = 8 << 20
 
 // testPressureDown checks that an origin cannot write more than a client reads.
 func testPressureDown(t *testing.T, start Start) {
+	// More than the windows, so that an unbounded buffer would take all of it.
 	const size = 14 << 20
 	var written atomic.Int64
 	w := start(t, Handler(func(x *Exchange) {
@@ -206,7 +215,7 @@ func testPressureDown(t *testing.T, start Start) {
 	}
 	defer response.Body.Close()
 	if n := stalled(t, &written); n > maxBuffered {
-		t.Errorf("%d bytes were taken that nobody reads", n)
+		t.Errorf("%d bytes were buffered without a reader", n)
 	}
 	if err := same(response.Body, pattern(size)); err != nil {
 		t.Error(err)
@@ -241,8 +250,9 @@ func testPressureUp(t *testing.T, start Start) {
 		_, got := do(t, w, request(t, w, "POST", "/", body))
 		answer <- got
 	}()
+	// The window of the client's side is smaller than that of the server's.
 	if n := stalled(t, &sent); n > 3<<20 {
-		t.Errorf("%d bytes were taken that nobody reads", n)
+		t.Errorf("%d bytes were buffered without a reader", n)
 	}
 	close(goOn)
 	if got := Within(t, "answer", answer); got != fmt.Sprint(size) {
@@ -250,6 +260,7 @@ func testPressureUp(t *testing.T, start Start) {
 	}
 }
 
+// readerFunc is an io.Reader.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
@@ -270,13 +281,14 @@ func testEarlyResponse(t *testing.T, start Start) {
 		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
 	}
 	// The rest is not read: the client stops by itself.
+	// 64 MB do not fit any window: the copy ends only if the stream is stopped.
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(feed, pattern(64<<20))
 		ended <- err
 	}()
 	if err := Within(t, "the upload's end", ended); err == nil {
-		t.Error("64 MB were taken after the answer")
+		t.Error("64 MB were taken after the response")
 	}
 }
 
@@ -285,6 +297,7 @@ func testCancel(t *testing.T, start Start) {
 	arrived := make(chan struct{})
 	outcome := make(chan error, 2)
 	w := start(t, Handler(func(x *Exchange) {
+		// The context of the stream is the only signal while no call reads or writes.
 		close(arrived)
 		<-x.Stream.Context().Done()
 		outcome <- nil
@@ -305,7 +318,7 @@ func testCancel(t *testing.T, start Start) {
 	Within(t, "request", arrived)
 	cancel()
 	if err := Within(t, "client", failed); err == nil {
-		t.Error("the client got an answer")
+		t.Error("the client got a response")
 	}
 	_ = Within(t, "context", outcome)
 	if err := Within(t, "upload", outcome); err == nil {
@@ -323,6 +336,8 @@ func testBrokenUpload(t *testing.T, start Start) {
 				_, _, err := x.Upload()
 				outcome <- err
 			}))
+			// The client resets its stream when the body fails, after the origin has begun to
+			// read.
 			body := io.MultiReader(strings.NewReader("hello"), readerFunc(func([]byte) (int, error) {
 				<-arrived
 				return 0, errors.New("the disk is gone")
@@ -331,7 +346,7 @@ func testBrokenUpload(t *testing.T, start Start) {
 			r.ContentLength = length
 			if response, err := w.Client.Do(r.WithContext(t.Context())); err == nil {
 				response.Body.Close()
-				t.Error("the client got an answer")
+				t.Error("the client got a response")
 			}
 			if err := Within(t, "upload", outcome); err == nil {
 				t.Error("the upload looks complete")
@@ -342,6 +357,7 @@ func testBrokenUpload(t *testing.T, start Start) {
 
 // testDeadlines checks what ends a Read and a Write that wait.
 func testDeadlines(t *testing.T, start Start) {
+	// Each has to end a call that is blocked already.
 	endings := map[string]func(net.Conn) error{
 		"deadline in the past":   func(c net.Conn) error { return c.SetDeadline(time.Unix(1, 0)) },
 		"deadline in the future": func(c net.Conn) error { return c.SetDeadline(time.Now().Add(20 * time.Millisecond)) },
@@ -397,7 +413,7 @@ func testDeadlines(t *testing.T, start Start) {
 			}
 		})
 	}
-	t.Run("nobody waits", func(t *testing.T) { testSlowOrigin(t, start) })
+	t.Run("no call waits", func(t *testing.T) { testSlowOrigin(t, start) })
 }
 
 // testSlowOrigin checks that a deadline which passes while no call waits for the
@@ -408,6 +424,7 @@ func testSlowOrigin(t *testing.T, start Start) {
 		if err := x.Conn.SetDeadline(soon); err != nil {
 			t.Error(err)
 		}
+		// The deadline passes while neither Read nor Write runs.
 		<-time.After(time.Until(soon) + 20*time.Millisecond)
 		if n, err := x.Conn.Read(make([]byte, 100)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a Read after the deadline: %d, %v", n, err)

@@ -54,7 +54,7 @@ func do(t *testing.T, w World, r *http.Request) (*http.Response, string) {
 		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
 	}
 	if response.ProtoMajor != w.Major {
-		t.Errorf("answered by %s", response.Proto)
+		t.Errorf("the response came by %s", response.Proto)
 	}
 	return response, string(body)
 }
@@ -62,6 +62,7 @@ func do(t *testing.T, w World, r *http.Request) (*http.Response, string) {
 // unsized hides the length of a body.
 type unsized struct{ io.Reader }
 
+// request returns a request to the server under test.
 func request(t *testing.T, w World, method, path string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(method, w.URL, body)
@@ -81,6 +82,7 @@ func testRequests(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	host := strings.TrimPrefix(w.URL, "https://")
 	host = strings.TrimPrefix(host, "http://")
+	// The target has to arrive byte for byte: normalising is for the reader of the conn.
 	for _, path := range []string{"/", "/a/b", "/%41", "//x", "/a/./../b", "/a~b", "/%7euser", "/a%2Eb"} {
 		_, got := do(t, w, request(t, w, "GET", path, nil))
 		want := fmt.Sprintf("GET %s host=%s\nbody=\"\"\n", path, host)
@@ -96,12 +98,14 @@ func testRequests(t *testing.T, start Start) {
 			t.Errorf("%s: %q", method, got)
 		}
 	}
+	// The asterisk form has no path.
 	r := request(t, w, "OPTIONS", "*", nil)
 	if _, got := do(t, w, r); !strings.HasPrefix(got, "OPTIONS * host=") {
 		t.Errorf("OPTIONS *: %q", got)
 	}
 	r = request(t, w, "GET", "/", nil)
 	r.Host = "other.example:8443"
+	// HTTP/2 and HTTP/3 may split cookies (RFC 9113, 8.2.3); HTTP/1.1 has one line.
 	r.Header["Cookie"] = []string{"a=1", "b=2"}
 	r.Header["X-Two"] = []string{"1", "2"}
 	r.Header["Te"] = []string{"trailers"}
@@ -135,6 +139,7 @@ func testRefusals(t *testing.T, start Start) {
 		}
 	}
 	r := request(t, w, "GET", "/", nil)
+	// More than Limits.Fields.
 	for i := range 120 {
 		r.Header.Set(fmt.Sprintf("X-Many-%d", i), "1")
 	}
@@ -146,6 +151,7 @@ func testRefusals(t *testing.T, start Start) {
 // testUploads checks the framing of request bodies.
 func testUploads(t *testing.T, start Start) {
 	w := start(t, Handler(report))
+	// Longer than a buffer of the pool and than one frame.
 	long := strings.Repeat("0123456789abcdef", 5000)
 	for _, tt := range []struct {
 		name, method string
@@ -202,7 +208,7 @@ var responses = []struct {
 	{"nothing made up", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "200 Content-Length=[6] <html>"},
 	{"about the connection", "GET", "HTTP/1.1 200 OK\r\nConnection: close\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n",
 		"200 Content-Length=[0] "},
-	{"100 that nobody asked for", "GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 Content-Length=[2] ok"},
+	{"100 without Expect", "GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 Content-Length=[2] ok"},
 }
 
 // testResponses writes each response in many ways to cut it.

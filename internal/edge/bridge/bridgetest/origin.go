@@ -117,6 +117,8 @@ type oneConn struct {
 	done chan struct{}
 }
 
+// Accept returns the connection once, and then waits for Close, as a server expects of
+// a listener.
 func (l *oneConn) Accept() (conn net.Conn, err error) {
 	l.once.Do(func() { conn = l.conn })
 	if conn != nil {
@@ -126,6 +128,7 @@ func (l *oneConn) Accept() (conn net.Conn, err error) {
 	return nil, net.ErrClosed
 }
 
+// Close ends Accept.
 func (l *oneConn) Close() error {
 	select {
 	case <-l.done:
