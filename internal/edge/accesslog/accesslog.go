@@ -117,6 +117,7 @@ func New(options Options) (*Log, error) {
 
 // Record queues a line for an exchange, if a filter selects it. It does not wait,
 // does not keep the record, and does not allocate once its buffers have grown.
+// The scratch buffer is pooled: lines are formatted outside of the queue's lock.
 func (l *Log) Record(r *proxy.Record) {
 	number := l.requests.Add(1)
 	if r.Unrecorded().AccessLog || !l.filters.want(r) {

@@ -61,6 +61,7 @@ func appendJSONText(dst []byte, value string) []byte {
 
 // unsafeRune reports whether a character above ASCII changes how others are
 // shown: control characters, line separators, marks of direction.
+// Marks of direction could make a line show other text than it has (CVE-2021-42574).
 func unsafeRune(r rune) bool {
 	return r <= 0x9f || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff
 }

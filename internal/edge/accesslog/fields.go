@@ -12,6 +12,7 @@ import (
 
 // field is one value of a line. value appends nothing for a record that does not
 // have it.
+// The number is that of the request, for RequestCount.
 type field struct {
 	name  string
 	value func(dst []byte, r *proxy.Record, number uint64) []byte

@@ -59,6 +59,7 @@ func statusRange(text string) (from, to int, err error) {
 
 // want reports whether a record is written.
 func (f *filters) want(r *proxy.Record) bool {
+	// Without filters every record is written.
 	if !f.any {
 		return true
 	}

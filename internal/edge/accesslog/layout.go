@@ -246,6 +246,7 @@ func headerMode(mode Mode, name string) error {
 }
 
 // maxHeaderName bounds the names that are looked up; longer ones are dropped.
+// It also bounds the buffer on the stack.
 const maxHeaderName = 128
 
 // of returns the mode of a header, and its name in lower case, in buf.
@@ -275,6 +276,7 @@ func (h *headerModes) of(name []byte, buf *[maxHeaderName]byte) (lower []byte, m
 
 // appendAll appends the headers that are not dropped. Lines with the same name are
 // joined to one value, because a JSON object must not repeat a key.
+// Names are looked up in a buffer on the stack, without an allocation.
 func (h *headerModes) appendAll(dst []byte, prefix string, fields *h1.Fields) []byte {
 	var buf [maxHeaderName]byte
 	for i := range fields.Len() {

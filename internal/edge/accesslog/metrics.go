@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Register registers the counters of lines by outcome.
 func (l *Log) Register(registerer prometheus.Registerer) {
+	// Each outcome is a label value, so that their sum is the number of requests.
 	for result, count := range map[string]func(Stats) uint64{
 		"written":  func(s Stats) uint64 { return s.Written },
 		"filtered": func(s Stats) uint64 { return s.Filtered },

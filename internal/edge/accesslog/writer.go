@@ -101,6 +101,7 @@ func openLog(path string) (*os.File, error) {
 // put queues a line. A line that does not fit is dropped and counted: requests
 // never wait for the disk.
 func (w *writer) put(line []byte) {
+	// mu is held for a copy only.
 	w.mu.Lock()
 	if w.closed || w.lines >= w.maxLines || len(w.waiting)+len(line) > maxBytes {
 		w.mu.Unlock()

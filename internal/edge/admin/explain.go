@@ -129,6 +129,7 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 	if address == "" {
 		return explainRequest{}, badRequestf("the parameter url is missing: get one such as https://shop.example.com/cart")
 	}
+	// A URL without a method means GET, as in a browser.
 	a := explainRequest{method: q.get("method")}
 	if a.method == "" {
 		a.method = "GET"
@@ -150,6 +151,7 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 	if !strings.HasPrefix(a.target, "/") {
 		a.target = "/" + a.target
 	}
+	// header may be repeated, as headers may.
 	for _, line := range q.values["header"] {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
@@ -163,6 +165,7 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 // choosePoint returns the entry point with the name, or without one the first whose
 // encryption matches the URL, or the first.
 func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error) {
+	// https prefers an encrypted entry point, because redirects depend on it.
 	if name == "" {
 		for _, point := range points {
 			if point.TLS == tls {
@@ -204,6 +207,7 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 		out.Status = 503
 		return out
 	}
+	// The same lookup as for a request, which also records its steps.
 	steps := compiled.Explain(&program.Request{
 		EntryPoint: point.Name, TLS: a.tls, Host: out.Request.Host, Path: out.Request.Path,
 		Method: a.method, Query: out.Request.Query, Header: h1.Headers{Fields: &head.Fields},
@@ -232,6 +236,7 @@ func (out *Explanation) servedBy(rule *route.Rule, source Source) {
 	if rule.Response != nil {
 		out.Status, out.Reason, out.Message = rule.Response.Status, rule.Response.Reason, rule.Response.Message
 	}
+	// A rule with a response needs no state of backends.
 	if len(rule.Backends) == 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 // getTable returns the whole table, redacted.
 func getTable(source Source, q *query) (any, error) {
 	table := source.Table()
+	// Before the first table the list is empty, and no error.
 	if table == nil {
 		table = &route.Table{}
 	}
@@ -96,6 +97,7 @@ func mentions(rule *route.Rule, text string) bool {
 		strings.Contains(strings.ToLower(rule.Match.Path.Value), text) {
 		return true
 	}
+	// The backends of policies count too, such as an authentication server.
 	for id := range rule.BackendIDs {
 		if strings.Contains(strings.ToLower(id.String()), text) {
 			return true
@@ -106,6 +108,7 @@ func mentions(rule *route.Rule, text string) bool {
 
 // ruleInfo summarises a rule, redacted.
 func ruleInfo(rule *route.Rule) RuleInfo {
+	// Redact first: everything below is copied from the redacted rule.
 	rule = shownRule(rule)
 	info := RuleInfo{
 		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Host: rule.Host, Match: rule.Match,
@@ -148,6 +151,7 @@ type CertificateName struct {
 
 // listCertificates lists certificates with their expiry.
 func listCertificates(source Source, q *query) (any, error) {
+	// One time for the whole list, so that its items are comparable.
 	now := time.Now()
 	text := strings.ToLower(q.get("q"))
 	return paginate(q, source.Certificates(), func(c tlsstore.CertificateInfo) bool {

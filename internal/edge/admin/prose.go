@@ -11,6 +11,7 @@ import (
 
 // printable replaces characters that a terminal would interpret.
 func printable(text string) string {
+	// Names come from objects that tenants write: they could contain escape sequences.
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -23,6 +24,7 @@ func printable(text string) string {
 func (e *Explanation) Prose() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { out.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
+	// The request is printed as it is matched, not as it was typed.
 	encrypted := "plain"
 	if e.Request.TLS {
 		encrypted = "encrypted"
@@ -66,6 +68,7 @@ func (e *Explanation) served(line func(string, ...any)) {
 			line("%s serves it: %s.", step.Name, step.Why)
 		}
 	}
+	// Settings stay JSON, on one line: they can be copied into a routes file.
 	for _, policy := range e.Policies {
 		var settings bytes.Buffer
 		if json.Compact(&settings, policy.Settings) != nil {
@@ -81,6 +84,8 @@ func (e *Explanation) served(line func(string, ...any)) {
 	}
 	for _, backend := range e.Backends {
 		line("  backend %s%s", backend.Name, e.share(backend.BackendPart))
+		// A broken backend has a transport that cannot be built, such as a missing
+		// authority.
 		if backend.Broken != "" {
 			line("    gets nothing: %s", backend.Broken)
 		}
@@ -96,6 +101,7 @@ func (e *Explanation) served(line func(string, ...any)) {
 
 // share returns the share of a backend, if there are others.
 func (e *Explanation) share(part BackendPart) string {
+	// All weights 0 means equal shares, as in route.BackendRef.
 	var total uint64
 	for _, backend := range e.Backends {
 		total += uint64(backend.Weight)

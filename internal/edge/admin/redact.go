@@ -16,6 +16,7 @@ var credentialWords = []string{"auth", "cookie", "token", "secret", "password", 
 // carriesCredentials decides by name, because a value does not reveal what it is. It
 // rather redacts too much.
 func carriesCredentials(header string) bool {
+	// Backends read an underscore as a hyphen, so both spellings are one name.
 	name := strings.ToLower(strings.ReplaceAll(header, "_", "-"))
 	return slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
 }
@@ -67,6 +68,7 @@ func shownPolicies(policies []route.Policy) []route.Policy {
 		if h := p.ResponseHeaders; h != nil {
 			p.ResponseHeaders = &route.ResponseHeaders{Set: shownValues(h.Set), Add: shownValues(h.Add), Remove: h.Remove}
 		}
+		// Chains are copied too: the live table is shared.
 		if p.Chain != nil {
 			p.Chain = &route.Chain{Policies: shownPolicies(p.Chain.Policies)}
 		}

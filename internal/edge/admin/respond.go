@@ -27,9 +27,10 @@ type page[V any] struct {
 	// Total is the length of the list, Matched how many items the filter selects.
 	Total   int `json:"total"`
 	Matched int `json:"matched,omitempty"`
-	Offset  int `json:"offset"`
-	Limit   int `json:"limit"`
-	Items   []V `json:"items"`
+	// Offset and Limit repeat the parameters, with their defaults filled in.
+	Offset int `json:"offset"`
+	Limit  int `json:"limit"`
+	Items  []V `json:"items"`
 }
 
 // asYAML marks a value that is written as YAML.
@@ -64,6 +65,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, params []strin
 		writeError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
+	// Encoded in full before the first byte, so that an error still has its status.
 	w.Header().Set("Content-Type", contentType)
 	_, _ = w.Write(text) // an error means that the client is gone
 }
@@ -118,6 +120,7 @@ func toYAML(text []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
+	// Style 0 is block style with quotes only where they are needed.
 	var plain func(*yaml.Node)
 	plain = func(node *yaml.Node) {
 		node.Style = 0
@@ -145,6 +148,7 @@ func (q *query) number(name string, without, most int) (int, error) {
 	if text == "" {
 		return without, nil
 	}
+	// A negative offset or a huge limit is an error, not a default.
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
 		return 0, badRequestf("%s is %q: get a number from 0 to %d", name, text, most)

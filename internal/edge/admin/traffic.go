@@ -62,6 +62,7 @@ func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 	for i := range table.Routes {
 		listed[table.Routes[i].ID] = true
 	}
+	// Rest has the counts of routes beyond the limit, and of removed ones.
 	for i := range routed {
 		if listed[routed[i].ID] {
 			report.Counts = append(report.Counts, routed[i])
@@ -94,6 +95,7 @@ func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount)
 		}
 	}
 	table.Backends = trafficBackends(source.Upstreams(), table.Routes)
+	// The list is bounded for the platform, and the number of the others is reported.
 	all := source.Certificates()
 	for _, c := range all[:min(len(all), trafficreport.MaxCertificates)] {
 		table.Certificates = append(table.Certificates, trafficreport.Certificate{
@@ -137,6 +139,7 @@ func trafficRoute(rule *route.Rule) trafficreport.Route {
 	for _, backend := range info.Backends {
 		shown.Backends = append(shown.Backends, trafficreport.Target{ID: trafficreport.BackendID(backend.ID), Weight: backend.Weight})
 	}
+	// A rule that responds itself has no backends.
 	if r := info.Response; r != nil {
 		shown.Status, shown.Reason, shown.Message = r.Status, string(r.Reason), r.Message
 	}
@@ -186,6 +189,7 @@ func trafficBackends(states []upstream.BackendState, routes []trafficreport.Rout
 		if !named[id] {
 			continue
 		}
+		// Draining endpoints serve existing sessions only, so they are not ready.
 		backend := trafficreport.Backend{ID: id, Total: len(state.Endpoints), Broken: state.Broken}
 		for j := range state.Endpoints {
 			endpoint := &state.Endpoints[j]

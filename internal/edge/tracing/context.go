@@ -39,6 +39,7 @@ func traceParent(text string) (parent trace.SpanContextConfig, ok bool) {
 	if len(text) > length && (version[0] == 0 || text[length] != '-') {
 		return parent, false
 	}
+	// Unknown flags are not propagated.
 	parent.TraceFlags = trace.TraceFlags(flags[0]) & trace.FlagsSampled
 	parent.Remote = true
 	return parent, true
@@ -75,6 +76,7 @@ func incoming(head *h1.Head) (trace.SpanContext, bool) {
 // the parent is used nevertheless, as the standard requires.
 func incomingState(headers h1.Headers) trace.TraceState {
 	joined := ""
+	// Several lines are one list (RFC 9110, 5.3).
 	for i := 0; ; i++ {
 		value, ok := headers.Value(stateHeader, i)
 		if !ok {

@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Register registers the counters.
 func (t *Tracer) Register(registerer prometheus.Registerer) {
+	// The counters are read at scrape time.
 	for result, count := range map[string]func(Stats) uint64{
 		"sent":   func(s Stats) uint64 { return s.Sent },
 		"failed": func(s Stats) uint64 { return s.Failed },

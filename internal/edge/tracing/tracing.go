@@ -136,6 +136,7 @@ func describe(options Options) (*resource.Resource, error) {
 		attribute.String("service.name", options.ServiceName),
 		attribute.String("service.version", options.Version),
 	}
+	// User attributes come last and may override the ones above.
 	pairs, err := parsePairs(options.Attributes)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: parse a resource attribute: %w", err)
