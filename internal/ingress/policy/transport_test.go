@@ -36,7 +36,7 @@ func TestTLSOptionFaults(t *testing.T) {
 		{`{minVersion: 1.2}`, "spec.minVersion", snapshot.Invalid, "in quotes"},
 		{`{minVersion: "1.3", maxVersion: "1.2"}`, "spec.minVersion", snapshot.Invalid, ""},
 		{`{cipherSuites: [ROT13]}`, "spec.cipherSuites[0]", snapshot.Invalid, "no cipher suite"},
-		{`{clientAuth: {}}`, "spec.clientAuth.secrets", snapshot.Invalid, "nobody can vouch"},
+		{`{clientAuth: {}}`, "spec.clientAuth.secrets", snapshot.Invalid, "there is no authority"},
 		{`{clientAuth: {mode: request, secrets: [trust]}}`, "spec.clientAuth.secrets", snapshot.Invalid, "not verified"},
 		{`{clientAuth: {secrets: [nothing]}}`, "spec.clientAuth.secrets[0]", snapshot.NotFound, "no Secret"},
 		{`{clientAuth: {secrets: [junk]}}`, "spec.clientAuth.secrets[0]", snapshot.Invalid, "not certificates"},
