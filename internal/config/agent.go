@@ -29,7 +29,8 @@ type KubernetesAPI struct {
 	CertAuthFilePath string      `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
 }
 
-// Applications says which Applications are synced, and how often Git is asked.
+// Applications selects which Applications are synced, and how often Git is
+// polled.
 type Applications struct {
 	ControlNamespace string   `yaml:"controlNamespace" description:"Namespace of the AppProjects, of the Secrets and ConfigMaps with credentials, and of the Applications. It is where Argo CD would be installed. What it has made before is known by this name too: keep the name when you move from Argo CD."`
 	Namespaces       []string `yaml:"namespaces" description:"More namespaces whose Applications are synced: a list in a file, commas between names elsewhere; * is every namespace. The project of an Application has to list its namespace in sourceNamespaces."`
@@ -39,7 +40,7 @@ type Applications struct {
 	Workers          int      `yaml:"workers" description:"How many Applications are worked on at a time. Those that wait for the health of an object do not count."`
 }
 
-// SourceCache is where fetched repositories and charts are kept.
+// SourceCache is where fetched repositories and charts are cached.
 type SourceCache struct {
 	CacheDir     string   `yaml:"cacheDir" description:"Folder for what was fetched: bare Git repositories and charts. It is made if it is not there, must belong to the agent alone, and can be deleted while the agent does not run. When empty, it is a new folder that is deleted at the end, and everything is fetched anew at each start."`
 	FetchTimeout Duration `yaml:"fetchTimeout" description:"Longest time that one request to a Git server, chart repository or registry may take."`
@@ -47,16 +48,16 @@ type SourceCache struct {
 	Credentials SourceCredentials `yaml:"credentials"`
 }
 
-// SourceCredentials is a credential for Git that is in a file. Others are in Secrets of
-// the control namespace.
+// SourceCredentials is a Git credential in a file, for a start without Secrets.
+// All other credentials are Secrets of the control namespace.
 type SourceCredentials struct {
 	URL          string `yaml:"url" description:"What the addresses of the repositories begin with that the credential is for, such as https://github.com/acme. When empty, there is no credential in a file."`
 	Username     string `yaml:"username" description:"User at the Git server, where it needs one."`
 	PasswordFile string `yaml:"passwordFile" description:"File with the password or token, such as that of a Secret that is mounted. It is read again when it changes."`
 }
 
-// RenderLimits bound what one Application can take to render. Rendering runs in
-// processes of its own.
+// RenderLimits bound the resources of one render. Rendering runs in worker
+// processes, so that a chart that exceeds them cannot harm the agent.
 type RenderLimits struct {
 	Workers     int      `yaml:"workers" description:"How many Applications are rendered at a time. 0 is one for each processor."`
 	Timeout     Duration `yaml:"timeout" description:"Longest time that one render may take. It is ended then, and the Application says so."`
@@ -64,19 +65,20 @@ type RenderLimits struct {
 	OutputLimit string   `yaml:"outputLimit" description:"Size that all objects of one Application may have together, in bytes or with Ki, Mi or Gi."`
 }
 
-// WebhookServer is the server that Git hosts tell of pushes.
+// WebhookServer is the server that receives push events of Git hosts.
 type WebhookServer struct {
 	Address string `yaml:"address" description:"Where /webhooks is served, and /api/webhook as Argo CD names it. It is a port of its own, so that an Ingress for it shows nothing else."`
 	Secret  string `yaml:"secret" description:"Name of the Secret in the control namespace with the secrets that Git hosts sign with, under Argo CD's keys: webhook.github.secret, webhook.gitlab.secret, webhook.bitbucketserver.secret, webhook.gogs.secret, and beside them webhook.bitbucket.secret and webhook.gitea.secret. Requests of a host without one are refused."`
 }
 
-// LeaderElection is how replicas agree on the one that works.
+// LeaderElection elects the replica that reconciles. Without it two replicas
+// would apply the same Applications.
 type LeaderElection struct {
 	Enabled   bool   `yaml:"enabled" description:"Let one of several replicas work at a time. Turn it off only where there can never be a second one."`
 	LeaseName string `yaml:"leaseName" description:"Name of the Lease, in the namespace of the agent. Agents with different Applications need different names if they share a namespace."`
 }
 
-// PlatformLink is how the agent becomes a runtime of a platform.
+// PlatformLink makes the agent a runtime of a platform.
 type PlatformLink struct {
 	URL          string `yaml:"url" description:"URL of the platform that this agent is a runtime of, such as https://slipway.example.com. When empty, there is none, and the agent delivers all the same."`
 	AccountID    string `yaml:"accountID" description:"ID of the account that the runtime belongs to. When given, an API key of another account is refused."`
@@ -88,7 +90,7 @@ type PlatformLink struct {
 	WorkflowsURL string `yaml:"workflowsURL" description:"URL of a workflow server that /workflows leads to. When empty, there is none."`
 }
 
-// RuntimeSelf is how the runtime is known.
+// RuntimeSelf identifies the runtime and its installation.
 type RuntimeSelf struct {
 	Name                 string `yaml:"name" description:"Name of the runtime, unique in the account: lower-case letters, digits and dashes, at most 38, beginning with a letter."`
 	Cluster              string `yaml:"cluster" description:"What people call the cluster. When empty, it is the host of its API server."`

@@ -6,10 +6,11 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// accountID is how accounts are numbered.
+// accountID is the form of account IDs.
 var accountID = regexp.MustCompile(`^[0-9a-f]{24}$`)
 
-// platform checks what makes an agent a runtime.
+// platform checks the options that make an agent a runtime. All of them are
+// optional until platform.url is set; then name, account and key are required.
 func (c *checker) platform(a *Agent) {
 	if err := wire.RuntimeName(a.Runtime.Name); err != nil {
 		c.add("runtime.name", "cannot be used: %v", err)

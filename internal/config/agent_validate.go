@@ -9,15 +9,15 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// everyNamespace stands for all of them in applications.namespaces.
+// everyNamespace stands for all namespaces in applications.namespaces.
 const everyNamespace = "*"
 
-// mostWorkers bounds workers of every kind: beyond it a typing error is likelier
-// than a machine that gains from it.
-const mostWorkers = 256
+// maxWorkers bounds worker counts of every kind: beyond it a typing error is
+// likelier than a machine that benefits.
+const maxWorkers = 256
 
-// Validate checks every option and reports all that is wrong at once, each with
-// the name of the option and the fix.
+// Validate checks every option and reports all problems at once, each with the
+// name of the option and the fix.
 func (a *Agent) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", a.Log.Level, "debug", "info", "warn", "error")
@@ -44,6 +44,8 @@ func (a *Agent) Validate() error {
 	return errors.Join(c.findings...)
 }
 
+// validSubdomain reports whether a name is a DNS subdomain of RFC 1123, as
+// Kubernetes requires of most names.
 func validSubdomain(name string) bool { return len(name) <= 253 && dnsSubdomain.MatchString(name) }
 
 // sourceCredentials checks that the credential in a file is complete.
@@ -64,6 +66,7 @@ func (c *checker) admin(text string) {
 	}
 }
 
+// applications checks the namespaces, intervals and workers of Applications.
 func (c *checker) applications(given *Applications) {
 	const prefix = "applications."
 	if !validLabel(given.ControlNamespace) {
@@ -76,7 +79,8 @@ func (c *checker) applications(given *Applications) {
 	c.workers(prefix+"workers", given.Workers, 1)
 }
 
-// namespaces checks a list of names. One that stands for all may be in it.
+// namespaces checks a list of names. all is a value that stands for every
+// namespace.
 func (c *checker) namespaces(option string, names []string, all string) {
 	seen := map[string]bool{}
 	for _, namespace := range names {
@@ -89,6 +93,7 @@ func (c *checker) namespaces(option string, names []string, all string) {
 	}
 }
 
+// render checks the limits of rendering.
 func (c *checker) render(given *RenderLimits) {
 	const prefix = "render."
 	c.workers(prefix+"workers", given.Workers, 0)
@@ -110,19 +115,21 @@ func (c *checker) render(given *RenderLimits) {
 	}
 }
 
+// workers checks a number of workers.
 func (c *checker) workers(option string, count, least int) {
-	if count < least || count > mostWorkers {
-		c.add(option, "is %d: choose a number from %d to %d", count, least, mostWorkers)
+	if count < least || count > maxWorkers {
+		c.add(option, "is %d: choose a number from %d to %d", count, least, maxWorkers)
 	}
 }
 
+// above checks that a duration is positive.
 func (c *checker) above(option string, d Duration) {
 	if d <= 0 {
 		c.add(option, "is %s: it has to be above 0", d)
 	}
 }
 
-// ParseSize reads a number of bytes: 1048576, 512Ki, 512Mi or 2Gi.
+// ParseSize parses a number of bytes: 1048576, 512Ki, 512Mi or 2Gi.
 func ParseSize(text string) (int64, error) {
 	number, unit := text, int64(1)
 	for i, suffix := range []string{"Ki", "Mi", "Gi"} {

@@ -11,12 +11,12 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// CertificatesResolver gets certificates for the Ingresses that name it.
+// CertificatesResolver obtains certificates for the Ingresses that name it.
 type CertificatesResolver struct {
 	ACME ACMEResolver `yaml:"acme"`
 }
 
-// ACMEResolver gets certificates from an authority that speaks ACME.
+// ACMEResolver obtains certificates from a CA that speaks ACME (RFC 8555).
 type ACMEResolver struct {
 	Email          string        `yaml:"email" description:"Address that the authority may write to about certificates. It may be empty."`
 	CAServer       string        `yaml:"caServer" description:"URL of the authority's ACME directory. Using it means to agree to the authority's terms of service. The name of the resolver, as Ingresses write it in router.tls.certresolver, consists of lower-case letters, digits and dashes; capitals are folded."`
@@ -27,22 +27,23 @@ type ACMEResolver struct {
 	HTTPChallenge  HTTPChallenge `yaml:"httpChallenge"`
 }
 
-// ACMEBinding ties an ACME account to one that the authority has already.
+// ACMEBinding binds an ACME account to an existing account at the CA (external
+// account binding, RFC 8555 section 7.3.4).
 type ACMEBinding struct {
 	KID         string      `yaml:"kid" description:"Key identifier that the authority gave for an external account. It needs hmacEncoded."`
 	HMACEncoded secret.Text `yaml:"hmacEncoded" description:"Key of the external account, in base64url as the authority gives it. Other users of a machine can see flags: prefer the file or the environment."`
 }
 
-// HTTPChallenge proves that a host is ours by an answer over plain HTTP.
+// HTTPChallenge proves control of a host over plain HTTP (http-01).
 type HTTPChallenge struct {
 	EntryPoint string `yaml:"entryPoint" description:"Entry point at which the authority asks for the answers to its challenges. It asks at port 80 of the host, so this entry point has to get what comes there. Redirections and other routes of the entry point come after these answers."`
 }
 
-// LetsEncrypt is the directory that certificates come from by default.
+// LetsEncrypt is the default ACME directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// SetDefaults sets every option of the resolver to its default. The name is the
-// one that the decoder calls for each resolver that is named.
+// SetDefaults sets every option of the resolver to its default. The decoder
+// calls it by this name for each resolver in the configuration.
 func (r *CertificatesResolver) SetDefaults() {
 	*r = CertificatesResolver{ACME: ACMEResolver{CAServer: LetsEncrypt, KeyType: "EC256"}}
 }
@@ -69,11 +70,13 @@ func (c *checker) certificatesResolvers(e *Edge) {
 	}
 }
 
+// hasKey reports whether a map has a key.
 func hasKey[V any](in map[string]V, key string) bool {
 	_, there := in[key]
 	return there
 }
 
+// acme checks one ACME resolver.
 func (c *checker) acme(prefix string, r *ACMEResolver) {
 	c.oneOf(prefix+"keyType", r.KeyType, "EC256", "EC384", "RSA2048", "RSA4096")
 	if strings.ContainsAny(r.Email, " ,<>\r\n") || r.Email != "" && !strings.Contains(r.Email, "@") {
@@ -91,15 +94,16 @@ func (c *checker) acme(prefix string, r *ACMEResolver) {
 	}
 }
 
-// validHMAC reports whether a key is written as authorities write them. Padding
-// is neither needed nor wrong.
+// validHMAC reports whether a key is base64url, as CAs print it, with or
+// without padding.
 func validHMAC(text string) bool {
 	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	return err == nil
 }
 
-// caServer checks the URL of a directory. What is exchanged there is signed, and
-// yet who could change it could hand out certificates of his own.
+// caServer checks the URL of an ACME directory. It must be HTTPS except on
+// loopback: ACME messages are signed, but an attacker who can change responses
+// can issue certificates.
 func (c *checker) caServer(option, text string) {
 	u, err := url.Parse(text)
 	switch {
@@ -112,6 +116,7 @@ func (c *checker) caServer(option, text string) {
 	}
 }
 
+// loopbackHost reports whether a host is this machine.
 func loopbackHost(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()

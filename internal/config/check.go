@@ -7,34 +7,34 @@ import (
 	"strings"
 )
 
-// Problem is something that is wrong with options that are to become a file.
+// Problem is one finding about options that are to become a file.
 type Problem struct {
-	// Option is its name with dots; empty for the text as a whole.
+	// Option is its name with dots, empty for the text as a whole.
 	Option string
-	// Reason says what is wrong, and Fix what to do.
+	// Reason describes the problem, and Fix the remedy.
 	Reason, Fix string
-	// Secret says that nothing is wrong with the option but that it is a secret, and
-	// others may read the file.
+	// Secret is set if the option itself is valid, but is a secret in a file
+	// that others may read.
 	Secret bool
 }
 
-// located is an error with the option that it is about. It reads like the error.
+// located is an error with the option that it is about.
 type located struct {
 	option string
 	error
 }
 
-// Unwrap is the error.
+// Unwrap returns the error without the option.
 func (l located) Unwrap() error { return l.error }
 
-// checkedFile is what the text is called while it is checked.
+// checkedFile is the name of the text while it is checked.
 const checkedFile = "options.yaml"
 
 var checkedPlace = regexp.MustCompile(` in options\.yaml(:[0-9]+)?`)
 
-// CheckAgent says everything that is wrong with options of the agent as a YAML file
-// has them, when other sources may add to them: what is missing is not told, nor
-// what is wrong with options that the text does not name.
+// CheckAgent returns all problems of agent options in YAML, if other sources
+// may add to them: options that are missing or not named in the text are not
+// reported. The chart's validation uses it for the options in its values.
 func CheckAgent(text []byte) []Problem {
 	known := schema{agentRole, AgentOptions()}
 	agent := &Agent{}
@@ -50,7 +50,7 @@ func CheckEdge(text []byte) []Problem {
 	return known.check(text, edge, edge.Validate)
 }
 
-// check reads a text into options that have their defaults.
+// check decodes a text over the defaults, and validates the result.
 func (s schema) check(text []byte, options any, validate func() error) []Problem {
 	if len(text) > maxFileSize {
 		return []Problem{{Reason: "they are larger than a configuration file may be", Fix: "leave out what is not needed"}}
@@ -77,7 +77,7 @@ func (s schema) check(text []byte, options any, validate func() error) []Problem
 	return problems
 }
 
-// joined takes joined errors apart.
+// joined returns the errors that an error joins.
 func joined(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return several.Unwrap()
@@ -88,7 +88,8 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// problemsOf are findings without the place, which nobody knows.
+// problemsOf converts findings. Their place in a file is left out: the text is
+// a part of another document, and its lines mean nothing to the user.
 func problemsOf(findings []error) []Problem {
 	var made []Problem
 	for _, finding := range findings {

@@ -28,13 +28,14 @@ type Edge struct {
 	LastGood  LastGood   `yaml:"lastGood"`
 }
 
-// Log says what is logged and how.
+// Log configures the log.
 type Log struct {
 	Level  string `yaml:"level" description:"Least severe message that is logged: debug, info, warn or error. At info the log tells what changes; requests are not in it."`
 	Format string `yaml:"format" description:"How a message is written: text, json or auto. Auto is text on a terminal and JSON elsewhere, so that people and log collectors each get what they read best."`
 }
 
-// AdminServer is the server for the operator of this one process.
+// AdminServer is the server for the operator of this process. It has no
+// authentication, so it listens on loopback.
 type AdminServer struct {
 	Address string `yaml:"address" description:"Where the admin server listens; it serves profiles under /debug/pprof. Only loopback addresses are accepted, because a profile shows what is in memory. Use kubectl port-forward to reach it from elsewhere."`
 }
@@ -44,25 +45,25 @@ type HealthServer struct {
 	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
 }
 
-// Shared is what all replicas of the edge have in common.
+// Shared is common to all replicas of the edge.
 type Shared struct {
 	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has a key of its own for sessions."`
 }
 
-// Providers are the places that routes come from. A nil provider is off.
+// Providers are the sources of routes. A nil provider is disabled.
 type Providers struct {
 	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Shortest time between two changes of the routes that one provider can cause. What arrives sooner waits and goes live together; a first change never waits. Each provider is throttled on its own."`
 	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Takes routes from a file. Any option of this group turns the provider on; false turns it off, whatever else is set."`
 	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true turns the provider on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
 }
 
-// FileProvider takes routes from a file.
+// FileProvider reads routes from a file.
 type FileProvider struct {
 	Filename string `yaml:"filename" description:"File with the routes. This provider needs it."`
 	Watch    bool   `yaml:"watch" description:"Follow changes of the file. When false it is read once, at start."`
 }
 
-// KubernetesIngress serves the Ingresses of a cluster.
+// KubernetesIngress derives routes from the Ingresses of a cluster.
 type KubernetesIngress struct {
 	Endpoint                     string          `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
 	Token                        secret.Text     `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
@@ -83,15 +84,15 @@ type KubernetesIngress struct {
 	DisablePassHostHeaders       bool            `yaml:"disablePassHostHeaders" description:"Send the backend its own address as the Host header. When false it gets the one that the client sent."`
 }
 
-// IngressEndpoint is the address that is written to the status of each
-// Ingress, for people and for tools that make DNS records.
+// IngressEndpoint is the address in the status of each Ingress, for users and
+// for tools that create DNS records.
 type IngressEndpoint struct {
 	IP               string `yaml:"ip" description:"IP address, version 4 or 6, for the status of each Ingress served."`
 	Hostname         string `yaml:"hostname" description:"Host name for the status of each Ingress served."`
 	PublishedService string `yaml:"publishedService" description:"Service, as namespace/name, whose addresses are copied to the status of each Ingress served: those of the load balancer, the externalIPs of a ClusterIP Service, or the external addresses of the nodes for NodePort. It replaces ip and hostname."`
 }
 
-// Defaults sets every option to its default, with no provider on.
+// Defaults sets every option to its default, with no provider enabled.
 func (e *Edge) Defaults() {
 	*e = Edge{
 		Log:         Log{Level: "info", Format: "auto"},
@@ -102,14 +103,14 @@ func (e *Edge) Defaults() {
 	}
 }
 
-// SetDefaults sets every option of the provider to its default. The name is
-// the one that the decoder calls when an option turns the provider on.
+// SetDefaults sets every option of the provider to its default. The decoder
+// calls it by this name when an option enables the provider.
 func (f *FileProvider) SetDefaults() {
 	*f = FileProvider{Watch: true}
 }
 
-// SetDefaults sets every option of the provider to its default. The name is
-// the one that the decoder calls when an option turns the provider on.
+// SetDefaults sets every option of the provider to its default. The decoder
+// calls it by this name when an option enables the provider.
 func (k *KubernetesIngress) SetDefaults() {
 	*k = KubernetesIngress{StrictPrefixMatching: true}
 }

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// AccessLog is a line for each request. A nil one is off.
+// AccessLog writes a line per request. A nil one is disabled.
 type AccessLog struct {
 	FilePath      string           `yaml:"filePath" description:"File that lines are appended to; SIGHUP opens it anew, for log rotation. When empty, they go to standard output."`
 	Format        string           `yaml:"format" description:"How a line is written. common is the common log format with referrer, user agent, number of the request, rule, endpoint and time in milliseconds; genericCLF ends after the user agent; json is one object."`
@@ -20,28 +20,29 @@ type AccessLog struct {
 	Fields        AccessLogFields  `yaml:"fields"`
 }
 
-// AccessLogFilters choose requests. One that fits is enough; without any, all
-// requests are logged.
+// AccessLogFilters select requests. One filter that matches is enough; without
+// any, all requests are logged.
 type AccessLogFilters struct {
 	StatusCodes   []string `yaml:"statusCodes" description:"Log requests with these statuses, such as 404 or 500-599. 0 is a client that left without an answer. With no filter at all, every request is logged; with several, one that fits is enough."`
 	RetryAttempts bool     `yaml:"retryAttempts" description:"Log requests that a backend was asked for more than once."`
 	MinDuration   Duration `yaml:"minDuration" description:"Log requests that took longer than this. 0s does not ask for the time."`
 }
 
-// AccessLogFields say what of a request is in its line.
+// AccessLogFields select the fields of a line.
 type AccessLogFields struct {
 	DefaultMode string            `yaml:"defaultMode" description:"What becomes of fields that names does not list: keep or drop."`
 	Names       map[string]string `yaml:"names" description:"What becomes of one field, such as ClientUsername or RequestQuery: keep or drop. Capitals do not matter."`
 	Headers     AccessLogHeaders  `yaml:"headers"`
 }
 
-// AccessLogHeaders say which headers are in a line.
+// AccessLogHeaders select the headers of a line. They are dropped by default,
+// because headers carry credentials.
 type AccessLogHeaders struct {
 	DefaultMode string            `yaml:"defaultMode" description:"What becomes of headers that names does not list: keep, drop or redact. Those that carry credentials, such as Authorization, Cookie and Set-Cookie, are at most redacted."`
 	Names       map[string]string `yaml:"names" description:"What becomes of one header, such as User-Agent: keep, drop or redact. Capitals do not matter."`
 }
 
-// Tracing sends spans to an OpenTelemetry collector. A nil one is off.
+// Tracing exports spans to an OpenTelemetry collector. A nil one is disabled.
 type Tracing struct {
 	ServiceName        string      `yaml:"serviceName" description:"Name of this edge in traces."`
 	ResourceAttributes []string    `yaml:"resourceAttributes" description:"More attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
@@ -50,19 +51,19 @@ type Tracing struct {
 	OTLP               TracingOTLP `yaml:"otlp"`
 }
 
-// TracingOTLP is how spans travel.
+// TracingOTLP is the protocol of the export.
 type TracingOTLP struct {
 	HTTP TracingHTTP `yaml:"http"`
 }
 
-// TracingHTTP is a collector that takes OTLP over HTTP.
+// TracingHTTP is a collector that receives OTLP over HTTP.
 type TracingHTTP struct {
 	Endpoint string      `yaml:"endpoint" description:"URL of the collector, http or https."`
 	Headers  secret.Text `yaml:"headers" description:"Headers for the collector, such as its API key, as name=value with commas between them. Other users of a machine can see flags: prefer the file or the environment."`
 	TLS      TracingTLS  `yaml:"tls"`
 }
 
-// TracingTLS says how the collector proves who it is.
+// TracingTLS configures TLS to the collector.
 type TracingTLS struct {
 	CA                 string `yaml:"ca" description:"PEM file with the authorities that may vouch for the collector. When empty, they are the system's."`
 	Cert               string `yaml:"cert" description:"PEM file with the certificate that the edge shows to the collector. It needs a key."`
@@ -70,13 +71,13 @@ type TracingTLS struct {
 	InsecureSkipVerify bool   `yaml:"insecureSkipVerify" description:"Trust whoever answers at the endpoint."`
 }
 
-// LastGood is where the table that was served last is kept.
+// LastGood is where the table that was served last is saved.
 type LastGood struct {
 	Dir string `yaml:"dir" description:"Directory in which the edge keeps the routes that it served last, so that it can serve them after a restart while their source is away. The file holds private keys: the directory must belong to the edge alone, and is made if it is not there. When empty, nothing is kept."`
 }
 
-// SetDefaults sets every option to its default. The name is the one that the
-// decoder calls when an option turns the log on.
+// SetDefaults sets every option to its default. The decoder calls it by this
+// name when an option enables the log.
 func (a *AccessLog) SetDefaults() {
 	*a = AccessLog{
 		Format: "common", BufferingSize: 10000, FlushInterval: Duration(250e6),
@@ -84,8 +85,8 @@ func (a *AccessLog) SetDefaults() {
 	}
 }
 
-// SetDefaults sets every option to its default. The name is the one that the
-// decoder calls when an option turns tracing on.
+// SetDefaults sets every option to its default. The decoder calls it by this
+// name when an option enables tracing.
 func (t *Tracing) SetDefaults() {
 	*t = Tracing{
 		ServiceName: "slipway", SampleRate: "1", ContinueFrom: "trusted",
@@ -93,13 +94,13 @@ func (t *Tracing) SetDefaults() {
 	}
 }
 
-// Rate is SampleRate as a number; the options are valid.
+// Rate returns SampleRate as a number; the options must be valid.
 func (t *Tracing) Rate() float64 {
 	rate, _ := strconv.ParseFloat(t.SampleRate, 64)
 	return rate
 }
 
-// observed checks what shows the edge's work to others.
+// observed checks access log, tracing and the last good table.
 func (c *checker) observed(e *Edge) {
 	if e.AccessLog != nil {
 		c.accessLog(e.AccessLog)
@@ -109,6 +110,7 @@ func (c *checker) observed(e *Edge) {
 	}
 }
 
+// accessLog checks the options of the access log.
 func (c *checker) accessLog(a *AccessLog) {
 	const prefix = "accessLog."
 	c.oneOf(prefix+"format", a.Format, "common", "genericCLF", "json")
@@ -130,12 +132,15 @@ func (c *checker) accessLog(a *AccessLog) {
 	c.modes(prefix+"fields.headers.names.", a.Fields.Headers.Names, "keep", "drop", "redact")
 }
 
+// modes checks the modes of fields or headers.
 func (c *checker) modes(prefix string, modes map[string]string, allowed ...string) {
 	for _, name := range slices.Sorted(maps.Keys(modes)) {
 		c.oneOf(prefix+name, modes[name], allowed...)
 	}
 }
 
+// validStatusRange reports whether a text is a status such as 500, or a range
+// such as 500-599.
 func validStatusRange(text string) bool {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -146,6 +151,7 @@ func validStatusRange(text string) bool {
 	return errFrom == nil && errTo == nil && from >= 0 && from <= to && to <= 599
 }
 
+// tracing checks the options of tracing.
 func (c *checker) tracing(t *Tracing) {
 	const prefix = "tracing."
 	if t.ServiceName == "" {
@@ -163,8 +169,8 @@ func (c *checker) tracing(t *Tracing) {
 	c.collector(prefix+"otlp.http.", t.OTLP.HTTP)
 }
 
-// collector checks the collector. It does not show the URL, which can hold a
-// password, nor the headers.
+// collector checks the collector. Errors quote neither the URL, which may
+// contain a password, nor the headers.
 func (c *checker) collector(prefix string, h TracingHTTP) {
 	u, err := url.Parse(h.Endpoint)
 	switch {

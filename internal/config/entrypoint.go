@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// EntryPoint is an address that takes traffic.
+// EntryPoint is an address that accepts traffic.
 type EntryPoint struct {
 	Address          string           `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
 	ReusePort        bool             `yaml:"reusePort" description:"Let other processes listen on the same port, so that one can take over from another without a pause."`
@@ -21,13 +21,15 @@ type EntryPoint struct {
 	Transport        Transport        `yaml:"transport"`
 }
 
-// ProxyProtocol says from whom PROXY headers are taken.
+// ProxyProtocol lists the peers whose PROXY headers are accepted. Headers of
+// others would let any client choose its own address.
 type ProxyProtocol struct {
 	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the load balancers that send a PROXY header, version 1 or 2. When empty, no header is read."`
 	Optional   bool     `yaml:"optional" description:"Take connections without a PROXY header too. When false, and trustedIPs is set, they are closed, and so are those of anybody else: a client that leaves the header out would else choose its own address."`
 }
 
-// ForwardedHeaders says from whom X-Forwarded headers are taken.
+// ForwardedHeaders lists the peers whose X-Forwarded headers are kept; those of
+// others are replaced.
 type ForwardedHeaders struct {
 	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the proxies whose X-Forwarded-*, Forwarded and X-Real-Ip headers count. From anybody else these headers are dropped, in every spelling. When empty, nobody is trusted."`
 	Insecure   bool     `yaml:"insecure" description:"Trust these headers from everybody. Who can reach the entry point can then claim any address."`
@@ -43,8 +45,8 @@ type EntryPointHTTP struct {
 	AllowUnderscores  bool              `yaml:"allowUnderscores" description:"Take requests with underscores in the names of headers. When false they are refused, because many backends take X_Forwarded_For for X-Forwarded-For. Names that are such a spelling of a header with a meaning are dropped even so."`
 }
 
-// EncodedCharacters lets paths through that backends are known to read in more
-// than one way. All of them are refused with 400 unless they are allowed here.
+// EncodedCharacters allows paths that backends are known to interpret in more
+// than one way. All of them are rejected with 400 unless they are allowed here.
 type EncodedCharacters struct {
 	AllowEncodedSlash         bool `yaml:"allowEncodedSlash" description:"Take paths with %2F, as some APIs have them. Rules see it as one character of an element; a backend that decodes it sees more elements than the rules did."`
 	AllowEncodedBackSlash     bool `yaml:"allowEncodedBackSlash" description:"Take paths with a backslash, plain or as %5C. Some backends take it for a slash."`
@@ -54,12 +56,12 @@ type EncodedCharacters struct {
 	AllowBadEscapes           bool `yaml:"allowBadEscapes" description:"Take paths with a percent sign that starts no escape. Backends guess what it means."`
 }
 
-// Redirections send clients elsewhere.
+// Redirections send clients to another entry point.
 type Redirections struct {
 	EntryPoint RedirectEntryPoint `yaml:"entryPoint"`
 }
 
-// RedirectEntryPoint sends every request of an entry point to another one.
+// RedirectEntryPoint redirects every request of an entry point to another one.
 type RedirectEntryPoint struct {
 	To        string `yaml:"to" description:"Name of the entry point, or :port, that clients are sent to. When empty, nobody is."`
 	Scheme    string `yaml:"scheme" description:"Scheme of the new place: https or http."`
@@ -67,17 +69,17 @@ type RedirectEntryPoint struct {
 	Priority  int    `yaml:"priority" description:"Priority of the redirection among the routes. A route with a higher one is served instead, such as one that answers challenges."`
 }
 
-// EntryPointHTTP2 bounds HTTP/2.
+// EntryPointHTTP2 limits HTTP/2.
 type EntryPointHTTP2 struct {
 	MaxConcurrentStreams int `yaml:"maxConcurrentStreams" description:"Most requests that one HTTP/2 or HTTP/3 connection can have running at a time."`
 }
 
-// EntryPointHTTP3 is HTTP/3 on an entry point.
+// EntryPointHTTP3 enables HTTP/3 on an entry point.
 type EntryPointHTTP3 struct {
 	AdvertisedPort int `yaml:"advertisedPort" description:"Port that clients are told to use, where a load balancer changes it. 0 means that of the address."`
 }
 
-// Transport holds limits and times of connections.
+// Transport has the limits and timeouts of connections.
 type Transport struct {
 	MaxConnections          int                `yaml:"maxConnections" description:"Most open connections. Those beyond are closed at once, and counted."`
 	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Most open connections of one client address; of one /64 network with IPv6. 0 means no bound. Trusted load balancers are not bounded."`
@@ -94,14 +96,14 @@ type RespondingTimeouts struct {
 	IdleTimeout   Duration `yaml:"idleTimeout" description:"How long a connection stays open between two requests."`
 }
 
-// LifeCycle says how an entry point ends.
+// LifeCycle configures how an entry point shuts down.
 type LifeCycle struct {
 	RequestAcceptGraceTimeout Duration `yaml:"requestAcceptGraceTimeout" description:"How long connections are still taken after the stop began and readiness is gone, until load balancers have noticed."`
 	GraceTimeOut              Duration `yaml:"graceTimeOut" description:"How long running requests may then go on before they are cut."`
 }
 
-// SetDefaults sets every option of the entry point to its default. The name is
-// the one that the decoder calls for each entry point that is named.
+// SetDefaults sets every option of the entry point to its default. The decoder
+// calls it by this name for each entry point in the configuration.
 func (p *EntryPoint) SetDefaults() {
 	*p = EntryPoint{
 		HTTP: EntryPointHTTP{
@@ -122,7 +124,7 @@ func (p *EntryPoint) SetDefaults() {
 	}
 }
 
-// defaultEntryPoint is the one that there is when none is set.
+// defaultEntryPoint is used when the configuration has no entry point.
 func defaultEntryPoint() EntryPoint {
 	var point EntryPoint
 	point.SetDefaults()
@@ -130,7 +132,7 @@ func defaultEntryPoint() EntryPoint {
 	return point
 }
 
-// ParseNetworks reads addresses and networks such as 10.0.0.0/8. An address is
+// ParseNetworks parses addresses and networks such as 10.0.0.0/8. An address is
 // a network of one.
 func ParseNetworks(list []string) ([]netip.Prefix, error) {
 	networks := make([]netip.Prefix, 0, len(list))
@@ -148,7 +150,7 @@ func ParseNetworks(list []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// entryPoints checks all entry points, those that are redirected to included.
+// entryPoints checks all entry points, and the targets of redirects among them.
 func (c *checker) entryPoints(e *Edge) {
 	if len(e.EntryPoints) == 0 {
 		c.add("entryPoints", "has none: set at least one, such as entryPoints.web.address")
@@ -169,6 +171,7 @@ func (c *checker) entryPoints(e *Edge) {
 	}
 }
 
+// networks checks a list of networks.
 func (c *checker) networks(option string, list []string) {
 	for _, text := range list {
 		if _, err := ParseNetworks([]string{text}); err != nil {
@@ -177,6 +180,7 @@ func (c *checker) networks(option string, list []string) {
 	}
 }
 
+// entryPointHTTP checks the HTTP limits of an entry point.
 func (c *checker) entryPointHTTP(at string, point *EntryPoint) {
 	c.within(at+".http.maxHeaderBytes", point.HTTP.MaxHeaderBytes, 1<<10, 1<<20)
 	c.within(at+".http.maxHeaders", point.HTTP.MaxHeaders, 10, 10_000)
@@ -190,6 +194,8 @@ func (c *checker) entryPointHTTP(at string, point *EntryPoint) {
 	}
 }
 
+// redirection checks that a redirect leads to another entry point with a port,
+// and not back to itself.
 func (c *checker) redirection(e *Edge, name string) {
 	redirect := e.EntryPoints[name].HTTP.Redirections.EntryPoint
 	option := "entryPoints." + name + ".http.redirections.entryPoint"
@@ -212,6 +218,8 @@ func (c *checker) redirection(e *Edge, name string) {
 	}
 }
 
+// entryPointTransport checks limits and timeouts. No timeout may be unlimited:
+// a slow client could hold a connection for ever.
 func (c *checker) entryPointTransport(at string, t *Transport) {
 	c.within(at+".maxConnections", t.MaxConnections, 1, 10_000_000)
 	c.within(at+".maxConnectionsPerSource", t.MaxConnectionsPerSource, 0, 10_000_000)
@@ -231,6 +239,7 @@ func (c *checker) entryPointTransport(at string, t *Transport) {
 	c.notNegative(at+".lifeCycle.graceTimeOut", t.LifeCycle.GraceTimeOut)
 }
 
+// within checks that a number is in a range.
 func (c *checker) within(option string, value, least, most int) {
 	if value < least || value > most {
 		c.add(option, "is %d: choose a number from %d to %d", value, least, most)

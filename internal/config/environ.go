@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// readEnvironment gives the settings of the variables that are ours.
+// readEnvironment returns the settings of environment variables with our
+// prefix.
 func readEnvironment(environ []string, known schema) []setting {
 	var settings []setting
 	for _, variable := range environ {
@@ -32,8 +33,8 @@ func readEnvironment(environ []string, known schema) []setting {
 }
 
 // serviceLinks are the variables that Kubernetes sets in every container for
-// each Service of the namespace: the end of the name, and what the value looks
-// like.
+// each Service of the namespace: the suffix of the name, and the form of the
+// value.
 var serviceLinks = [...]struct{ name, value *regexp.Regexp }{
 	{linkName(`SERVICE_HOST`), linkAddress},
 	{linkName(`SERVICE_PORT(_[A-Z0-9_]+)?`), linkNumber},
@@ -55,10 +56,10 @@ func linkName(ending string) *regexp.Regexp {
 	return regexp.MustCompile(`^SLIPWAY(_[A-Z0-9_]+)?_` + ending + `$`)
 }
 
-// isServiceLink reports whether Kubernetes, not a person, has set a variable:
-// for a Service named slipway or slipway-edge there are SLIPWAY_PORT and
-// SLIPWAY_EDGE_SERVICE_HOST. The value must look the part as well, so that a
-// person's SLIPWAY_ADMIN_PORT=9000 is still reported.
+// isServiceLink reports whether Kubernetes, not a user, has set a variable: for
+// a Service named slipway or slipway-edge there are SLIPWAY_PORT and
+// SLIPWAY_EDGE_SERVICE_HOST. The value must have the form as well, so that a
+// user's SLIPWAY_ADMIN_PORT=9000 is still reported.
 func isServiceLink(name, value string) bool {
 	for _, link := range serviceLinks {
 		if link.name.MatchString(name) && link.value.MatchString(value) {
@@ -68,8 +69,8 @@ func isServiceLink(name, value string) bool {
 	return false
 }
 
-// isClientVariable reports whether a variable is for the commands of people, such
-// as slipway app. A server that is started from the same shell leaves it alone.
+// isClientVariable reports whether a variable is for client commands such as
+// slipway app. A server that is started from the same shell ignores it.
 func isClientVariable(name string) bool {
 	switch name {
 	case "SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL":

@@ -18,7 +18,7 @@ const (
 	maxDepth = 16
 )
 
-// fileNode is a value of a file, whatever its format.
+// fileNode is a value of a file of any format.
 type fileNode struct {
 	key      string
 	line     int // of the key; 0 when unknown
@@ -27,8 +27,8 @@ type fileNode struct {
 	children []fileNode
 }
 
-// SearchDirs lists the directories that may hold a configuration file, first
-// the user's own, then the machine's.
+// SearchDirs lists the directories that may have a configuration file, the
+// user's own first, then the machine's.
 func SearchDirs(environ []string) []string {
 	var dirs []string
 	if home := lookupVariable(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(home) {
@@ -37,7 +37,7 @@ func SearchDirs(environ []string) []string {
 	return append(dirs, "/etc/slipway")
 }
 
-// lookupVariable gives the value of an environment variable, or "".
+// lookupVariable returns the value of an environment variable, or "".
 func lookupVariable(environ []string, name string) string {
 	for _, variable := range environ {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {
@@ -48,7 +48,7 @@ func lookupVariable(environ []string, name string) string {
 }
 
 // findFile looks for a configuration file in the first directory that has one.
-// Two in one directory are an error: nobody could tell which one counts.
+// Two in one directory are an error: it would be arbitrary which one counts.
 func findFile(role role, dirs []string) (string, error) {
 	for _, dir := range dirs {
 		var found []string
@@ -70,7 +70,7 @@ func findFile(role role, dirs []string) (string, error) {
 	return "", nil
 }
 
-// readFile gives the settings of a file.
+// readFile returns the settings of a file.
 func readFile(path string) ([]setting, []error) {
 	content, err := readBounded(path)
 	if err != nil {
@@ -107,8 +107,8 @@ func readBounded(path string) ([]byte, error) {
 	return content, nil
 }
 
-// parseFile gives the settings in the text of a file; the name says which
-// format it is in.
+// parseFile returns the settings in the text of a file; the extension selects
+// the format.
 func parseFile(path string, content []byte) ([]setting, []error) {
 	var roots []fileNode
 	var err error
@@ -135,6 +135,7 @@ type treeReader struct {
 	findings []error
 }
 
+// read appends the settings of nodes below a path.
 func (t *treeReader) read(parent []string, nodes []fileNode) {
 	seen := map[string]setting{}
 	for _, node := range nodes {
@@ -157,8 +158,9 @@ func (t *treeReader) read(parent []string, nodes []fileNode) {
 	}
 }
 
-// sameKey says that two keys of one mapping are the same option. YAML itself
-// forbids a key twice; two spellings would be decided by chance.
+// sameKey is the error for two keys of one mapping that are the same option.
+// YAML itself forbids a repeated key; two spellings of one key would be decided
+// by chance.
 func sameKey(a, b setting) error {
 	if a.spelling == b.spelling {
 		return fmt.Errorf("%s %s is set before, %s: keep one of them", b.spelling, b.origin, a.origin)
@@ -166,11 +168,11 @@ func sameKey(a, b setting) error {
 	return fmt.Errorf("%s %s and %s %s are the same option: keep one of them", a.spelling, a.origin, b.spelling, b.origin)
 }
 
-// inQuotes finds what a parser's message quotes from the file.
+// inQuotes matches what a parser's message quotes from the file.
 var inQuotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?|` + "`[^`]*`?")
 
-// withoutQuotes cuts out of a parser's message what it quotes from the file:
-// the line may hold a secret. The line number stays.
+// withoutQuotes removes what a parser's message quotes from the file: the line
+// may contain a secret. The line number stays.
 func withoutQuotes(message string) string {
 	return inQuotes.ReplaceAllString(message, "…")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// parseTOML reads a TOML file.
+// parseTOML parses a TOML file.
 func parseTOML(content []byte) ([]fileNode, error) {
 	var table map[string]any
 	if err := toml.Unmarshal(content, &table); err != nil {
@@ -24,8 +24,8 @@ func parseTOML(content []byte) ([]fileNode, error) {
 	return tomlTable(table, nil, tomlLines(string(content)))
 }
 
-// tomlTable converts a table. Keys are in the order of the alphabet, because
-// the decoder does not keep the order of the file.
+// tomlTable converts a table. Keys are sorted, because the decoder does not
+// keep the order of the file.
 func tomlTable(table map[string]any, path []string, lines map[string]int) ([]fileNode, error) {
 	if len(path) > maxDepth {
 		return nil, fmt.Errorf("%s… is nested too deep", strings.Join(path[:2], "."))
@@ -43,6 +43,7 @@ func tomlTable(table map[string]any, path []string, lines map[string]int) ([]fil
 	return nodes, nil
 }
 
+// tomlNode converts a value of any type.
 func tomlNode(value any, path []string, lines map[string]int) (fileNode, error) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -69,6 +70,7 @@ func tomlNode(value any, path []string, lines map[string]int) (fileNode, error) 
 	return fileNode{shape: single, values: []string{text}}, nil
 }
 
+// tomlScalar formats a scalar as the other sources would spell it.
 func tomlScalar(value any) (string, bool) {
 	switch value := value.(type) {
 	case string:
@@ -83,9 +85,9 @@ func tomlScalar(value any) (string, bool) {
 	return "", false
 }
 
-// tomlLines finds the lines of keys and table headings, by their path as it is
-// written. The decoder does not tell; this is only for messages, so that a key
-// in quotes or in an inline table has no line, and that is all.
+// tomlLines finds the lines of keys and table headings by their path. The
+// decoder does not report lines. They are for messages only, so keys in quotes
+// and inline tables may have none.
 func tomlLines(content string) map[string]int {
 	lines := map[string]int{}
 	table := ""
@@ -107,7 +109,7 @@ func tomlLines(content string) map[string]int {
 	return lines
 }
 
-// tomlPath writes a dotted key without the blanks that TOML allows around dots.
+// tomlPath normalises a dotted key: TOML allows blanks around dots.
 func tomlPath(key string) string {
 	elements := strings.Split(key, ".")
 	for i := range elements {
@@ -116,7 +118,7 @@ func tomlPath(key string) string {
 	return strings.Join(elements, ".")
 }
 
-// noteLine keeps the first line of a path and of the tables above it.
+// noteLine records the first line of a path and of the tables above it.
 func noteLine(lines map[string]int, path string, number int) {
 	for path != "" {
 		if _, seen := lines[path]; seen {

@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML reads one YAML document with a mapping at its top, or none.
+// parseYAML parses one YAML document with a mapping at its top, or an empty
+// one.
 func parseYAML(content []byte) ([]fileNode, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
@@ -37,8 +38,8 @@ func parseYAML(content []byte) ([]fileNode, error) {
 	return nil, errors.New("the top is not a mapping: start with an option such as log or providers")
 }
 
-// yamlNode converts a value. Aliases are refused: a small file can make them
-// grow without bound, and no option needs them.
+// yamlNode converts a value. Aliases are refused: a small file can expand them
+// without bound, and no option needs them.
 func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 	if depth > maxDepth {
 		return fileNode{}, fmt.Errorf("line %d: nested too deep", value.Line)
@@ -74,6 +75,7 @@ func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 	return node, nil
 }
 
+// yamlList converts a list of scalars. Options have no lists of anything else.
 func yamlList(value *yaml.Node) (fileNode, error) {
 	node := fileNode{shape: list}
 	for _, item := range value.Content {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// flagReader reads a command line into settings. Flags are --name=value or
+// flagReader parses a command line into settings. Flags are --name=value or
 // --name value; an option that is true or false needs no value, and then takes
-// none from the next word, as everywhere in Go.
+// none from the next word, as in package flag.
 type flagReader struct {
 	schema   schema
 	switches []string // flags of the command itself, which take no value
@@ -19,6 +19,7 @@ type flagReader struct {
 	findings []error
 }
 
+// readFlags parses all arguments and collects errors.
 func readFlags(args, switches []string, known schema) *flagReader {
 	r := &flagReader{schema: known, switches: switches, args: args, given: map[string]bool{}}
 	previous := ""
@@ -41,13 +42,15 @@ func readFlags(args, switches []string, known schema) *flagReader {
 	return r
 }
 
+// report adds an error.
 func (r *flagReader) report(format string, args ...any) {
 	if len(r.findings) < maxFindings {
 		r.findings = append(r.findings, fmt.Errorf(format, args...))
 	}
 }
 
-// wordHint explains a word after an option that takes none.
+// wordHint explains a word after an option that takes none: the user probably
+// meant to set the option to it.
 func (r *flagReader) wordHint(previous string) string {
 	option, ok := r.schema.find(flagPath(previous))
 	if ok && option.takesNoWord() && !strings.Contains(previous, "=") {
@@ -56,6 +59,7 @@ func (r *flagReader) wordHint(previous string) string {
 	return ": slipway " + string(r.schema.role) + " takes only options"
 }
 
+// flag parses one flag, and takes its value from the next word if it needs one.
 func (r *flagReader) flag(word string) {
 	spelling, value, joined := strings.Cut(word, "=")
 	if name := strings.ToLower(spelling[2:]); slices.Contains(r.switches, name) {
@@ -89,7 +93,7 @@ func (r *flagReader) flag(word string) {
 // takesNoWord reports whether an option may stand without a value.
 func (o Option) takesNoWord() bool { return o.Type == TypeBool || o.Type == TypeSwitch }
 
-// flagPath gives the path of a flag without its dashes.
+// flagPath returns the path of a flag without its dashes.
 func flagPath(spelling string) []string {
 	return strings.Split(strings.TrimPrefix(spelling, "--"), ".")
 }

@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// labelRoot starts each label that the decoder reads.
+// labelRoot starts each label of the decoder.
 const labelRoot = "slipway"
 
 // Sources are the places that options come from.
@@ -25,7 +25,7 @@ type Sources struct {
 	Switches []string
 	// Environ are the environment variables, as os.Environ gives them.
 	Environ []string
-	// Dirs are searched for a file when no source names one; see [SearchDirs].
+	// Dirs are searched for a file if no source names one; see [SearchDirs].
 	Dirs []string
 }
 
@@ -42,9 +42,9 @@ type Loaded struct {
 	Given map[string]bool
 }
 
-// LoadEdge reads the options of the edge from all sources. Its error joins one
-// error for each thing that is wrong. Also with an error, Given is set, so that
-// help can be shown.
+// LoadEdge loads the options of the edge from all sources. Its error joins one
+// error per problem. Given is set even with an error, so that help can be
+// shown.
 func LoadEdge(sources Sources) (*Loaded, error) {
 	known := schema{edgeRole, EdgeOptions()}
 	loaded, merged, err := known.load(sources)
@@ -81,7 +81,8 @@ func LoadAgent(sources Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// load reads all sources into one layer.
+// load reads all sources into one layer: the file, then the environment over
+// it, then the flags.
 func (s schema) load(sources Sources) (*Loaded, layer, error) {
 	flags := readFlags(sources.Args, sources.Switches, s)
 	loaded := &Loaded{Given: flags.given}
@@ -114,7 +115,7 @@ func (s schema) load(sources Sources) (*Loaded, layer, error) {
 	return loaded, merged, nil
 }
 
-// chooseFile gives the file that the flags or the environment name, or else
+// chooseFile returns the file that the flags or the environment name, or else
 // the one that is found.
 func (r role) chooseFile(upper layer, dirs []string) (string, error) {
 	chosen, ok := upper[configFileName]
@@ -134,7 +135,7 @@ func (s schema) resolveFile(path string) (layer, []error) {
 	return fileLayer, append(findings, more...)
 }
 
-// decode fills a struct, which has its defaults, with the assignments.
+// decode applies the assignments to a struct with defaults.
 func (l layer) decode(known schema, options any) error {
 	labels := map[string]string{}
 	for name, given := range l {
@@ -166,7 +167,7 @@ func (l layer) decode(known schema, options any) error {
 	return nil
 }
 
-// switchesAbove lists the groups that an option turns on by being set.
+// switchesAbove lists the groups that an option enables by being set.
 func (s schema) switchesAbove(option Option) []Option {
 	var out []Option
 	for _, o := range s.options {
@@ -177,7 +178,7 @@ func (s schema) switchesAbove(option Option) []Option {
 	return out
 }
 
-// namedMember is the name of the member of a map that an option is in.
+// namedMember returns the map key that an option is below.
 func (o Option) namedMember() (string, bool) {
 	at := slices.Index(o.fields, "")
 	if at < 0 {
@@ -186,8 +187,8 @@ func (o Option) namedMember() (string, bool) {
 	return strings.Join(o.path[:at+1], "."), true
 }
 
-// setSecret sets a field by its path. The decoder fills only plain types; a
-// group that is off has no field to fill.
+// setSecret sets a secret field by its path: the decoder sets only plain types.
+// A group that is disabled has no field to set.
 func setSecret(v reflect.Value, option Option, value secret.Text) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Type says what values an option takes.
+// Type is the kind of values that an option takes.
 type Type string
 
 // The types of options.
@@ -29,8 +29,8 @@ const (
 // such as entryPoints.<name>.address.
 const nameElement = "<name>"
 
-// configFileName is the option that names the file. It is not in the struct:
-// a file cannot say where it is.
+// configFileName is the option that names the file. It is not in the structs: a
+// file cannot name itself.
 const configFileName = "configFile"
 
 // environmentPrefix starts the name of each environment variable that is ours.
@@ -53,12 +53,12 @@ type Option struct {
 	fields []string // the same path as Go field names
 }
 
-// Flag gives the flag that sets the option, with its dashes. Its case does not
-// matter.
+// Flag returns the flag that sets the option, with its dashes. Its case does
+// not matter.
 func (o Option) Flag() string { return "--" + o.Name }
 
-// Group gives the section that the option is shown in: its first two path
-// elements when it has more, or the one before its own name.
+// Group returns the section that the option is shown in: its first two path
+// elements if it has more, or the one before its own name.
 func (o Option) Group() string {
 	switch {
 	case o.Type == TypeSwitch && len(o.path) <= 2:
@@ -71,8 +71,7 @@ func (o Option) Group() string {
 	return ""
 }
 
-// role is a part of the program that has options of its own: the name of its
-// command, and of its files.
+// role is a command with options of its own: its name, and that of its files.
 type role string
 
 const (
@@ -120,13 +119,14 @@ func (r role) options(defaults any) []Option {
 }
 
 // optionWalk visits each option of a struct with its value as text. With
-// prototype set it also visits what is nil or empty: groups that are off, as
-// they would be with their defaults, and one nameElement of each map.
+// prototype set it also visits what is nil or empty: disabled groups with their
+// defaults, and one nameElement of each map.
 type optionWalk struct {
 	prototype bool
 	visit     func(o Option, value string)
 }
 
+// structure visits the fields of a struct in order.
 func (w optionWalk) structure(v reflect.Value, parent Option) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -137,6 +137,7 @@ func (w optionWalk) structure(v reflect.Value, parent Option) {
 	}
 }
 
+// field visits one field by its type.
 func (w optionWalk) field(v reflect.Value, o Option) {
 	switch value := v.Interface().(type) {
 	case secret.Text:
@@ -163,16 +164,19 @@ func (w optionWalk) field(v reflect.Value, o Option) {
 	case reflect.Map:
 		w.named(v, o)
 	default:
-		// Only a change of the structs can get here, and then every test does.
+		// Only a new field of an unsupported type gets here, and every test
+		// with it.
 		panic(fmt.Sprintf("config: option %s has the unsupported type %s", o.Name, v.Type()))
 	}
 }
 
+// leaf visits an option with a value.
 func (w optionWalk) leaf(o Option, t Type, value string) {
 	o.Type = t
 	w.visit(o, value)
 }
 
+// group visits an optional group and what is below it.
 func (w optionWalk) group(v reflect.Value, o Option) {
 	w.leaf(o, TypeSwitch, strconv.FormatBool(!v.IsNil()))
 	if v.IsNil() && w.prototype {
@@ -186,6 +190,7 @@ func (w optionWalk) group(v reflect.Value, o Option) {
 	}
 }
 
+// named visits the members of a map.
 func (w optionWalk) named(v reflect.Value, o Option) {
 	if w.prototype {
 		member := reflect.New(v.Type().Elem())
@@ -202,15 +207,15 @@ func (w optionWalk) named(v reflect.Value, o Option) {
 	}
 }
 
-// member gives the option of one name of a map; where a name has one value, it
-// is described by the map.
+// member returns the option of one key of a map. If its values are scalars, the
+// map's description describes it.
 func (o Option) member(name string) Option {
 	member := o.child(name, "")
 	member.Description = o.Description
 	return member
 }
 
-// child gives the option one path element further down.
+// child returns the option one path element further down.
 func (o Option) child(name, field string) Option {
 	path := append(append([]string(nil), o.path...), name)
 	fields := append(append([]string(nil), o.fields...), field)

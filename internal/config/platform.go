@@ -25,7 +25,7 @@ type Platform struct {
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
 }
 
-// PlatformServer is where the platform is reached.
+// PlatformServer is the server of the API and the console.
 type PlatformServer struct {
 	Address        string   `yaml:"address" description:"Where the platform serves its API, the tunnels and what it forwards to runtimes. An address that others can reach needs tls, or behindProxy."`
 	PublicURL      string   `yaml:"publicURL" description:"URL under which browsers, command lines and agents reach the platform, without a path. When empty, it is the address, which must be a loopback one then. Anything but loopback has to be https."`
@@ -39,29 +39,31 @@ type ServerTLS struct {
 	KeyFile  string `yaml:"keyFile" description:"PEM file with the private key of the certificate."`
 }
 
-// PlatformState is what a platform keeps on its disk.
+// PlatformState is the platform's state on disk.
 type PlatformState struct {
 	Dir string `yaml:"dir" description:"Folder for the SQLite database and the key that encrypts secrets in it. It is made if it is not there, and must belong to the platform alone. When empty, it is slipway/platform in $XDG_STATE_HOME, or else in ~/.local/state."`
 }
 
-// Database is where everything is kept that has to last.
+// Database is the platform's storage.
 type Database struct {
 	URL           secret.Text `yaml:"url" description:"sqlite:///path/platform.db, or postgres://user:password@host/database for several replicas. When empty, it is platform.db in state.dir. Other users of a machine can see flags: prefer the file or the environment."`
 	SecretKeyFile string      `yaml:"secretKeyFile" description:"File with the text that encrypts the platform's private keys in the database: at least 32 characters, the same on all replicas, for example from openssl rand -hex 32. With SQLite it is made in state.dir when empty; PostgreSQL needs it. A backup is worth nothing without it."`
 }
 
-// TunnelServer is how agents reach the platform.
+// TunnelServer is where agents open their tunnels.
 type TunnelServer struct {
 	Domain string `yaml:"domain" description:"Domain of the host names of tunnels: a runtime's is <account>-<runtime>.<domain>, and *.<domain> has to lead to the platform. Without it Git providers cannot reach the webhooks of runtimes in tunnel mode."`
 	URL    string `yaml:"url" description:"URL under which agents reach this replica to open tunnels, such as wss://tunnel-1.example.com. When empty, it is server.publicURL."`
 }
 
-// PeerServer is how replicas reach each other.
+// PeerServer is how replicas reach each other: a request may arrive at a
+// replica that does not hold the runtime's tunnel.
 type PeerServer struct {
 	URL string `yaml:"url" description:"URL under which other replicas reach this one, such as http://10.0.0.7:8086. When empty, this replica takes no requests from others; several replicas need it."`
 }
 
-// RuntimesReached is how the platform reaches runtimes that are not in tunnels.
+// RuntimesReached configures how the platform reaches runtimes without a
+// tunnel.
 type RuntimesReached struct {
 	CAFile string `yaml:"caFile" description:"PEM file with authorities that may vouch for the hosts of runtimes behind an Ingress or a mesh, besides those of the system. It is read again when it changes."`
 }
@@ -72,12 +74,12 @@ type FirstStart struct {
 	Email   string `yaml:"email" description:"Email of the admin that the first start makes. The password is printed once, is good for one sign-in, and has to be changed then."`
 }
 
-// AuditLog is how long it is known who did what.
+// AuditLog configures how long audit entries are kept.
 type AuditLog struct {
 	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them for ever."`
 }
 
-// OIDC is an identity provider. A nil one is off.
+// OIDC is an identity provider. A nil one is disabled.
 type OIDC struct {
 	Issuer         string      `yaml:"issuer" description:"URL of the identity provider, as its discovery document has it."`
 	Name           string      `yaml:"name" description:"What the sign-in page calls it."`
@@ -89,8 +91,8 @@ type OIDC struct {
 	AdminValues    []string    `yaml:"adminValues" description:"Values of the claim that make an admin."`
 }
 
-// SetDefaults sets every option to its default. The name is the one that the
-// decoder calls when an option turns it on.
+// SetDefaults sets every option to its default. The decoder calls it by this
+// name when an option enables the group.
 func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on"} }
 
 // Defaults sets every option to its default.

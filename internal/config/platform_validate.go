@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Validate checks every option and reports all that is wrong at once, each with
-// the name of the option and the fix.
+// Validate checks every option and reports all problems at once, each with the
+// name of the option and the fix.
 func (p *Platform) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", p.Log.Level, "debug", "info", "warn", "error")
@@ -30,7 +30,7 @@ func (p *Platform) Validate() error {
 	return errors.Join(c.findings...)
 }
 
-// platformServer checks that nothing secret travels in the open by accident.
+// platformServer checks that nothing secret travels unencrypted by accident.
 func (c *checker) platformServer(p *Platform) {
 	address, ok := c.address("server.address", p.Server.Address)
 	loopback := ok && address.Addr().IsLoopback()
@@ -60,7 +60,7 @@ func (c *checker) platformServer(p *Platform) {
 	}
 }
 
-// ParseNetwork reads an address or a network.
+// ParseNetwork parses an address or a network.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
 		address = address.Unmap()
@@ -69,7 +69,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// webURL checks a URL without credentials. It does not show it.
+// webURL checks a URL without credentials. Errors do not quote it.
 func (c *checker) webURL(option, text string, schemes ...string) *url.URL {
 	if text == "" {
 		return nil
@@ -88,7 +88,8 @@ func (c *checker) webURL(option, text string, schemes ...string) *url.URL {
 	return nil
 }
 
-// database checks where things are kept. It does not show the URL.
+// database checks the storage. Errors do not quote the URL, which may have a
+// password.
 func (c *checker) database(d *Database) {
 	text := d.URL.Reveal()
 	if text == "" {
@@ -109,6 +110,7 @@ func (c *checker) database(d *Database) {
 	}
 }
 
+// tunnel checks URL and domain of the tunnels.
 func (c *checker) tunnel(t *TunnelServer) {
 	if t.Domain != "" && (!validSubdomain(t.Domain) || !strings.Contains(t.Domain, ".") && t.Domain != "localhost") {
 		c.add("tunnel.domain", "is %s: write a DNS name in lower case, such as tunnels.example.com", quoted(t.Domain))
@@ -120,6 +122,7 @@ func (c *checker) tunnel(t *TunnelServer) {
 	}
 }
 
+// firstStart checks the first account and user.
 func (c *checker) firstStart(f *FirstStart) {
 	if strings.TrimSpace(f.Account) == "" || len(f.Account) > 100 {
 		c.add("firstStart.account", "is %s: write a name with at most 100 characters", quoted(f.Account))
@@ -130,6 +133,7 @@ func (c *checker) firstStart(f *FirstStart) {
 	}
 }
 
+// oidc checks the identity provider.
 func (c *checker) oidc(o *OIDC) {
 	const prefix = "oidc."
 	if o.Issuer == "" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxFindings bounds what is reported of one source; a file of another program
-// would otherwise fill the screen many times over.
+// maxFindings bounds the errors of one source: a file of another program would
+// otherwise fill the screen many times over.
 const maxFindings = 50
 
 // assignment is a value for one option, ready for the decoder.
@@ -26,8 +26,8 @@ type resolver struct {
 	layer  layer
 }
 
-// resolve checks the settings of one source. It reports everything that is
-// wrong, not only the first.
+// resolve checks the settings of one source, and reports all problems, not only
+// the first.
 func (s schema) resolve(settings []setting) (layer, []error) {
 	r := resolver{schema: s, layer: layer{}}
 	var findings []error
@@ -43,6 +43,7 @@ func (s schema) resolve(settings []setting) (layer, []error) {
 	return r.layer, findings
 }
 
+// take checks one setting and records it.
 func (r *resolver) take(given setting) error {
 	if option, ok := r.schema.find(given.path); ok {
 		if given.shape == group || given.shape == bare {
@@ -66,7 +67,7 @@ func (r *resolver) take(given setting) error {
 	return fmt.Errorf("%s %s is a group of options, not one: set %s", given.spelling, given.origin, spellAll(given.origin, below))
 }
 
-// takeGroup is a mapping for an option: it turns a group on.
+// takeGroup handles a mapping for an optional group: it enables the group.
 func (r *resolver) takeGroup(given setting, option Option) error {
 	if option.Type != TypeSwitch {
 		return fmt.Errorf("%s %s takes a value, not a group of options", given.spelling, given.origin)
@@ -74,9 +75,9 @@ func (r *resolver) takeGroup(given setting, option Option) error {
 	return r.assign(given, option, "true")
 }
 
-// takeNamed is a mapping for a group that is always there, or for one named
-// member of a map: the member then exists, even with nothing set, so that
-// Validate can say what it lacks.
+// takeNamed handles a mapping for a group that always exists, or for one member
+// of a map. The member then exists, even with nothing set, so that Validate can
+// report what it lacks.
 func (r *resolver) takeNamed(given setting, member Option) error {
 	last := len(given.path) - 1
 	if err := checkNames(given, member); err != nil {
@@ -89,6 +90,7 @@ func (r *resolver) takeNamed(given setting, member Option) error {
 	return nil
 }
 
+// takeValue handles a scalar or a list.
 func (r *resolver) takeValue(given setting, option Option) error {
 	if err := checkNames(given, option); err != nil {
 		return err
@@ -107,8 +109,8 @@ func (r *resolver) takeValue(given setting, option Option) error {
 	return r.assign(given, option, value)
 }
 
-// assign records a value. A flag may be repeated: a list then grows, and of
-// other values the last counts, as everywhere on command lines.
+// assign records a value. A flag may be repeated: lists grow, and of other
+// values the last one wins, as usual on command lines.
 func (r *resolver) assign(given setting, option Option, value string) error {
 	earlier, twice := r.layer[option.Name]
 	switch {
@@ -123,8 +125,8 @@ func (r *resolver) assign(given setting, option Option, value string) error {
 	return nil
 }
 
-// unknown says which option is not known and which one may be meant. It does
-// not show the value, which may be a misplaced secret.
+// unknown is the error for an option that does not exist, with the nearest one.
+// It does not quote the value, which may be a misplaced secret.
 func (r *resolver) unknown(given setting) error {
 	hint := "see slipway " + string(r.schema.role) + " --help for the options"
 	if option, ok := r.schema.find(strings.Split(strings.Join(given.path, "."), ".")); ok {
@@ -135,7 +137,7 @@ func (r *resolver) unknown(given setting) error {
 	return fmt.Errorf("unknown option %s %s: %s", given.spelling, given.origin, hint)
 }
 
-// underLeaf reports whether a path goes on below an option that has nothing
+// underLeaf reports whether a path continues below an option that has nothing
 // below it.
 func (s schema) underLeaf(path []string) bool {
 	for i := range path {
@@ -156,8 +158,7 @@ func (s schema) isName(path []string) bool {
 	return false
 }
 
-// checkNames refuses free names that the sources could not all spell. named
-// leaves the element as it is when the name is not valid.
+// checkNames refuses free names that not all sources could spell.
 func checkNames(given setting, option Option) error {
 	for i, element := range option.path {
 		if element == nameElement && i < len(given.path) {

@@ -21,8 +21,7 @@ const (
 	absent              // a key without a value
 )
 
-// setting is what one source says about one path, before anything is known
-// about the path.
+// setting is what one source has for one path, before the path is looked up.
 type setting struct {
 	spelling string   // as the user wrote it: a.b, --a.b or SLIPWAY_A_B
 	path     []string // its elements, as the user wrote them
@@ -40,14 +39,14 @@ const (
 	fromFlags
 )
 
-// origin is the place that a setting comes from.
+// origin is the place of a setting.
 type origin struct {
 	source source
 	file   string // its path, for fromFile
 	line   int    // in the file; 0 when unknown
 }
 
-// String gives the place as it stands in an error, such as "in edge.yaml:7".
+// String formats the place for an error, such as "in edge.yaml:7".
 func (o origin) String() string {
 	switch {
 	case o.source == fromEnvironment:
@@ -60,7 +59,7 @@ func (o origin) String() string {
 	return "in " + o.file
 }
 
-// spell gives an option's name the way that this source writes it.
+// spell formats an option's name as this source spells it.
 func (o origin) spell(option Option) string {
 	switch o.source {
 	case fromFlags:
@@ -77,8 +76,8 @@ type schema struct {
 	options []Option
 }
 
-// find gives the option at a path, whatever its case, with the path's elements
-// in place of free names.
+// find returns the option at a path in any case, with the path's elements in
+// place of free names.
 func (s schema) find(path []string) (Option, bool) {
 	for _, o := range s.options {
 		if len(o.path) == len(path) && o.startsWith(path) {
@@ -109,8 +108,8 @@ func (o Option) startsWith(path []string) bool {
 	return true
 }
 
-// parse checks what a setting gives against the type of the option, and gives
-// the one spelling that the decoder understands.
+// parse checks a setting against the type of the option, and returns the
+// spelling that the decoder understands.
 func (o Option) parse(given setting) (string, error) {
 	for _, value := range given.values {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
@@ -170,7 +169,7 @@ func parseList(given setting) (string, error) {
 	return strings.Join(items, ","), nil
 }
 
-// parseDuration reads a duration; a number without a unit is in seconds.
+// parseDuration parses a duration; a number without a unit is in seconds.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
 		d := time.Duration(seconds) * time.Second
@@ -182,7 +181,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// quoted shows a value in an error, cut when it is long.
+// quoted formats a value for an error, cut if it is long.
 func quoted(value string) string {
 	const most = 60
 	if len(value) > most {

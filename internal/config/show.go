@@ -29,7 +29,8 @@ func (a *Agent) Changes() []Change {
 	return changes(schema{agentRole, AgentOptions()}, fresh, *a)
 }
 
-// changes lists what of a struct differs from another with the defaults.
+// changes lists the options of a struct that differ from another with the
+// defaults.
 func changes(known schema, fresh, given any) []Change {
 	defaults := map[string]string{}
 	for _, o := range known.options {
@@ -54,12 +55,13 @@ func changes(known schema, fresh, given any) []Change {
 	return out
 }
 
-// YAML gives all effective options as a configuration file, secrets redacted.
+// YAML returns all effective options as a configuration file, secrets redacted.
 func (e *Edge) YAML() ([]byte, error) { return asFile(e) }
 
-// YAML gives all effective options as a configuration file, secrets redacted.
+// YAML returns all effective options as a configuration file, secrets redacted.
 func (a *Agent) YAML() ([]byte, error) { return asFile(a) }
 
+// asFile encodes options as YAML in the order of the struct.
 func asFile(options any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)

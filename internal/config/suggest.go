@@ -6,8 +6,8 @@ import "strings"
 // misspelt option.
 const maxSuggestLength = 128
 
-// nearest gives the option whose name is closest to a path that is unknown,
-// with the path's own element in place of a free name.
+// nearest returns the option whose name is closest to an unknown path, with the
+// path's own element in place of a free name.
 func (s schema) nearest(path []string) (Option, bool) {
 	given := strings.ToLower(strings.Join(path, "."))
 	if given == "" || len(given) > maxSuggestLength {
@@ -27,8 +27,8 @@ func (s schema) nearest(path []string) (Option, bool) {
 	return s.sameEnding(path)
 }
 
-// unmatched gives what a path has after the elements that it shares with an
-// option: the longer the misspelt part, the more mistakes it may have.
+// unmatched returns what a path has after the elements that it shares with an
+// option: the longer the misspelt part, the more errors it may have.
 func unmatched(o Option, path []string) string {
 	i := 0
 	for i < len(path) && i < len(o.path) && strings.EqualFold(path[i], o.path[i]) {
@@ -37,8 +37,8 @@ func unmatched(o Option, path []string) string {
 	return strings.Join(path[i:], ".")
 }
 
-// sameEnding gives the only option whose last element is the path's last one:
-// what was meant when the group in front of it is missing or another.
+// sameEnding returns the only option whose last element is that of the path,
+// for a path whose group is missing or wrong.
 func (s schema) sameEnding(path []string) (Option, bool) {
 	var found []Option
 	for _, o := range s.options {
@@ -65,8 +65,7 @@ func (o Option) named(path []string) Option {
 	return out
 }
 
-// distance is the number of letters to insert, delete or replace to turn one
-// text into the other.
+// distance is the edit distance (Levenshtein) of two texts.
 func distance(a, b string) int {
 	previous := make([]int, len(b)+1)
 	for j := range previous {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// EdgeTraffic is the server that the agent of the runtime asks about traffic.
+// EdgeTraffic is the server for traffic queries of the runtime's agent.
 type EdgeTraffic struct {
 	Address    string `yaml:"address" description:"Where the agent of the runtime asks what is served and how much, for the console's page about traffic. Both sides prove that they have the secret of traffic.secretFile, by TLS; nobody else gets an answer. When empty, there is no such server."`
 	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that the edge and the agent share, such as a mounted Kubernetes Secret. It may come later than the edge: until then nobody gets in."`
@@ -20,7 +20,7 @@ type AgentTraffic struct {
 	SecretFile string   `yaml:"secretFile" description:"File with what the agent and the edges share, instead of a Secret."`
 }
 
-// DefaultTrafficPort is where agents look for edges.
+// DefaultTrafficPort is the port at which agents query edges.
 const DefaultTrafficPort = 8093
 
 // DefaultTrafficSecret is the Secret that agents and edges share.

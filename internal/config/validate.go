@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// nameRule says which names entry points may have.
+// nameRule describes the names that entry points may have.
 const nameRule = "use lower-case letters, digits and dashes, at most 63 characters"
 
 var (
@@ -22,11 +22,12 @@ var (
 	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
+// validLabel reports whether a text is a DNS label of RFC 1123.
 func validLabel(label string) bool { return len(label) <= 63 && dnsLabel.MatchString(label) }
 
-// Validate checks every option and reports all that is wrong at once, each
-// with the name of the option and the fix. What only the user of an option can
-// check, such as a label selector, is left to it.
+// Validate checks every option and reports all problems at once, each with the
+// name of the option and the fix. What needs other packages, such as a label
+// selector, is checked by its user.
 func (e *Edge) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", e.Log.Level, "debug", "info", "warn", "error")
@@ -56,22 +57,26 @@ type namedAddress struct {
 	netip.AddrPort
 }
 
+// add records a finding for an option.
 func (c *checker) add(option, format string, args ...any) {
 	c.findings = append(c.findings, located{option, fmt.Errorf("%s %s", option, fmt.Sprintf(format, args...))})
 }
 
+// oneOf checks that a value is one of a list.
 func (c *checker) oneOf(option, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		c.add(option, "is %s: choose one of %s", quoted(value), strings.Join(allowed, ", "))
 	}
 }
 
+// notNegative checks a duration.
 func (c *checker) notNegative(option string, d Duration) {
 	if d < 0 {
 		c.add(option, "is %s: it cannot be negative", d)
 	}
 }
 
+// listeners checks all addresses that the edge listens on.
 func (c *checker) listeners(e *Edge) {
 	c.admin(e.Admin.Address)
 	c.address("health.address", e.Health.Address)
@@ -79,7 +84,7 @@ func (c *checker) listeners(e *Edge) {
 	c.entryPoints(e)
 }
 
-// address checks one address and that no other option has taken it.
+// address checks one address, and that no other option uses it.
 func (c *checker) address(option, text string) (netip.AddrPort, bool) {
 	if text == "" {
 		c.add(option, "is missing: write it as :port or ip:port")
@@ -100,9 +105,9 @@ func (c *checker) address(option, text string) (netip.AddrPort, bool) {
 	return address, true
 }
 
-// parseListen reads :port or ip:port. A missing ip is the zero Addr, which
-// means every interface. Host names are refused: what they stand for may
-// change between two starts.
+// parseListen parses :port or ip:port. A missing IP is the zero Addr, which
+// means every interface. Host names are refused: their addresses may change
+// between two starts.
 func parseListen(text string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -125,8 +130,8 @@ func parseListen(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), nil
 }
 
-// overlap reports whether the system refuses to listen on both. Port 0 is
-// whatever port is free.
+// overlap reports whether the system refuses to listen on both. Port 0 is any
+// free port.
 func overlap(a, b netip.AddrPort) bool {
 	if a.Port() != b.Port() || a.Port() == 0 {
 		return false
@@ -143,6 +148,7 @@ func overlap(a, b netip.AddrPort) bool {
 	return a.Addr() == b.Addr()
 }
 
+// kubernetesIngress checks the options of the Ingress provider.
 func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	const prefix = "providers.kubernetesIngress."
 	c.notNegative(prefix+"throttleDuration", k.ThrottleDuration)
@@ -154,8 +160,8 @@ func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	c.ingressEndpoint(prefix+"ingressEndpoint.", k.IngressEndpoint)
 }
 
-// endpoint checks the URL of the API server. It does not show it, because a
-// URL can hold a password.
+// endpoint checks the URL of the API server. Errors do not quote it, because a
+// URL may contain a password.
 func (c *checker) endpoint(prefix, text string) {
 	option := prefix + "endpoint"
 	if text == "" {
@@ -172,6 +178,7 @@ func (c *checker) endpoint(prefix, text string) {
 	}
 }
 
+// ingressEndpoint checks that at most one source of the status address is set.
 func (c *checker) ingressEndpoint(prefix string, status IngressEndpoint) {
 	if status.PublishedService != "" {
 		namespace, name, ok := strings.Cut(status.PublishedService, "/")

@@ -11,8 +11,8 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// homeOf is the namespace that the edge keeps accounts and challenges in, empty
-// where no certificates are fetched.
+// homeOf returns the namespace of ACME accounts and challenges, empty if no
+// resolver is configured: then the edge needs no right to write Secrets.
 func homeOf(options *config.Edge, namespace string) string {
 	if len(options.CertificatesResolvers) == 0 {
 		return ""
@@ -20,8 +20,7 @@ func homeOf(options *config.Edge, namespace string) string {
 	return namespace
 }
 
-// newFetcher makes what fetches certificates, nil without a resolver. The
-// options are valid.
+// newFetcher returns the certificate manager, nil without a resolver.
 func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	if len(p.options.CertificatesResolvers) == 0 {
 		return nil, nil
@@ -49,14 +48,15 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	}), nil
 }
 
-// lead runs while this replica is the elected one.
+// lead runs while this replica is the leader: only the leader orders
+// certificates, so that replicas do not exhaust the rate limits of the CA.
 func (p *ingressProvider) lead(ctx context.Context) {
 	if p.fetcher != nil {
 		p.fetcher.Lead(ctx)
 	}
 }
 
-// authorityRoots reads a file of authorities, nil without one.
+// authorityRoots reads CA certificates, nil without a file.
 func authorityRoots(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil

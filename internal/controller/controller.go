@@ -22,10 +22,10 @@ import (
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
 
-// routesMissing is why an edge that starts is not ready.
+// routesMissing is the reason why a starting edge is not ready.
 const routesMissing = "the first routes are not live yet"
 
-// Parts is what the edge is given to work with.
+// Parts is what an edge is given to work with.
 type Parts struct {
 	log     *slog.Logger
 	metrics *observe.Metrics
@@ -39,9 +39,13 @@ type Parts struct {
 // Runner is Run, or what a test puts in its place.
 type Runner func(ctx context.Context, options *config.Edge, parts Parts) error
 
-// Run is the data plane: it takes traffic until the context ends, and then
-// finishes what it has begun. It declares in parts.health what must hold
-// before traffic may come. The servers for health and admin run around it.
+// Run serves traffic until ctx ends, and then drains. It adds the condition to
+// Health that must be met before traffic may come: the first routes are live.
+// The health and admin servers run around it (Serve).
+//
+// The order is observers, proxy, providers. The proxy opens its listeners
+// first, so that a taken port fails before anything is read from the cluster,
+// and accepts only after the providers have their first routes.
 func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	routes := parts.Health.Condition("routes", routesMissing)
 	points, err := entryPoints(options)
@@ -70,8 +74,8 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		return err
 	}
 	parts.admin.Attach(server)
-	// Routes are followed until the last request is answered: endpoints go while
-	// the edge drains.
+	// Providers outlive ctx: routes are updated until the last request is
+	// finished, because endpoints go away while the edge drains.
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -90,7 +94,8 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	return server.Run(ctx)
 }
 
-// Serve runs the data plane with its servers around it.
+// Serve runs the edge with its health, admin and traffic servers around it.
+// This is the whole of slipway edge after its options are parsed.
 func Serve(ctx context.Context, options *config.Edge, build admin.Build, log *slog.Logger, run Runner) error {
 	parts := Parts{
 		log: log, metrics: observe.NewMetrics(build.Version, build.Commit), Health: &observe.Health{},

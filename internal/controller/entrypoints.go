@@ -20,13 +20,15 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// everybody is who is trusted without a list.
+// allNetworks trusts every peer, for forwardedHeaders.insecure.
 var allNetworks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// maxSecretFile bounds what is read of a file with a secret.
+// maxSecretFile bounds a file with a secret.
 const maxSecretFile = 4 << 10
 
-// sharedSecret reads the secret that all replicas have, none without a file.
+// sharedSecret reads the secret that all replicas share, none without a file.
+// With it sticky sessions and challenge tokens of one replica are valid at the
+// others.
 func sharedSecret(path string) (secret.Text, error) {
 	if path == "" {
 		return secret.Text{}, nil
@@ -47,8 +49,8 @@ func sharedSecret(path string) (secret.Text, error) {
 	return secret.New(string(text)), nil
 }
 
-// entryPoints are those of the options, in the order of their names. The
-// options are valid.
+// entryPoints converts the entry points of validated options, sorted by name,
+// so that logs and metrics have a stable order.
 func entryPoints(options *config.Edge) ([]edge.EntryPoint, error) {
 	var points []edge.EntryPoint
 	for _, name := range slices.Sorted(maps.Keys(options.EntryPoints)) {
@@ -61,6 +63,8 @@ func entryPoints(options *config.Edge) ([]edge.EntryPoint, error) {
 	return points, nil
 }
 
+// entryPoint converts one entry point. Limits that are not configured keep the
+// safe defaults of edge.DefaultEntryPoint.
 func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	given := options.EntryPoints[name]
 	point := edge.DefaultEntryPoint(name, given.Address)
@@ -100,7 +104,8 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	return point, err
 }
 
-// hazards are the spellings of paths that an entry point lets through.
+// hazards converts the path encodings that an entry point lets through; all are
+// refused by default, because backends disagree about their meaning.
 func hazards(given config.EncodedCharacters) (allowed normalize.Hazard) {
 	for _, c := range []struct {
 		allow  bool
@@ -120,7 +125,8 @@ func hazards(given config.EncodedCharacters) (allowed normalize.Hazard) {
 	return allowed
 }
 
-// redirect is where an entry point sends its clients, nil when it does not.
+// redirect converts the redirection of an entry point, nil without one. The
+// target is another entry point, whose port is used, or a port itself.
 func redirect(options *config.Edge, given config.RedirectEntryPoint) (*edge.Redirect, error) {
 	if given.To == "" {
 		return nil, nil

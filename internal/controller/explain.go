@@ -11,24 +11,27 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// Explanation is an explanation with what a cluster adds to it.
+// Explanation is the routing explanation with what the cluster adds to it.
 type Explanation struct {
 	*admin.Explanation
-	// Certificate is the one that clients of the host are shown.
+	// Certificate is the certificate that clients of the host get.
 	Certificate *shownCertificate `json:"certificate,omitempty"`
-	// Refusals are those of the Ingress that takes the request.
+	// Refusals are those of the Ingress that handles the request, or of all
+	// with its host if none does.
 	Refusals []Finding `json:"refusals,omitempty"`
-	// Others are Ingresses with this host that are not served, or not by this
-	// edge.
+	// Others are Ingresses with the same host that this edge does not serve,
+	// and why.
 	Others []string `json:"others,omitempty"`
 }
 
+// shownCertificate identifies a certificate by its Secret.
 type shownCertificate struct {
 	Secret   string    `json:"secret"`
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// Explain says what would become of a request.
+// Explain explains how a request would be handled; values are those of the
+// admin API.
 func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	explained, err := admin.Explain(o.server, values)
 	if err != nil {
@@ -59,7 +62,8 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	return out, nil
 }
 
-// certificateOf is the certificate with the exact name, or else the wildcard.
+// certificateOf returns the certificate with the exact name, or else the
+// wildcard, as the handshake would choose it.
 func (o *Offline) certificateOf(host string) *shownCertificate {
 	_, parent, _ := strings.Cut(host, ".")
 	for _, name := range []string{host, "*." + parent} {
@@ -77,7 +81,7 @@ func (o *Offline) certificateOf(host string) *shownCertificate {
 	return nil
 }
 
-// hasHost reports whether an Ingress has rules for a host by name.
+// hasHost reports whether an Ingress has a rule with exactly this host.
 func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if ref.Kind != snapshot.Ingress || object == nil {
@@ -91,7 +95,7 @@ func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	return false
 }
 
-// classText says why an Ingress is not ours.
+// classText explains why an Ingress is not served by this edge.
 func (o *Offline) classText(ref snapshot.Ref) string {
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if class := object.Spec.IngressClassName; class != nil {

@@ -31,13 +31,14 @@ import (
 )
 
 const (
-	// failureTimeout is how long a start waits for an API server that fails before
-	// it serves the routes that were served last.
+	// failureTimeout is how long a start waits for an API server that fails
+	// before it serves the last good table.
 	failureTimeout = 3 * time.Second
-	// silenceTimeout is how long it waits for one that neither fails nor gives
-	// everything: one that hangs takes connections and says nothing.
+	// silenceTimeout is the same for an API server that neither fails nor
+	// responds to everything: one that hangs accepts connections and sends
+	// nothing.
 	silenceTimeout = 15 * time.Second
-	// checkInterval is how often a start looks whether the API server fails.
+	// checkInterval is how often a start checks for failures.
 	checkInterval = 250 * time.Millisecond
 	// Secrets are read one by one, and thousands at a start: what is waited for
 	// here is waited for by traffic. The API server protects itself; this only
@@ -52,7 +53,8 @@ const (
 	servingGCPercent = 50
 )
 
-// ingressProvider serves the Ingresses of a cluster.
+// ingressProvider derives routes from the Ingresses of a cluster and applies
+// them to the proxy.
 type ingressProvider struct {
 	options *config.Edge
 	cluster *kube.Cluster
@@ -65,18 +67,23 @@ type ingressProvider struct {
 
 	// live is closed when the first table is in place.
 	live chan struct{}
+	// collects is set if the provider tunes the garbage collector: GOGC is not
+	// set.
 	// collects says that it is for the provider to say how often garbage is
 	// collected.
 	collects bool
-	// before is what was served before the cluster was read, nil for nothing.
+	// lastGood is served until the cluster has been read, nil for nothing.
 	lastGood *lastGoodTable
 	mu       sync.Mutex // guards before
+	// changed is called after each change, and refused with all current
+	// refusals.
 	// changed is called after each change, and refused with all that is refused.
 	changed func()
 	refused func([]snapshot.Refusal)
 }
 
-// newIngressProvider connects to the API server. It sends nothing yet.
+// newIngressProvider connects to the API server and wires watcher, status
+// writer, certificate manager and controller. It sends nothing yet.
 func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) (*ingressProvider, error) {
 	k := options.Providers.KubernetesIngress
 	cluster, err := kube.ConnectAs(
@@ -114,11 +121,13 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	return p, nil
 }
 
-// readsNodes reports whether anything needs the nodes: they are many, and
-// change often.
+// readsNodes reports whether anything needs the nodes: they are many, and their
+// status changes often.
 func readsNodes(k *config.KubernetesIngress) bool { return !k.DisableClusterScopeResources }
 
-// leaseName is that of the Lease which replicas with the same class compete for.
+// leaseName is the Lease that replicas with the same IngressClass compete for.
+// Edges of different classes write the status of different Ingresses, so each
+// class has a leader.
 func leaseName(class string) string {
 	if class == "" {
 		return "slipway-edge"
@@ -126,6 +135,8 @@ func leaseName(class string) string {
 	return "slipway-edge-" + class
 }
 
+// controllerOptions wires the controller to the proxy: changes go to apply, and
+// the zone of this node comes back for zone-aware load balancing.
 func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
 	k := p.options.Providers.KubernetesIngress
 	given := ingress.Options{
@@ -146,8 +157,8 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 	return given
 }
 
-// resolveOptions are those that decide what objects mean. The edge is at home in
-// a namespace.
+// resolveOptions returns the options that decide what objects mean. home is the
+// namespace of the edge itself, where ACME accounts and challenges are kept.
 func resolveOptions(options *config.Edge, home string) resolve.Options {
 	k := options.Providers.KubernetesIngress
 	resolvers := map[string]bool{}
@@ -162,7 +173,8 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	}
 }
 
-// run follows the cluster until ctx is done.
+// run watches the cluster until ctx is done. A part that fails is logged and
+// the others go on: the routes that are live must not depend on it.
 func (p *ingressProvider) run(ctx context.Context) {
 	defer p.cluster.Close()
 	if p.collects = os.Getenv("GOGC") == ""; p.collects {
@@ -179,9 +191,9 @@ func (p *ingressProvider) run(ctx context.Context) {
 	parts.Wait()
 }
 
-// await returns when the first routes are live: those of the cluster, or those
-// that were served last while the API server fails. It says meanwhile what is
-// missing.
+// await returns when the first routes are live: those of the cluster, or the
+// last good table while the API server fails. Meanwhile condition has the
+// reason.
 func (p *ingressProvider) await(ctx context.Context, condition *observe.Condition) error {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -217,6 +229,8 @@ func (p *ingressProvider) await(ctx context.Context, condition *observe.Conditio
 	}
 }
 
+// failureText formats failures by kind, sorted, so that the condition does not
+// flap.
 func failureText(failures map[string]error) string {
 	var texts []string
 	for _, kind := range slices.Sorted(maps.Keys(failures)) {
@@ -225,7 +239,8 @@ func failureText(failures map[string]error) string {
 	return strings.Join(texts, "; ")
 }
 
-// apply puts a change of the cluster in place.
+// apply applies a change of the cluster to the proxy. The lock orders it with
+// serveLastGood and goLive, which apply tables too.
 func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +252,8 @@ func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 	return ingressFeedback(told)
 }
 
-// ingressFeedback is what the edge says, in the words of the provider.
+// ingressFeedback converts the proxy's feedback, so that refusals reach the
+// status of the Ingresses that caused them.
 func ingressFeedback(told edge.Feedback) ingress.Feedback {
 	feedback := ingress.Feedback{Problems: told.Problems, CertificatesChanged: told.TLSChanged}
 	for _, problem := range told.TLS {
@@ -251,7 +267,9 @@ func ingressFeedback(told edge.Feedback) ingress.Feedback {
 	return feedback
 }
 
-// goLive is called when all of the cluster is served.
+// goLive is called when all of the cluster is applied. What the last good table
+// had and the cluster does not is removed now, and not before: a cluster that
+// is half read would take routes down that are only late.
 func (p *ingressProvider) goLive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,7 +285,7 @@ func (p *ingressProvider) goLive() {
 	go overload.ReleaseStartupMemory()
 }
 
-// serveLastGood serves what was served last of a cluster.
+// serveLastGood applies the cluster's part of the last good table.
 func (p *ingressProvider) serveLastGood() error {
 	table, err := lastgood.Load(p.options.LastGood.Dir)
 	if err != nil {

@@ -6,20 +6,21 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// lastGoodTable is what was served of a cluster before this process, and which of
-// it the cluster has not named again. What a cluster declares has a namespace;
-// what a file does has none, and comes from the file.
+// lastGoodTable is the table that an earlier process served of a cluster, with
+// the identities that the cluster has sent since. Objects of a cluster have a
+// namespace; those of a file have none, and come from the file again.
 type lastGoodTable struct {
 	table *route.Table
 	named map[route.Identity]bool
 }
 
+// newLastGoodTable returns the cluster's part of a saved table.
 func newLastGoodTable(all *route.Table) *lastGoodTable {
 	return &lastGoodTable{table: partOf(all, true), named: map[route.Identity]bool{}}
 }
 
-// partOf is the part of a table that comes from a cluster, or from a file. The
-// rules that entry points make are in neither.
+// partOf returns the part of a table that comes from a cluster, or from a file.
+// Rules that entry points generate are in neither: they come from the options.
 func partOf(all *route.Table, cluster bool) *route.Table {
 	own := func(namespace string) bool { return (namespace != "") == cluster }
 	return &route.Table{
@@ -32,17 +33,19 @@ func partOf(all *route.Table, cluster bool) *route.Table {
 	}
 }
 
+// only returns the values that a predicate accepts, without changing the list.
 func only[V any](values []*V, of func(*V) bool) []*V {
 	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return !of(v) })
 }
 
-// change leads from nothing to what was served.
+// change returns the change from nothing to the table.
 func (i *lastGoodTable) change() *route.Change {
 	change := route.Diff(nil, i.table)
 	return &change
 }
 
-// note takes in a change of the cluster. What it names is the cluster's again.
+// note records the identities in a change of the cluster: from now on the
+// cluster decides about them, also by removing them.
 func (i *lastGoodTable) note(change *route.Change) {
 	markDelta(i.named, &change.Rules, func(v *route.Rule) route.ID { return v.ID })
 	markDelta(i.named, &change.TCPRoutes, func(v *route.TCPRoute) route.TCPRouteID { return v.ID })
@@ -52,6 +55,7 @@ func (i *lastGoodTable) note(change *route.Change) {
 	markDelta(i.named, &change.TLSOptions, func(v *route.TLSOptions) route.TLSOptionsID { return v.ID })
 }
 
+// markDelta records the identities of one kind.
 func markDelta[K interface {
 	comparable
 	route.Identity
@@ -64,7 +68,8 @@ func markDelta[K interface {
 	}
 }
 
-// rest removes what the cluster did not name: it is not there any more.
+// rest returns the removal of everything that the cluster did not send: it was
+// deleted while no edge watched.
 func (i *lastGoodTable) rest() *route.Change {
 	all := i.change()
 	change := &route.Change{}
@@ -77,6 +82,7 @@ func (i *lastGoodTable) rest() *route.Change {
 	return change
 }
 
+// unnamed returns the identities of values that were not recorded.
 func unnamed[K interface {
 	comparable
 	route.Identity

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// Finding is one line of lint.
+// Finding is one problem of a manifest.
 type Finding struct {
 	// Severity is error, or warning for what may be right in the cluster.
 	Severity string          `json:"severity"`
@@ -25,7 +25,9 @@ const (
 	lintWarning = "warning"
 )
 
-// Findings are everything that is wrong, sorted by file and object.
+// Findings returns all problems, sorted by file and object. References to
+// objects that are not in the manifests are warnings unless strict is set:
+// Secrets should not be in Git.
 func (o *Offline) Findings(strict bool) []Finding {
 	findings := []Finding{}
 	for _, finding := range o.Set.Findings {
@@ -34,6 +36,7 @@ func (o *Offline) Findings(strict bool) []Finding {
 		})
 	}
 	for _, refusal := range o.engine.Refusals() {
+		// A certificate that the edge will order is nothing to repair.
 		if refusal.Reason == snapshot.NotReady {
 			continue // a certificate that the edge will fetch is nothing to repair
 		}
@@ -52,7 +55,7 @@ func (o *Offline) Findings(strict bool) []Finding {
 	return findings
 }
 
-// Sites are the Ingresses, ours and those of others.
+// Sites returns the Ingresses that this edge serves, and those of others.
 func (o *Offline) Sites() (ours, others []snapshot.Ref) {
 	for namespace, name := range o.facts.Names(snapshot.Ingress) {
 		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}

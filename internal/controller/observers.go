@@ -21,11 +21,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// farewell bounds what is written and sent after the last request.
+// closeTimeout bounds what is written and sent after the last request.
 const closeTimeout = 5 * time.Second
 
-// observers is what is told about each request and each table, as far as the
-// options ask for it.
+// observers receive every finished request and every table, as far as the
+// options enable them: the access log, traces, and the last good table on disk.
+// Fields are nil for what is disabled.
 type observers struct {
 	access *accesslog.Log
 	tracer *tracing.Tracer
@@ -33,7 +34,8 @@ type observers struct {
 	log    *slog.Logger
 }
 
-// newObservers opens what the options ask for.
+// newObservers opens what the options enable. With an error, what was opened is
+// closed again.
 func newObservers(ctx context.Context, options *config.Edge, points []edge.EntryPoint, parts Parts) (*observers, error) {
 	w := &observers{log: parts.log}
 	err := w.open(ctx, options, points, parts)
@@ -44,6 +46,7 @@ func newObservers(ctx context.Context, options *config.Edge, points []edge.Entry
 	return w, nil
 }
 
+// open opens the enabled observers in order, and stops at the first error.
 func (w *observers) open(ctx context.Context, options *config.Edge, points []edge.EntryPoint, parts Parts) (err error) {
 	registerer := parts.metrics.For("edge")
 	if a := options.AccessLog; a != nil {
@@ -66,7 +69,8 @@ func (w *observers) open(ctx context.Context, options *config.Edge, points []edg
 	return nil
 }
 
-// observe tells of a request that is over.
+// observe records a finished request. The proxy calls it on the request's
+// goroutine, so the observers only queue.
 func (w *observers) observe(r *proxy.Record) {
 	if w.access != nil {
 		w.access.Record(r)
@@ -76,7 +80,8 @@ func (w *observers) observe(r *proxy.Record) {
 	}
 }
 
-// trace is the hook of the proxy, nil when nothing is traced.
+// trace returns the hook of the proxy, nil if nothing is traced, so that
+// untraced edges pay nothing.
 func (w *observers) trace() func(*proxy.Record, *filter.Exchange) func() {
 	if w.tracer == nil {
 		return nil
@@ -84,14 +89,16 @@ func (w *observers) trace() func(*proxy.Record, *filter.Exchange) func() {
 	return w.tracer.Trace
 }
 
-// keep saves what is served now, for a start while its source is away.
+// keep saves the current table, for a start while its source is unavailable.
+// The keeper calls table only when it writes, at most every few seconds.
 func (w *observers) keep(table func() *route.Table) {
 	if w.keeper != nil {
 		w.keeper.Keep(table)
 	}
 }
 
-// reopen opens the access log anew whenever SIGHUP comes, until ctx is done.
+// reopen reopens the access log at each SIGHUP until ctx is done, for
+// logrotate.
 func (w *observers) reopen(ctx context.Context) {
 	if w.access == nil {
 		return
@@ -111,7 +118,8 @@ func (w *observers) reopen(ctx context.Context) {
 	}
 }
 
-// close writes and sends what is left.
+// close flushes what is buffered, with a timeout of its own: ctx has ended by
+// then.
 func (w *observers) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -130,6 +138,7 @@ func (w *observers) close(ctx context.Context) {
 	}
 }
 
+// accessLogOptions converts the options of the access log.
 func accessLogOptions(a *config.AccessLog, log *slog.Logger) accesslog.Options {
 	return accesslog.Options{
 		FilePath: a.FilePath, Stdout: os.Stdout, Format: accesslog.Format(a.Format),
@@ -143,6 +152,7 @@ func accessLogOptions(a *config.AccessLog, log *slog.Logger) accesslog.Options {
 	}
 }
 
+// accessLogModes converts the modes of fields or headers.
 func accessLogModes(names map[string]string) map[string]accesslog.Mode {
 	modes := make(map[string]accesslog.Mode, len(names))
 	for name, mode := range names {
@@ -151,6 +161,9 @@ func accessLogModes(names map[string]string) map[string]accesslog.Mode {
 	return modes
 }
 
+// tracingOptions converts the options of traces. Incoming trace contexts are
+// continued for peers that an entry point trusts with forwarded headers: others
+// could forge parents.
 func tracingOptions(t *config.Tracing, points []edge.EntryPoint, parts Parts) tracing.Options {
 	trusts := map[string]*proxy.Trust{}
 	for _, point := range points {

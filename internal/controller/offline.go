@@ -23,14 +23,15 @@ import (
 )
 
 const (
-	// readTimeout bounds the reading of a cluster.
+	// readTimeout bounds reading a cluster.
 	readTimeout = time.Minute
 	// usualClass is the IngressClass of the shipped manifests.
 	usualClass = "slipway"
 )
 
-// Offline is an edge that serves nobody: it has the routes of a cluster or of
-// manifests, made by the same code, and can be asked about them.
+// Offline is an edge without traffic: it has the routes of a cluster or of
+// manifests, built by the same code, and can be queried about them. lint and
+// explain use it. Set the exported fields, then call Load.
 type Offline struct {
 	// files are manifests; without any a cluster is read.
 	Files     []string
@@ -44,7 +45,9 @@ type Offline struct {
 	Set    *manifest.Set // nil for a cluster
 }
 
-// Load makes the routes. Close ends it.
+// Load builds the routes. The proxy listens on loopback only, because it must
+// open its entry points, and nothing connects. The caller calls Close, also
+// after an error.
 func (o *Offline) Load(ctx context.Context, input io.Reader) error {
 	points, err := entryPoints(o.Options)
 	if err != nil {
@@ -73,6 +76,8 @@ func (o *Offline) Close() {
 	}
 }
 
+// readManifests builds the routes of manifests in one pass: nothing changes
+// afterwards.
 func (o *Offline) readManifests(input io.Reader) error {
 	set, err := manifest.Read(o.Files, o.Namespace, input)
 	if err != nil {
@@ -90,8 +95,9 @@ func (o *Offline) readManifests(input io.Reader) error {
 	return nil
 }
 
-// assumeClasses puts the classes that every cluster with this edge has where the
-// manifests leave them out. Without them no Ingress of a class would be judged.
+// assumeClasses adds the IngressClasses that every cluster with this edge has,
+// where the manifests leave them out. Without them Ingresses of a class would
+// not be ours.
 func (o *Offline) assumeClasses() {
 	view := o.facts.View()
 	for _, name := range []string{usualClass, o.Options.Providers.KubernetesIngress.IngressClass} {
@@ -104,7 +110,8 @@ func (o *Offline) assumeClasses() {
 	}
 }
 
-// readCluster reads a cluster once, as an edge does at its start.
+// readCluster reads a cluster once, with the provider of a real edge, and stops
+// it when the first table is live.
 func (o *Offline) readCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -16,19 +16,23 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// providers is what providers of routes are started with.
+// providers is what the providers of routes are started with.
 type providers struct {
 	server    *edge.Server
 	observers *observers
 	parts     Parts
 	// beside runs what goes on while the edge serves, until following ends.
+	// beside runs what goes on while the edge serves, until following ends.
 	beside    *sync.WaitGroup
 	following context.Context
+	// ready gets the reason while the first routes are missing.
 	// ready is told what is missing.
 	ready *observe.Condition
 }
 
-// startProviders returns when the first routes of each provider are live.
+// startProviders starts the configured providers, and returns when the first
+// routes of each are live. The file comes first: it needs no network, and a
+// broken file should fail the start at once.
 func startProviders(ctx context.Context, options *config.Edge, with providers) error {
 	server, log := with.server, with.parts.log
 	kept := func() { with.observers.keep(server.Table) }
@@ -48,6 +52,7 @@ func startProviders(ctx context.Context, options *config.Edge, with providers) e
 			with.beside.Go(func() { file.Follow(with.following, apply, log) })
 		}
 	}
+	// Everything below is for a cluster.
 	if options.Providers.KubernetesIngress == nil {
 		return nil
 	}
@@ -61,8 +66,8 @@ func startProviders(ctx context.Context, options *config.Edge, with providers) e
 	return provider.await(ctx, with.ready)
 }
 
-// firstRoutes puts the routes of the file in place, or those that were served
-// last while the file cannot be used.
+// firstRoutes applies the routes of the file, or the last good table if the
+// file cannot be used. Without a last good table the error ends the start.
 func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog.Logger) (*filetable.File, error) {
 	path := options.Providers.File.Filename
 	file, table, err := filetable.Open(path)

@@ -15,9 +15,10 @@ import (
 	"slipway.dev/slipway/internal/observe/trafficreport"
 )
 
-// withTraffic runs the edge with the server for the runtime's agent beside it, if
-// there is to be one. The server goes on while the edge drains. If it breaks, the
-// edge goes on: traffic is more than what is told about it.
+// withTraffic runs the edge with the server for the runtime's agent beside it,
+// if one is configured. The server goes on while the edge drains, and its
+// failure does not end the edge: serving traffic matters more than reporting
+// it.
 func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run func(context.Context) error) error {
 	if options.Traffic.Address == "" {
 		return run(ctx)
@@ -41,7 +42,7 @@ func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run fun
 	return errors.Join(err, server.Wait())
 }
 
-// publishRefusals gives the admin API what the Ingress provider refuses.
+// publishRefusals passes refusals of the Ingress provider to the admin API.
 func publishRefusals(handler *admin.Handler) func([]snapshot.Refusal) {
 	return func(all []snapshot.Refusal) {
 		refusals := make([]trafficreport.Refusal, len(all))

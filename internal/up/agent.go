@@ -24,7 +24,7 @@ const (
 	agentHookPort   = 8084
 	agentAdminPort  = 8091
 	agentRouterPort = 8088
-	// runtimeName is what the platform calls the agent.
+	// runtimeName is the agent's name at the platform.
 	runtimeName = "slipway"
 	// controlNamespace has the Applications, as with Argo CD.
 	controlNamespace = "argocd"
@@ -33,9 +33,10 @@ const (
 	agentOptionsFile = "agent.yaml"
 )
 
-// agentOptions are complete, so that no options of the user's own get in. There
-// is no Lease: the lock of the state directory sees to it that there is one
-// agent, and a start after a kill need not wait for the Lease of the killed one.
+// agentOptions is a complete configuration, so that no options of the user's
+// own apply. There is no Lease: the lock of the state directory ensures a
+// single agent, and a start after a kill need not wait for the Lease of the
+// killed one to expire.
 const agentOptions = `# The options of the agent. slipway up writes them anew at each start.
 log:
   format: text
@@ -68,11 +69,12 @@ traffic:
   secretFile: %q
 `
 
-// agentStatus is what a run knows of the agent.
+// agentStatus is the agent's part of a scene.
 type agentStatus struct {
 	child *child
 }
 
+// agentPorts lists the fixed ports of the agent.
 func agentPorts() []fixedPort {
 	return []fixedPort{
 		{agentHealthPort, "the agent's health and metrics"}, {agentHookPort, "the agent's webhooks"},
@@ -80,8 +82,8 @@ func agentPorts() []fixedPort {
 	}
 }
 
-// startAgent installs the kinds of Applications and starts this program again,
-// as the agent of the cluster. It listens on this machine only.
+// startAgent installs the kinds of Applications and starts this program again
+// as the agent of the cluster. It listens on loopback only.
 func startAgent(ctx context.Context, s *scene) (*child, error) {
 	if err := installKinds(ctx, s.cluster); err != nil {
 		return nil, err
@@ -120,7 +122,8 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 	return c, err
 }
 
-// installKinds makes the cluster know Applications, and waits until it does.
+// installKinds installs Argo's CustomResourceDefinitions, and waits until they
+// are established.
 func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 	definitions, err := v1alpha1.CRDs()
 	if err != nil {
@@ -131,8 +134,8 @@ func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 	return err
 }
 
-// provideHookSecret is what pushes are signed with. It is made once, and kept in
-// the cluster, where the agent finds it.
+// provideHookSecret returns the secret that signs webhooks. It is created once
+// and kept in the cluster, where the agent reads it.
 func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text, error) {
 	found, err := cluster.Client.CoreV1().Secrets(controlNamespace).Get(ctx, hookSecretName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -152,7 +155,7 @@ func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text,
 	return secret.New(text), nil
 }
 
-// agentReady waits until the agent works.
+// agentReady waits until the agent is ready and the platform reaches it.
 func agentReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	say("waiting for the agent to start")
 	if err := s.awaitHealth(ctx, agentHealthPort, say); err != nil {
@@ -162,7 +165,8 @@ func agentReady(ctx context.Context, s *scene, say func(string)) (string, error)
 	return "ready", s.awaitRuntime(ctx, say)
 }
 
-// awaitHealth waits for the health server of a part, and says what it says.
+// awaitHealth waits for the health server of a part, and passes its reasons to
+// say.
 func (s *scene) awaitHealth(ctx context.Context, port int, say func(string)) error {
 	return poll(ctx, func() bool {
 		status, text := ask(ctx, s.local(port), "")
@@ -173,6 +177,7 @@ func (s *scene) awaitHealth(ctx context.Context, port int, say func(string)) err
 	})
 }
 
+// showAgent returns the agent's row and hints.
 func showAgent(s *scene) (Row, []Hint) {
 	return Row{
 		Part:    agentName,
@@ -183,8 +188,8 @@ func showAgent(s *scene) (Row, []Hint) {
 	}, []Hint{{"without the platform", s.slipway("app list --direct -n " + controlNamespace)}}
 }
 
-// slipway is a command of this program for the cluster, which works in any
-// directory and leaves the user's own kubeconfig alone.
+// slipway returns a command of this program for the cluster. It works in any
+// directory and does not use the user's own kubeconfig.
 func (s *scene) slipway(arguments string) string {
 	return "KUBECONFIG=" + shellQuote(s.kubeconfig) + " " + shellQuote(s.options.Executable) + " " + arguments
 }

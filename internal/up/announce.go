@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// announceQueue bounds the pushes that wait. One too many is found when the
-	// agent asks the repository by itself.
+	// announceQueue bounds the pushes that wait. One that does not fit is found
+	// when the agent polls the repository.
 	announceQueue    = 32
 	announceAttempts = 20
 	announceInterval = 500 * time.Millisecond
 )
 
-// announcer tells the agent of pushes, as a Git host would: by a signed
-// webhook, in the form of Gitea.
+// announcer notifies the agent of pushes as a Git host would: by a signed
+// webhook, in the format of Gitea. One goroutine sends them in order.
 type announcer struct {
 	target, repository string
 	log                io.Writer
@@ -40,6 +40,7 @@ type announcer struct {
 	key secret.Text
 }
 
+// newAnnouncer returns an announcer that runs until close.
 func newAnnouncer(target, repository string, log io.Writer) *announcer {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &announcer{target: target, repository: repository, log: log, queue: make(chan gitserver.Change, announceQueue), stop: stop}
@@ -47,14 +48,15 @@ func newAnnouncer(target, repository string, log io.Writer) *announcer {
 	return a
 }
 
-// sign sets what pushes are signed with. None is told before.
+// sign sets the key that signs webhooks. Nothing is sent before.
 func (a *announcer) sign(key secret.Text) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.key = key
 }
 
-// announce has changes told. It does not wait.
+// announce queues changes. It never blocks: the Git server calls it while a
+// push waits.
 func (a *announcer) announce(changes []gitserver.Change) {
 	for _, change := range changes {
 		select {
@@ -65,11 +67,13 @@ func (a *announcer) announce(changes []gitserver.Change) {
 	}
 }
 
+// close ends the goroutine and drops what is queued.
 func (a *announcer) close() {
 	a.stop()
 	a.running.Wait()
 }
 
+// run sends queued changes until ctx ends.
 func (a *announcer) run(ctx context.Context) {
 	for {
 		select {
@@ -81,7 +85,7 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// tell tries again for a while: the agent may be starting.
+// tell sends one change and retries for a while: the agent may be starting.
 func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
 	retry := time.NewTicker(announceInterval)
 	defer retry.Stop()
@@ -99,6 +103,7 @@ func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
 	fmt.Fprintf(a.log, "a push to %s could not be told to the agent, which asks by itself: %v\n", change.Ref, err)
 }
 
+// post sends one webhook.
 func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	a.mu.Lock()
 	key := a.key
@@ -134,8 +139,8 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	return nil
 }
 
-// pushEvent is the body of the webhook. It does not tell of paths: the agent
-// looks.
+// pushEvent returns the body of the webhook. It lists no changed paths: the
+// agent finds them in Git.
 func pushEvent(repository string, change gitserver.Change) ([]byte, error) {
 	commit := func(id string) string {
 		if id == "" {

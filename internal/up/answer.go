@@ -18,13 +18,13 @@ import (
 const (
 	answerInterval = 250 * time.Millisecond
 	answerTimeout  = 2 * time.Second
-	// answerLimit bounds what is read of an answer.
+	// answerLimit bounds a response.
 	answerLimit = 4 << 10
 )
 
-// awaitAnswers waits until as many Pods answer at the addresses of the
+// awaitAnswers waits until as many Pods respond at the addresses of the
 // Service's EndpointSlices as there are replicas. The status alone is not
-// enough: after a restart it still tells of the Pods of the run before.
+// enough: after a restart it still describes the Pods of the run before.
 func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
 	if d.desired == 0 {
 		return nil
@@ -50,7 +50,8 @@ func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, sa
 	}
 }
 
-// findAnswer looks once for a Pod that answers, where nobody insists on one.
+// findAnswer looks once for a Pod that responds, for a demo that need not be
+// complete.
 func (d *demoStatus) findAnswer(ctx context.Context, cluster *kube.Cluster) {
 	endpoints, err := readyEndpoints(ctx, cluster)
 	if err != nil {
@@ -61,12 +62,13 @@ func (d *demoStatus) findAnswer(ctx context.Context, cluster *kube.Cluster) {
 	}
 }
 
+// answeringOf returns the endpoints that respond.
 func answeringOf(ctx context.Context, endpoints []string) []string {
 	return slices.DeleteFunc(slices.Clone(endpoints), func(endpoint string) bool { return !answers(ctx, endpoint) })
 }
 
-// readyEndpoints returns host:port of each ready endpoint of the Service, in a
-// stable order.
+// readyEndpoints returns host:port of each ready endpoint of the Service,
+// sorted.
 func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error) {
 	list, err := cluster.Client.DiscoveryV1().EndpointSlices(demoName).
 		List(ctx, kube.Labelled(discoveryv1.LabelServiceName+"="+demoName))
@@ -80,7 +82,7 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 		}
 		port := strconv.Itoa(int(*slice.Ports[0].Port))
 		for _, endpoint := range slice.Endpoints {
-			// No condition means ready, says the API.
+			// The API defines a missing condition as ready.
 			if ready := endpoint.Conditions.Ready; ready != nil && !*ready || len(endpoint.Addresses) == 0 {
 				continue
 			}
@@ -91,14 +93,14 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 	return slices.Compact(found), nil
 }
 
-// answers tells whether an HTTP server is there that is not failing.
+// answers reports whether an HTTP server responds without a server error.
 func answers(ctx context.Context, endpoint string) bool {
 	status, _ := ask(ctx, endpoint, "")
 	return status != 0 && status < http.StatusInternalServerError
 }
 
-// ask sends a request for /readyz, with a Host of its own if one is given, and
-// returns the status and the text of the answer: 0 when there is none.
+// ask requests /readyz, with another Host if one is given, and returns status
+// and text; the status is 0 without a response.
 func ask(ctx context.Context, endpoint, host string) (status int, text string) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

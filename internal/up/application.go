@@ -26,8 +26,8 @@ const (
 	releaseTimeout = 10 * time.Second
 )
 
-// demoApplication is the Application of the demo. It adopts what an older
-// version of this program has made.
+// demoApplication is the manifest of the demo's Application. It adopts objects
+// that an older version of this program applied without Git.
 func demoApplication(repository string) string {
 	return fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -44,13 +44,15 @@ spec:
 `, demoName, repository, gitserver.Branch)
 }
 
+// applications returns the client for Applications of the control namespace.
 func applications(cluster *kube.Cluster) dynamic.ResourceInterface {
 	return cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(controlNamespace)
 }
 
-// moveApplication has the Application find the repository where it is now: the
-// port is another with another --port-offset. One that the user has led to a
-// repository of their own stays there.
+// moveApplication updates the repository URL of the Application: with another
+// --port-offset the port is another. An Application that the user has pointed
+// to a repository of their own is left alone. It reports whether the
+// Application is gone.
 func moveApplication(ctx context.Context, cluster *kube.Cluster, repository string) (gone bool, err error) {
 	found, err := applications(cluster).Get(ctx, demoName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -71,7 +73,7 @@ func moveApplication(ctx context.Context, cluster *kube.Cluster, repository stri
 	return false, nil
 }
 
-// isSample tells whether an address is that of the sample repository, at any
+// isSample reports whether an address is that of the sample repository, at any
 // port.
 func isSample(address string) bool {
 	parsed, err := url.Parse(address)
@@ -95,7 +97,7 @@ func (d *demoStatus) awaitApplication(ctx context.Context, cluster *kube.Cluster
 	return err
 }
 
-// observeApplication returns what is missing of an Application that is Synced
+// observeApplication returns what is missing until the Application is Synced
 // and Healthy.
 func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) error {
 	if len(found) == 0 {
@@ -120,7 +122,7 @@ func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) erro
 	return fmt.Errorf("the Application is %s", d.application)
 }
 
-// applicationTrouble is the first thing that the status complains of.
+// applicationTrouble returns the first error in the status.
 func applicationTrouble(status v1alpha1.ApplicationStatus) string {
 	for _, condition := range status.Conditions {
 		if strings.HasSuffix(condition.Type, "Error") {
@@ -135,6 +137,7 @@ func applicationTrouble(status v1alpha1.ApplicationStatus) string {
 	return brief(status.Health.Message)
 }
 
+// brief shortens a text to one line of bounded length.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxTrouble {
@@ -143,7 +146,7 @@ func brief(text string) string {
 	return text
 }
 
-// ownedByUp tells whether an older version of this program has applied an
+// ownedByUp reports whether an older version of this program has applied an
 // object of the demo itself.
 func ownedByUp(object metav1.Object) bool {
 	for _, entry := range object.GetManagedFields() {
@@ -154,9 +157,10 @@ func ownedByUp(object metav1.Object) bool {
 	return false
 }
 
-// releaseDemo gives up the fields that an older version has set, so that what
-// leaves Git leaves the cluster. The agent has them by now. The Deployment is
-// the last: as long as it is ours, this is done again at the next start.
+// releaseDemo gives up the fields that an older version has applied, so that
+// what is removed from Git is removed from the cluster. The agent owns them by
+// now. The Deployment comes last: as long as it is ours, the next start repeats
+// this.
 func releaseDemo(ctx context.Context, cluster *kube.Cluster) error {
 	const held = `apiVersion: v1
 kind: Service

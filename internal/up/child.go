@@ -16,45 +16,45 @@ import (
 )
 
 const (
-	// stopGrace is what a part gets to stop by itself. The control plane
-	// gives each of its four components ten seconds.
+	// stopGrace is the time that a part has to stop. The control plane gives
+	// each of its four components ten seconds.
 	stopGrace = 45 * time.Second
-	// killGrace is what the kernel gets to end a killed process.
+	// killGrace is the time that the kernel has to end a killed process.
 	killGrace = 5 * time.Second
 	// pipeGrace bounds the wait for output of descendants that outlive a part.
 	pipeGrace = 2 * time.Second
-	// maxFirstLine bounds the line by which a part says that it is ready.
+	// maxFirstLine bounds the line with which a part reports that it is ready.
 	maxFirstLine = 4 << 10
-	// keptOutput is how much of the end of a part's standard error is kept.
+	// keptOutput is how much of the end of standard error is kept for messages.
 	keptOutput = 8 << 10
 )
 
-// program says what to start.
+// program describes a process to start.
 type program struct {
 	path string
 	args []string
 	// log is the file that the program writes, for the message when it dies.
 	log string
-	// logs is set for a program that logs to its standard error: what it writes
-	// there goes into the log.
+	// logs is set for a program that logs to standard error, which goes into
+	// the log file then.
 	logs bool
-	// env replaces our environment, unless it is nil.
+	// env replaces our environment unless it is nil.
 	env []string
-	// tied is set for a program that does not watch its input: the kernel ends it
-	// when we die.
+	// tied is set for a program that does not watch its standard input: the
+	// kernel ends it when we die.
 	tied bool
 	// hold is inherited, so that its lock lives as long as the program.
 	hold *os.File
 }
 
-// child is a started process. It ends when our end of its standard input is
-// closed, even by our own death; that is its contract, unless it is tied. It has
-// a process group of its own, so that Ctrl-C in the terminal reaches only us and
-// the parts stop in their order.
+// child is a started process. By contract it ends when our end of its standard
+// input is closed, also by our own death, unless it is tied. It has a process
+// group of its own, so that Ctrl-C in the terminal reaches only us and the
+// parts stop in order.
 type child struct {
 	program
 	command *exec.Cmd
-	// logBefore is the log as it was before this run, nil when there was none.
+	// logBefore is the log file before this run, nil if there was none.
 	logBefore os.FileInfo
 	output    *firstLine
 	errors    *outputTail
@@ -63,6 +63,7 @@ type child struct {
 	outcome error
 }
 
+// startChild starts a process and returns when it runs.
 func startChild(p program) (*child, error) {
 	c := &child{
 		program: p,
@@ -90,7 +91,7 @@ func startChild(p program) (*child, error) {
 	if p.hold != nil {
 		c.command.ExtraFiles = []*os.File{p.hold}
 	}
-	// Nothing is ever written: what counts is the moment it is closed.
+	// Nothing is ever written: closing it is the signal.
 	if _, err := c.command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,9 @@ func startChild(p program) (*child, error) {
 	return c, nil
 }
 
-// run starts the process, says so, and waits for its end.
+// run starts the process, reports that on started, and waits for its end. Both
+// happen on one locked thread, because Pdeathsig is bound to the thread that
+// starts a process.
 func (c *child) run(started chan<- error) {
 	if c.tied {
 		// For the kernel the parent is the thread that starts a process.
@@ -118,8 +121,8 @@ func (c *child) run(started chan<- error) {
 	}
 }
 
-// freshLog opens a log that a program only appends to. That of the run before is
-// kept beside it.
+// freshLog opens an empty log file. The one of the run before is kept beside
+// it.
 func freshLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -130,10 +133,11 @@ func freshLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
+// pid returns the process ID.
 func (c *child) pid() int { return c.command.Process.Pid }
 
-// stop asks the process to end and waits for it; when it takes too long, or
-// now is closed, it is killed. It reports only a process that had to be killed.
+// stop sends SIGTERM and waits. After grace, or when now is closed, the process
+// is killed. Only a process that had to be killed is an error.
 func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 	// An error means that it has ended already.
 	_ = c.command.Process.Signal(syscall.SIGTERM)
@@ -158,7 +162,7 @@ func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 	}
 }
 
-// kill ends the process and what it has started in its group.
+// kill ends the process and its process group.
 func (c *child) kill() {
 	select {
 	case <-c.exited:
@@ -167,7 +171,7 @@ func (c *child) kill() {
 	}
 }
 
-// status says how an ended process ended.
+// status describes how a process ended.
 func (c *child) status() string {
 	var exit *exec.ExitError
 	if c.outcome == nil || errors.Is(c.outcome, exec.ErrWaitDelay) {

@@ -12,27 +12,27 @@ import (
 
 const (
 	demoName = "demo"
-	// upOwner owns the fields that this program sets in the API server.
+	// upOwner is the field manager of this program.
 	upOwner = "slipway-up"
 	// demoPatience is how long a later start waits for a demo that the user may
-	// have changed, or broken on purpose. The first start insists.
+	// have changed or broken on purpose. The first start requires it.
 	demoPatience = 30 * time.Second
 )
 
-// demoStatus is what a run knows of the demo.
+// demoStatus is the demo's part of a scene.
 type demoStatus struct {
-	// fresh is a demo whose Application this run has made.
+	// fresh is set if this run has created the Application.
 	fresh bool
-	// gone is a demo whose Application the user has deleted.
+	// gone is set if the user has deleted the Application.
 	gone bool
-	// application is how the Application is, in a few words.
+	// application describes the state of the Application.
 	application string
-	// image is that of the Deployment; empty when there is none.
+	// image is that of the Deployment, empty if there is none.
 	image          string
 	ready, desired int
-	// legacy is a demo that an older version applied without Git.
+	// legacy is set for a demo that an older version applied without Git.
 	legacy bool
-	// address is host:port of one Pod that answered.
+	// address is host:port of a Pod that responded.
 	address string
 }
 
@@ -40,8 +40,8 @@ func (d demoStatus) replicas() string {
 	return fmt.Sprintf("%d of %d replicas ready", d.ready, d.desired)
 }
 
-// startDemo makes the Application of the demo in a new cluster. In one that has
-// had it before it is left as it is, but for the port of the repository.
+// startDemo creates the Application of the demo in a new cluster. In a cluster
+// that had it before, only the port of the repository is updated.
 func startDemo(ctx context.Context, s *scene) (*child, error) {
 	if s.git.missing != "" {
 		return nil, nil
@@ -59,8 +59,8 @@ func startDemo(ctx context.Context, s *scene) (*child, error) {
 	return nil, s.state.applicationIsMade()
 }
 
-// demoReady waits until the Application is synced and healthy, its Pods answer,
-// and the edge leads to them.
+// demoReady waits until the Application is synced and healthy, its Pods
+// respond, and the edge routes to them.
 func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	if s.git.missing != "" {
 		return "left out, it comes from Git", nil
@@ -84,7 +84,7 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	return s.demo.summary(), err
 }
 
-// awaitDemo waits for all of it.
+// awaitDemo waits for the whole demo.
 func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 	if err := s.demo.awaitApplication(ctx, s.cluster, say); err != nil {
 		return err
@@ -104,7 +104,8 @@ func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 	return poll(ctx, func() bool { return s.edgeAnswers(ctx) })
 }
 
-// lookAtDemo looks once at what there is of it, where nobody insists.
+// lookAtDemo reads once what there is of the demo, where it need not be
+// complete.
 func (s *scene) lookAtDemo(ctx context.Context) error {
 	if err := s.demo.lookAtRollout(ctx, s.cluster); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (s *scene) lookAtDemo(ctx context.Context) error {
 	return s.findEdgeAnswer(ctx)
 }
 
-// summary is the demo in a few words.
+// summary describes the demo in a few words.
 func (d demoStatus) summary() string {
 	if d.image == "" {
 		return d.application
@@ -121,6 +122,7 @@ func (d demoStatus) summary() string {
 	return d.application + ", " + d.replicas()
 }
 
+// showDemo returns the demo's row and hints.
 func showDemo(s *scene) (Row, []Hint) {
 	row := Row{Part: demoName}
 	switch {
@@ -143,7 +145,7 @@ func showDemo(s *scene) (Row, []Hint) {
 	return row, append(hints, s.changeHints()...)
 }
 
-// changeHints are the next lines to type: a change of the demo through Git.
+// changeHints are commands to try next: a change of the demo through Git.
 func (s *scene) changeHints() []Hint {
 	hints := []Hint{{"clone the demo", "git clone " + s.repositoryURL()}}
 	if next := nextVersion(s.demo.image); next != "" {
@@ -158,8 +160,8 @@ func (s *scene) changeHints() []Hint {
 	return append(hints, Hint{"how the demo is", s.slipway(fmt.Sprintf("app get --direct %s/%s", controlNamespace, demoName))})
 }
 
-// nextVersion is the version after that of an image of the demo; empty when it
-// is not one.
+// nextVersion returns the version after that of a demo image, empty for another
+// image.
 func nextVersion(image string) string {
 	number, err := strconv.Atoi(strings.TrimPrefix(image, "slipway.dev/demo:v"))
 	if err != nil || number < 1 {

@@ -18,8 +18,8 @@ const (
 	devclusterName = "devcluster"
 	// apiServerPort is the port that Kubernetes users expect.
 	apiServerPort = 6443
-	// ownTimeoutSlack keeps the cluster's own timeout behind ours, which says
-	// more.
+	// ownTimeoutSlack makes the cluster's own timeout later than ours, whose
+	// message has more details.
 	ownTimeoutSlack = 30 * time.Second
 )
 
@@ -68,6 +68,7 @@ func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, e
 	return "ready", nil
 }
 
+// oneNodeReady returns an error until a node is ready.
 func oneNodeReady(nodes []*corev1.Node) error {
 	for _, node := range nodes {
 		for _, condition := range node.Status.Conditions {
@@ -79,6 +80,7 @@ func oneNodeReady(nodes []*corev1.Node) error {
 	return errors.New("no node is ready")
 }
 
+// showDevcluster returns the cluster's row and hints.
 func showDevcluster(s *scene) (Row, []Hint) {
 	row := Row{
 		Part:    devclusterName,
@@ -93,8 +95,8 @@ func showDevcluster(s *scene) (Row, []Hint) {
 	}
 }
 
-// kubectl is a command that works in any directory and leaves the user's own
-// kubeconfig alone.
+// kubectl returns a kubectl command that works in any directory and does not
+// use the user's own kubeconfig.
 func (s *scene) kubectl(arguments string) string {
 	return "kubectl --kubeconfig " + shellQuote(s.kubeconfig) + " " + arguments
 }

@@ -27,12 +27,13 @@ const (
 	edgeAdminPort   = 8090
 	edgeTrafficPort = 8093
 	edgeOptionsFile = "edge.yaml"
-	// ingressClass is the class of the Ingresses that are served.
+	// ingressClass is the class of the Ingresses that the edge serves.
 	ingressClass      = "slipway"
 	ingressController = "slipway.dev/ingress-controller"
 )
 
-// edgeOptions are complete, so that no options of the user's own get in.
+// edgeOptions is a complete configuration, so that no options of the user's own
+// apply.
 const edgeOptions = `# The options of the edge. slipway up writes them anew at each start.
 log:
   format: text
@@ -62,15 +63,16 @@ lastGood:
   dir: %q
 `
 
-// edgeStatus is what a run knows of the edge.
+// edgeStatus is the edge's part of a scene.
 type edgeStatus struct {
 	child *child
-	// host is that of the demo's Ingress; empty when there is none.
+	// host is that of the demo's Ingress, empty if there is none.
 	host string
-	// serves is set when the demo has answered through the edge.
+	// serves is set when the demo has responded through the edge.
 	serves bool
 }
 
+// edgePorts lists the fixed ports of the edge.
 func edgePorts() []fixedPort {
 	return []fixedPort{
 		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"},
@@ -79,8 +81,8 @@ func edgePorts() []fixedPort {
 	}
 }
 
-// startEdge starts this program again, as an edge for the cluster. It listens on
-// this machine only.
+// startEdge starts this program again as an edge for the cluster. It listens on
+// loopback only.
 func startEdge(ctx context.Context, s *scene) (*child, error) {
 	if err := provideClass(ctx, s.cluster); err != nil {
 		return nil, err
@@ -110,8 +112,8 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	return c, err
 }
 
-// provideClass makes the IngressClass if it is missing. It is the edge's, and
-// not part of the demo.
+// provideClass creates the IngressClass if it is missing. It belongs to the
+// edge and not to the demo, so a user who empties the repository keeps it.
 func provideClass(ctx context.Context, cluster *kube.Cluster) error {
 	class := &networkingv1.IngressClass{
 		ObjectMeta: metav1.ObjectMeta{Name: ingressClass},
@@ -124,8 +126,8 @@ func provideClass(ctx context.Context, cluster *kube.Cluster) error {
 	return nil
 }
 
-// roleEnvironment is ours without what could lead the edge or the agent to
-// another cluster, or change its options.
+// roleEnvironment returns our environment without variables that could point
+// the edge or the agent to another cluster, or change its options.
 func roleEnvironment(own []string, kubeconfig string) []string {
 	kept := slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -141,7 +143,7 @@ func edgeReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	return "ready", s.awaitHealth(ctx, edgeHealthPort, say)
 }
 
-// findEdgeAnswer looks once whether the edge leads to the demo.
+// findEdgeAnswer requests the demo once through the edge.
 func (s *scene) findEdgeAnswer(ctx context.Context) error {
 	var err error
 	if s.edge.host, err = demoHost(ctx, s.cluster); s.edge.host != "" {
@@ -150,14 +152,14 @@ func (s *scene) findEdgeAnswer(ctx context.Context) error {
 	return err
 }
 
-// edgeAnswers asks the demo through the edge.
+// edgeAnswers reports whether the demo responds through the edge.
 func (s *scene) edgeAnswers(ctx context.Context) bool {
 	status, _ := ask(ctx, s.local(webPort), s.edge.host)
 	s.edge.serves = status == 200
 	return s.edge.serves
 }
 
-// poll asks again and again until the answer is yes.
+// poll calls done at an interval until it returns true.
 func poll(ctx context.Context, done func() bool) error {
 	retry := time.NewTicker(answerInterval)
 	defer retry.Stop()
@@ -171,13 +173,15 @@ func poll(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// notReady is what the edge says is missing: what follows the first line.
+// notReady returns the reasons of a health response: what follows the first
+// line.
 func notReady(text string) string {
 	_, missing, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return strings.ReplaceAll(missing, "\n", "; ")
 }
 
-// demoHost is the host of the demo's Ingress, empty when the user has deleted it.
+// demoHost returns the host of the demo's Ingress, empty if the user has
+// deleted it.
 func demoHost(ctx context.Context, cluster *kube.Cluster) (string, error) {
 	ingress, err := cluster.Client.NetworkingV1().Ingresses(demoName).Get(ctx, demoName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -187,7 +191,7 @@ func demoHost(ctx context.Context, cluster *kube.Cluster) (string, error) {
 		return "", fmt.Errorf("read the Ingress of the demo: %w", err)
 	}
 	for _, rule := range ingress.Spec.Rules {
-		// A name with a star is none that a person could ask for.
+		// A wildcard is no host that a user could request.
 		if rule.Host != "" && !strings.HasPrefix(rule.Host, "*") {
 			return rule.Host, nil
 		}
@@ -195,11 +199,12 @@ func demoHost(ctx context.Context, cluster *kube.Cluster) (string, error) {
 	return "", nil
 }
 
-// local is the address of a fixed port.
+// local returns the loopback address of a fixed port.
 func (s *scene) local(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+s.options.PortOffset))
 }
 
+// showEdge returns the edge's row and hints.
 func showEdge(s *scene) (Row, []Hint) {
 	row := Row{
 		Part:    edgeName,
@@ -218,16 +223,16 @@ func showEdge(s *scene) (Row, []Hint) {
 	return row, append(hints, Hint{"why it goes there", s.slipway("explain " + shellQuote(s.demoURL()))})
 }
 
-// demoURL is the address of the demo for people.
+// demoURL returns the URL of the demo.
 func (s *scene) demoURL() string {
 	return fmt.Sprintf("http://%s:%d/api", s.edge.host, webPort+s.options.PortOffset)
 }
 
-// curl asks the demo through the edge.
+// curl returns the command that requests the demo through the edge.
 func (s *scene) curl() string { return "curl " + s.resolved() + shellQuote(s.demoURL()) }
 
-// resolved is the option by which curl finds a host that is not here by its
-// name.
+// resolved returns the option that makes curl connect to this machine for the
+// demo's host.
 func (s *scene) resolved() string {
 	if strings.HasSuffix(s.edge.host, ".localhost") {
 		return ""

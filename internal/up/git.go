@@ -18,8 +18,8 @@ import (
 const (
 	gitName = "git"
 	gitPort = 8085
-	// repositoryName is the folder of the sample below that of the part, and its
-	// address.
+	// repositoryName is the folder of the sample below that of the part, and
+	// the path of its URL.
 	repositoryName = "demo.git"
 	// maxGitLog bounds the log of the Git server, which has failures only.
 	maxGitLog = 1 << 20
@@ -30,18 +30,18 @@ const (
 //go:embed sample
 var sample embed.FS
 
-// gitStatus is what a run knows of the sample repository.
+// gitStatus is the Git server's part of a scene.
 type gitStatus struct {
-	// missing says why there is no Git server; empty when there is one.
+	// missing is the reason why there is no Git server, empty if there is one.
 	missing string
 	server  *gitserver.Server
 	log     *boundedLog
-	// pushes tells the agent of pushes.
+	// pushes notifies the agent of pushes.
 	pushes *announcer
 }
 
-// startGit serves the sample repository, which is made when it is missing. A
-// machine without git has all the rest.
+// startGit serves the sample repository, which is created if it is missing. On
+// a machine without git everything else runs.
 func startGit(ctx context.Context, s *scene) (*child, error) {
 	git, err := gitserver.Find(ctx)
 	if err != nil {
@@ -82,6 +82,8 @@ func sampleFiles() (map[string][]byte, error) {
 	return files, err
 }
 
+// gitReady reports how the repository is served: it listens when startGit
+// returns.
 func gitReady(_ context.Context, s *scene, _ func(string)) (string, error) {
 	if s.git.missing != "" {
 		return "left out: " + s.git.missing, nil
@@ -89,9 +91,10 @@ func gitReady(_ context.Context, s *scene, _ func(string)) (string, error) {
 	return "ready", nil
 }
 
-// repositoryURL is the address of the sample, for clients and the agent.
+// repositoryURL returns the URL of the sample, for clients and the agent.
 func (s *scene) repositoryURL() string { return "http://" + s.local(gitPort) + "/" + repositoryName }
 
+// showGit returns the Git server's row and hints.
 func showGit(s *scene) (Row, []Hint) {
 	row := Row{Part: gitName}
 	if s.git.missing != "" {
@@ -103,7 +106,7 @@ func showGit(s *scene) (Row, []Hint) {
 	return row, nil
 }
 
-// close ends the Git server.
+// close stops the Git server.
 func (g *gitStatus) close() {
 	if g.server != nil {
 		// What did not end in time is cut: nobody is left to be told.
@@ -117,8 +120,8 @@ func (g *gitStatus) close() {
 	}
 }
 
-// boundedLog is a log that stops at its bound. It may be written to by several
-// at a time.
+// boundedLog is a log file that stops growing at its bound. It is safe for
+// concurrent use.
 type boundedLog struct {
 	mu   sync.Mutex
 	file *os.File
@@ -133,7 +136,8 @@ func openBoundedLog(path string) (*boundedLog, error) {
 	return &boundedLog{file: file, left: maxGitLog}, nil
 }
 
-// Write takes everything, and keeps what there is room for.
+// Write writes what there is room for, and accepts everything: a full log must
+// not stop its writer.
 func (l *boundedLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

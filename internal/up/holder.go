@@ -36,8 +36,8 @@ func holdersOf(target string) []int {
 	return holders
 }
 
-// hasOpen tells whether a process has the target open, and whether that can be
-// known at all.
+// hasOpen reports whether a process has the target open, and whether /proc lets
+// us see it.
 func hasOpen(pid int, target string) (open, known bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	files, err := os.ReadDir(dir)

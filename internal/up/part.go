@@ -17,15 +17,15 @@ type part struct {
 	ports []fixedPort
 	// start begins it. A part that is not a process returns no child.
 	start func(ctx context.Context, s *scene) (*child, error)
-	// ready returns when the part can be used, with what it has become. It
-	// says what it is waiting for.
+	// ready returns when the part can be used, with a note for the progress. It
+	// passes what it waits for to say.
 	ready func(ctx context.Context, s *scene, say func(string)) (string, error)
 	// show gives the part's row of the table and what to try with it.
 	show func(s *scene) (Row, []Hint)
 }
 
-// supervisor starts parts in their order, watches them and stops them in
-// reverse. Its states: starting (startAll), up (await), stopping (stopAll).
+// supervisor starts parts in order, watches them, and stops them in reverse
+// order. Its states are starting (startAll), up (await) and stopping (stopAll).
 type supervisor struct {
 	parts    []part
 	scene    *scene
@@ -38,19 +38,21 @@ type supervisor struct {
 	watchers sync.WaitGroup
 }
 
-// settleTime is how long a failed start waits for a better explanation.
-const settleTime = time.Second
+// explainDelay is how long a failed start waits for a better explanation: the
+// end of a process often follows the refused connection.
+const explainDelay = time.Second
 
 type startedPart struct {
 	name  string
 	child *child
 }
 
-// errStopped is the end that the user asked for before all was ready.
+// errStopped is the cause when the user ends a start.
 var errStopped = errors.New("stopped before everything was ready")
 
-// run returns when everything has stopped. It calls up when all parts are
-// ready, and returns nil only after a stop that was asked for.
+// run starts everything, calls up when all parts are ready, and returns when
+// everything has stopped. It returns nil only after a stop that the user
+// requested.
 func (s *supervisor) run(ctx context.Context, up func() error) error {
 	watched, end := context.WithCancelCause(ctx)
 	err := s.startAll(watched, end)
@@ -68,6 +70,7 @@ func (s *supervisor) run(ctx context.Context, up func() error) error {
 	return errors.Join(err, stopped)
 }
 
+// startAll starts the parts in order; each may use those before it.
 func (s *supervisor) startAll(ctx context.Context, end context.CancelCauseFunc) error {
 	late := fmt.Errorf("not ready within %s (--timeout)", s.timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, late)
@@ -81,6 +84,7 @@ func (s *supervisor) startAll(ctx context.Context, end context.CancelCauseFunc) 
 	return nil
 }
 
+// startPart starts one part and waits until it is ready.
 func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCauseFunc) error {
 	// last is what the part waited for when its time was over.
 	last := "starting"
@@ -105,11 +109,11 @@ func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCa
 }
 
 // explain finds the reason of a failed start: a part that died, the user's
-// wish, the timeout with what was waited for, or else the error itself.
+// stop, the timeout with what the part waited for, or else the error itself.
 func (s *supervisor) explain(ctx context.Context, name, last string, err error) error {
 	// A refused connection is often the first sign of a part that is dying,
 	// and its end the better explanation.
-	settle, cancel := context.WithTimeout(ctx, settleTime)
+	settle, cancel := context.WithTimeout(ctx, explainDelay)
 	defer cancel()
 	<-settle.Done()
 	switch cause := context.Cause(ctx); {
@@ -124,7 +128,7 @@ func (s *supervisor) explain(ctx context.Context, name, last string, err error) 
 	}
 }
 
-// logs says where to read more.
+// logs lists the log files, for the message of a failure.
 func (s *supervisor) logs() string {
 	var b strings.Builder
 	for _, one := range s.started {
@@ -133,7 +137,7 @@ func (s *supervisor) logs() string {
 	return b.String()
 }
 
-// watch ends the run with the reason when the child ends by itself.
+// watch cancels the run with the reason when a child ends by itself.
 func (s *supervisor) watch(name string, c *child, end context.CancelCauseFunc) {
 	s.watchers.Go(func() {
 		<-c.exited
@@ -141,8 +145,8 @@ func (s *supervisor) watch(name string, c *child, end context.CancelCauseFunc) {
 	})
 }
 
-// await returns when the user asks for the end, or with the reason of a part
-// that died.
+// await returns when the user stops the run, or with the reason of a part that
+// died.
 func await(watched context.Context) error {
 	<-watched.Done()
 	if cause := context.Cause(watched); errors.Is(cause, errDied) {
@@ -151,7 +155,7 @@ func await(watched context.Context) error {
 	return nil
 }
 
-// stopAll stops what was started, last first. Each stop is bounded.
+// stopAll stops what was started, the last first. Each stop is bounded.
 func (s *supervisor) stopAll() error {
 	var findings []error
 	for i := len(s.started) - 1; i >= 0; i-- {

@@ -28,20 +28,21 @@ const (
 	platformAdminPort  = 8092
 
 	platformOptionsFile = "platform.yaml"
-	// firstAdmin is who can sign in.
+	// firstAdmin is the first user.
 	firstAdmin = "admin@localhost"
 	// registerKey is what the runtime joins with, adminKey what the commands that
-	// are printed use, and passwordTold is there once the password was printed.
+	// are printed use, and passwordPrintedFile is there once the password was printed.
 	registerKeyFile  = "register.key"
 	adminKeyFile     = "admin.key"
 	passwordToldFile = "password-told"
 	// commandTimeout bounds one command of the platform.
 	commandTimeout = 30 * time.Second
-	// mostAnswer bounds what a command prints.
-	mostAnswer = 4 << 10
+	// maxOutput bounds the output of a command.
+	maxOutput = 4 << 10
 )
 
-// platformOptions are complete, so that no options of the user's own get in.
+// platformOptions is a complete configuration, so that no options of the user's
+// own apply.
 const platformOptions = `# The options of the platform. slipway up writes them anew at each start.
 log:
   format: text
@@ -59,13 +60,15 @@ firstStart:
   email: %q
 `
 
-// platformStatus is what a run knows of the platform.
+// platformStatus is the platform's part of a scene.
 type platformStatus struct {
 	child *child
-	// password is the admin's, when it has not been printed before.
+	// password is the admin's one-time password, if it has not been printed
+	// before.
 	password string
 }
 
+// platformPorts lists the fixed ports of the platform.
 func platformPorts() []fixedPort {
 	return []fixedPort{
 		{platformPort, "the platform"}, {platformHealthPort, "the platform's health and metrics"},
@@ -73,8 +76,8 @@ func platformPorts() []fixedPort {
 	}
 }
 
-// startPlatform starts this program again, as the control plane. It listens on
-// this machine only.
+// startPlatform starts this program again as the control plane. It listens on
+// loopback only.
 func startPlatform(_ context.Context, s *scene) (*child, error) {
 	if err := s.state.root.MkdirAll(platformName, 0o700); err != nil {
 		return nil, err
@@ -97,7 +100,8 @@ func startPlatform(_ context.Context, s *scene) (*child, error) {
 	return c, err
 }
 
-// platformReady waits until the platform works, and gets what others need of it.
+// platformReady waits until the platform is ready, and creates the keys that
+// later parts need.
 func platformReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	say("waiting for the platform to start")
 	if err := s.awaitHealth(ctx, platformHealthPort, say); err != nil {
@@ -113,7 +117,7 @@ func platformReady(ctx context.Context, s *scene, say func(string)) (string, err
 	return "ready", s.providePassword(ctx)
 }
 
-// provideKey makes an API key, unless there is one from an earlier run.
+// provideKey creates an API key, unless an earlier run has.
 func (s *scene) provideKey(ctx context.Context, file, name, scope string) error {
 	if _, err := os.Stat(s.platformFile(file)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -122,20 +126,20 @@ func (s *scene) provideKey(ctx context.Context, file, name, scope string) error 
 	if scope != "" {
 		words = append(words, scope)
 	}
-	key, err := s.askPlatform(ctx, words...)
+	key, err := s.runPlatformTask(ctx, words...)
 	if err != nil {
 		return err
 	}
 	return s.state.writeSynced(filepath.Join(platformName, file), []byte(key+"\n"))
 }
 
-// providePassword has a password made for the first admin, if none was printed
-// yet. A run that ends before it is printed makes another next time.
+// providePassword creates a one-time password for the first admin if none was
+// printed yet. A run that ends before it is printed creates another next time.
 func (s *scene) providePassword(ctx context.Context) error {
 	if _, err := os.Stat(s.platformFile(passwordToldFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	answer, err := s.askPlatform(ctx, "reset-password", firstAdmin)
+	answer, err := s.runPlatformTask(ctx, "reset-password", firstAdmin)
 	if err != nil {
 		return err
 	}
@@ -148,17 +152,17 @@ func (s *scene) providePassword(ctx context.Context) error {
 	return errors.New("the platform gave no password for its admin")
 }
 
-// passwordIsTold notes that the password was printed.
-func (s *scene) passwordIsTold() error {
+// passwordPrinted records that the password was printed.
+func (s *scene) passwordPrinted() error {
 	if s.platform.password == "" {
 		return nil
 	}
 	return s.state.writeSynced(filepath.Join(platformName, passwordToldFile), nil)
 }
 
-// askPlatform runs one of the commands that whoever has the state directory may
-// give to the platform, and answers what it prints.
-func (s *scene) askPlatform(ctx context.Context, words ...string) (string, error) {
+// runPlatformTask runs one of the platform's tasks, which need only access to
+// the state directory, and returns its output.
+func (s *scene) runPlatformTask(ctx context.Context, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	args := append([]string{"platform"}, words...)
@@ -170,23 +174,25 @@ func (s *scene) askPlatform(ctx context.Context, words ...string) (string, error
 	if err := command.Run(); err != nil {
 		return "", fmt.Errorf("slipway platform %s: %w: %s", words[0], err, strings.TrimSpace(said.String()))
 	}
-	if answer.Len() > mostAnswer {
+	if answer.Len() > maxOutput {
 		return "", fmt.Errorf("slipway platform %s: it says more than it should", words[0])
 	}
 	return strings.TrimSpace(answer.String()), nil
 }
 
+// platformFile returns the path of a file of the platform.
 func (s *scene) platformFile(name string) string {
 	return filepath.Join(s.state.path(platformName), name)
 }
 
-// platformState is the folder of the platform's database.
+// platformState returns the folder of the platform's database.
 func (s *scene) platformState() string { return s.platformFile("state") }
 
+// platformURL returns the URL of the platform and its console.
 func (s *scene) platformURL() string { return "http://" + s.local(platformPort) }
 
-// awaitRuntime waits until the platform has heard of the runtime and reaches it
-// through the tunnel.
+// awaitRuntime waits until the runtime has registered and is reached through
+// its tunnel.
 func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
 	key, err := os.ReadFile(s.platformFile(adminKeyFile))
 	if err != nil {
@@ -203,7 +209,7 @@ func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
 	})
 }
 
-// bearer sends a key with each request.
+// bearer is a transport that adds an API key to requests.
 type bearer string
 
 // RoundTrip sends a request with the key.
@@ -213,6 +219,7 @@ func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(request)
 }
 
+// showPlatform returns the platform's row and hints.
 func showPlatform(s *scene) (Row, []Hint) {
 	detail := fmt.Sprintf("the control plane and its console, pid %d", s.platform.child.pid())
 	if s.platform.password != "" {
@@ -226,8 +233,8 @@ func showPlatform(s *scene) (Row, []Hint) {
 		}
 }
 
-// asAdmin is a command of this program for the platform, which works in any
-// directory and leaves the user's own contexts alone.
+// asAdmin returns a command of this program for the platform. It works in any
+// directory and does not use the user's own contexts.
 func (s *scene) asAdmin(arguments string) string {
 	return fmt.Sprintf("SLIPWAY_URL=%s SLIPWAY_API_KEY=\"$(cat %s)\" %s %s",
 		s.platformURL(), shellQuote(s.platformFile(adminKeyFile)), shellQuote(s.options.Executable), arguments)

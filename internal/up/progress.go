@@ -29,14 +29,14 @@ const (
 type progressLine struct {
 	name  string
 	phase phase
-	// note says what is waited for, or what has become of the part.
+	// note is what the part waits for, or what it has become.
 	note  string
 	began time.Time
 	took  time.Duration
 }
 
-// progress shows how the parts come up. On a terminal it is one line per part,
-// drawn again in place; elsewhere it is one line for each change.
+// progress shows the start of the parts. On a terminal it redraws one line per
+// part; elsewhere it prints one line per change.
 type progress struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -48,7 +48,7 @@ type progress struct {
 	quit, ended chan struct{}
 }
 
-// newProgress begins to show the named parts. The caller must call finish.
+// newProgress starts to show the named parts. The caller must call finish.
 func newProgress(w io.Writer, width func() int, names []string) *progress {
 	p := &progress{w: w, width: width, quit: make(chan struct{}), ended: make(chan struct{})}
 	for _, name := range names {
@@ -62,16 +62,16 @@ func newProgress(w io.Writer, width func() int, names []string) *progress {
 	return p
 }
 
-// starting says that a part is on its way and what it waits for.
+// starting shows that a part is starting and what it waits for.
 func (p *progress) starting(name, note string) { p.change(name, phaseStarting, note) }
 
-// ready says that a part can be used.
+// ready shows that a part can be used.
 func (p *progress) ready(name, note string) { p.change(name, phaseReady, note) }
 
-// failed says that a part will not come up. It keeps what was waited for.
+// failed shows that a part will not start. What it waited for stays visible.
 func (p *progress) failed(name string) { p.change(name, phaseFailed, "") }
 
-// finish draws the lines for the last time. It may be called again.
+// finish draws the lines for the last time. It may be called more than once.
 func (p *progress) finish() {
 	p.mu.Lock()
 	select {

@@ -13,7 +13,7 @@ import (
 )
 
 // awaitRollout waits until all replicas of the demo's Deployment are ready and
-// answer. A repository without that Deployment has nothing to wait for.
+// respond. A repository without that Deployment has nothing to wait for.
 func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
 	deployments := cluster.Client.AppsV1().Deployments(demoName)
 	_, err := kube.WaitFor(ctx, deployments, kube.Named(demoName), func(found []*appsv1.Deployment) error {
@@ -32,7 +32,7 @@ func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, sa
 	return d.awaitAnswers(ctx, cluster, say)
 }
 
-// lookAtRollout looks once at the Deployment.
+// lookAtRollout reads the Deployment once.
 func (d *demoStatus) lookAtRollout(ctx context.Context, cluster *kube.Cluster) error {
 	list, err := cluster.Client.AppsV1().Deployments(demoName).List(ctx, kube.Named(demoName))
 	if err != nil {
@@ -42,12 +42,12 @@ func (d *demoStatus) lookAtRollout(ctx context.Context, cluster *kube.Cluster) e
 	for i := range list.Items {
 		found = append(found, &list.Items[i])
 	}
-	// What is missing of it is what nobody insists on.
+	// What is missing does not matter here.
 	_ = d.observe(found)
 	return nil
 }
 
-// observe returns what is missing of a complete roll-out.
+// observe returns what is missing of a complete rollout.
 func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 	d.image, d.ready, d.desired, d.legacy = "", 0, 0, false
 	if len(found) == 0 {
@@ -77,7 +77,7 @@ func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 	return nil
 }
 
-// podTrouble says why a container does not run, for a wait that has ended.
+// podTrouble returns why a container does not run, for a wait that has failed.
 func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// markerName is the file that makes a directory ours. Only a directory
-	// that has it, or an empty one, is ever written to.
+	// markerName is the file that marks a directory as ours. Only a marked or
+	// an empty directory is ever written to.
 	markerName = "slipway-up.json"
 	lockName   = "slipway-up.lock"
 	markerKind = "slipway-up"
 	// markerVersion is raised when the layout of the directory changes.
 	markerVersion = 1
-	// maxMarkerSize bounds what is read of a file that may not be ours.
+	// maxMarkerSize bounds a file that may not be ours.
 	maxMarkerSize = 64 << 10
 	// doomedSuffix names what a reset has set aside for deletion.
 	doomedSuffix = ".deleted"
-	// leftoverTimeout is how long the processes of a killed run get to end.
+	// leftoverTimeout is how long processes of a killed run may take to end.
 	leftoverTimeout = time.Minute
 	lockInterval    = 100 * time.Millisecond
 )
@@ -36,16 +36,16 @@ const (
 type marker struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	// DemoApplied keeps an older version, which has no Git, from undoing what the
-	// user did to the demo.
+	// DemoApplied keeps an older version, which has no Git, from undoing the
+	// user's changes.
 	DemoApplied bool `json:"demoApplied"`
-	// ApplicationMade keeps later starts from making an Application again that the
-	// user has deleted.
+	// ApplicationMade keeps later starts from creating an Application again
+	// that the user has deleted.
 	ApplicationMade bool `json:"applicationMade,omitempty"`
 }
 
-// state is the directory of one `slipway up`. It is held by a file lock, which
-// the started processes inherit: it is free when the last of them has ended.
+// state is the directory of one slipway up. A file lock holds it, which the
+// started processes inherit: it is free when the last of them has ended.
 type state struct {
 	dir string
 	// owned are the directories of the parts: all that a reset deletes.
@@ -55,9 +55,9 @@ type state struct {
 	marker marker
 }
 
-// DefaultDir is where `slipway up` keeps its state unless told otherwise.
+// DefaultDir returns the default state directory: $XDG_DATA_HOME/slipway.
 func DefaultDir() (string, error) {
-	// The specification says that a relative XDG_DATA_HOME is to be ignored.
+	// The XDG specification ignores a relative path.
 	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
 		return filepath.Join(data, "slipway"), nil
 	}
@@ -69,7 +69,7 @@ func DefaultDir() (string, error) {
 }
 
 // openState takes the directory for this process. It refuses a directory that
-// is not its own, and one where another `slipway up` runs.
+// is not ours, and one where another slipway up runs.
 func openState(ctx context.Context, dir string, owned []string, say func(string)) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
@@ -86,6 +86,7 @@ func openState(ctx context.Context, dir string, owned []string, say func(string)
 	return s, nil
 }
 
+// take marks and locks the directory.
 func (s *state) take(ctx context.Context, say func(string)) error {
 	if _, err := s.recognise(); err != nil {
 		return err
@@ -111,8 +112,9 @@ func (s *state) take(ctx context.Context, say func(string)) error {
 	return s.deleteDoomed()
 }
 
-// recognise tells whether the directory is ours. An empty one is, with a zero
-// marker; so is one with nothing but our lock, left by an interrupted start.
+// recognise reports whether the directory is ours. An empty one is, with a zero
+// marker, and so is one with nothing but our lock, which an interrupted start
+// leaves.
 func (s *state) recognise() (marker, error) {
 	content, err := s.readBounded(markerName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,8 +164,8 @@ func (s *state) readBounded(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxMarkerSize))
 }
 
-// acquire takes the lock. It does not wait for another `slipway up`, but for
-// what a killed one has left behind and which is about to end.
+// acquire takes the lock. It does not wait for another slipway up, but for
+// processes that a killed one has left behind.
 func (s *state) acquire(ctx context.Context, say func(string)) error {
 	lock, err := s.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -199,7 +201,8 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 	}
 }
 
-// sign puts our process id into the lock file, for the message of others.
+// sign writes our process ID into the lock file, for the message of another
+// process.
 func (s *state) sign() error {
 	if err := s.lock.Truncate(0); err != nil {
 		return fmt.Errorf("write the lock of the state directory: %w", err)
@@ -210,7 +213,8 @@ func (s *state) sign() error {
 	return nil
 }
 
-// owner is the process that signed the lock, if it still lives and holds it.
+// owner returns the process that signed the lock, if it still lives and holds
+// it.
 func (s *state) owner() int {
 	content, err := s.readBounded(lockName)
 	if err != nil {
@@ -232,7 +236,7 @@ func (s *state) owner() int {
 
 func (s *state) lockPath() string { return realPath(s.dir, lockName) }
 
-// realPath is a file's path as /proc shows it.
+// realPath returns the path of a file as /proc shows it.
 func realPath(dir, name string) string {
 	path := filepath.Join(dir, name)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -241,7 +245,7 @@ func realPath(dir, name string) string {
 	return path
 }
 
-// reset forgets everything: the directories of the parts and what was done.
+// reset deletes the directories of the parts and the record of what was done.
 func (s *state) reset() error {
 	for _, name := range s.owned {
 		if err := s.requireUnused(name); err != nil {
@@ -263,8 +267,8 @@ func (s *state) reset() error {
 	return s.deleteDoomed()
 }
 
-// requireUnused refuses the directory of a part that somebody has started by
-// hand: a part locks the file "lock" in it while it runs.
+// requireUnused refuses the directory of a part that runs outside of slipway
+// up: a part locks the file "lock" in it while it runs.
 func (s *state) requireUnused(name string) error {
 	lock, err := s.root.Open(filepath.Join(name, "lock"))
 	if err != nil {
@@ -277,6 +281,7 @@ func (s *state) requireUnused(name string) error {
 	return nil
 }
 
+// deleteDoomed deletes what a reset has set aside, also an interrupted one.
 func (s *state) deleteDoomed() error {
 	for _, name := range s.owned {
 		if err := s.root.RemoveAll(name + doomedSuffix); err != nil {
@@ -286,12 +291,13 @@ func (s *state) deleteDoomed() error {
 	return nil
 }
 
-// applicationIsMade records that the demo was made once.
+// applicationIsMade records that the demo was created once.
 func (s *state) applicationIsMade() error {
 	s.marker.DemoApplied, s.marker.ApplicationMade = true, true
 	return s.save()
 }
 
+// save writes the marker atomically.
 func (s *state) save() error {
 	content, err := json.Marshal(s.marker)
 	if err != nil {
@@ -308,7 +314,7 @@ func (s *state) save() error {
 }
 
 // writeSynced writes a file that is on disk when it returns: a marker that is
-// empty after a power failure would make the directory a stranger's.
+// empty after a power failure would make the directory foreign.
 func (s *state) writeSynced(name string, content []byte) error {
 	file, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

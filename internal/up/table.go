@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// Row is one line of the table: what runs where.
+// Row is one line of the table: a part, and where it runs.
 type Row struct {
 	// Part is the name of the part.
 	Part string `json:"part"`
 	// Address is where it is reached, if it is.
 	Address string `json:"address,omitempty"`
-	// Detail says what it is and how it is.
+	// Detail describes the part and its state.
 	Detail string `json:"detail"`
 	// PID is the part's process, if it has one.
 	PID int `json:"pid,omitempty"`
@@ -23,15 +23,15 @@ type Row struct {
 	Log string `json:"log,omitempty"`
 }
 
-// Hint is something to try.
+// Hint is a command to try.
 type Hint struct {
-	// Title says what the command does.
+	// Title is what the command does.
 	Title string `json:"title"`
 	// Command can be pasted into a shell.
 	Command string `json:"command"`
 }
 
-// Facts are what `slipway up` prints when everything runs: a table for people,
+// Facts is the output of slipway up when everything runs: a table for people,
 // one JSON object for scripts.
 type Facts struct {
 	// PID is the process of `slipway up`: SIGTERM stops everything.
@@ -99,7 +99,7 @@ func section(b *strings.Builder, fill func(row func(cells ...string))) {
 	_ = columns.Flush()
 }
 
-// shellQuote makes one word of a text in a shell command.
+// shellQuote quotes a text as one word of a shell command.
 func shellQuote(text string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:=@%,", r)

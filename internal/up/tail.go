@@ -13,10 +13,11 @@ const (
 	tailBytes = 16 << 10
 )
 
-// errDied is a part that ended although nobody asked it to.
+// errDied is the cause when a part ends without being stopped.
 var errDied = errors.New("ended by itself")
 
-// death explains why a part ended: what it said last, and the end of its log.
+// death explains why a part ended: the end of its standard error and of its
+// log.
 func death(name string, c *child) error {
 	var said strings.Builder
 	if text := lastLines(c.errors.String()); text != "" {
@@ -31,7 +32,7 @@ func death(name string, c *child) error {
 	return fmt.Errorf("%s %w (%s)%s", name, errDied, c.status(), said.String())
 }
 
-// logTail reads the last lines of a log, none from before this run.
+// logTail returns the last lines that this run wrote to a log.
 func logTail(path string, before os.FileInfo) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -43,7 +44,7 @@ func logTail(path string, before os.FileInfo) string {
 		return ""
 	}
 	from := max(0, info.Size()-tailBytes)
-	// A log that was rotated or begun anew is all of this run.
+	// A log that was rotated or truncated is all of this run.
 	if before != nil && os.SameFile(before, info) && before.Size() <= info.Size() {
 		from = max(from, before.Size())
 	}

@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 )
 
-// trafficSecretFile has what the edge and the agent share, so that the agent may
-// ask the edge about its traffic. The agent's folder has it.
+// trafficSecretFile has the secret that lets the agent query the edge for its
+// traffic. It is in the agent's folder.
 const trafficSecretFile = "traffic-secret"
 
+// trafficSecret returns the path of the secret.
 func (s *scene) trafficSecret() string {
 	return filepath.Join(s.state.path(agentName), trafficSecretFile)
 }
 
-// provideTrafficSecret makes it once. The part that comes first does.
+// provideTrafficSecret creates the secret once, in whichever part starts first.
 func (s *scene) provideTrafficSecret() error {
 	name := filepath.Join(agentName, trafficSecretFile)
 	_, err := s.state.root.Stat(name)

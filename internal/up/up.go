@@ -1,15 +1,15 @@
-// Package up is `slipway up`: the whole product on one machine, in the
+// Package up is slipway up: the whole product on one machine, in the
 // foreground, without Docker and without root.
 //
-// It promises that the parts start in their order and stop in reverse, that
-// nothing is left running after an error, a Ctrl-C or even its own death, and
-// that the state survives from one run to the next. It says what it waits for,
-// and why it gave up.
+// It promises that the parts start in order and stop in reverse order, that
+// nothing is left running after an error, Ctrl-C or its own death, and that the
+// state survives from one run to the next. It shows what it waits for, and why
+// it gave up.
 //
-// It refuses a directory that is not its own, a port that is taken, and to
-// share its directory with another `slipway up`. The demo is what its repository
-// says, and the repository is the user's: it is filled once. An Application that
-// the user has deleted or led elsewhere stays so, until a reset.
+// It refuses a directory that is not its own, a port that is in use, and a
+// directory that another slipway up uses. The demo follows its repository,
+// which belongs to the user: it is filled once. An Application that the user
+// has deleted or pointed elsewhere stays so until a reset.
 package up
 
 import (
@@ -24,11 +24,11 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// DefaultTimeout is long enough for a slow laptop: a start takes seconds.
+// DefaultTimeout is generous for a slow laptop: a start takes seconds.
 const DefaultTimeout = 3 * time.Minute
 
-// parts is everything that `slipway up` runs, in the order of the start. Each
-// one may use the ones before it.
+// parts lists everything that slipway up runs, in the order of the start. Each
+// may use those before it.
 func parts() []part {
 	return []part{
 		{
@@ -75,7 +75,7 @@ func parts() []part {
 	}
 }
 
-// Options say what `slipway up` does.
+// Options configure slipway up.
 type Options struct {
 	// Dir keeps the state. Default: DefaultDir().
 	Dir string
@@ -95,7 +95,7 @@ type Options struct {
 	Version string
 }
 
-// UI is where a run shows itself and how it is hurried.
+// UI is where a run prints, and how the user hurries its end.
 type UI struct {
 	// Out gets the facts, once everything is up.
 	Out io.Writer
@@ -171,7 +171,7 @@ func Run(ctx context.Context, options Options, ui UI) error {
 		if err := s.print(all, ui.Out); err != nil {
 			return err
 		}
-		return s.passwordIsTold()
+		return s.passwordPrinted()
 	})
 }
 

@@ -143,7 +143,7 @@ func TestKeyStaysAtHome(t *testing.T) {
 	defer stranger.Close()
 	for _, server := range []*httptest.Server{moved, stranger} {
 		got := w.RunWith(t, "slw_canary_key", "login "+server.URL+" --api-key-file -")
-		if got.Code != 1 || !strings.Contains(got.Stderr, "what answers at "+server.URL+" is no platform") || strings.Contains(got.Stderr, "canary") {
+		if got.Code != 1 || !strings.Contains(got.Stderr, "the server at "+server.URL+" is no platform") || strings.Contains(got.Stderr, "canary") {
 			t.Errorf("got %+v", got)
 		}
 	}

@@ -193,7 +193,7 @@ func TestEdgeAskMistakes(t *testing.T) {
 			t.Errorf("%v: %v", c.args, err)
 		}
 	}
-	if help, err := askEdge(t, "explain", "--help"); err != nil || !strings.Contains(help, "which rule\ntakes it and why") || strings.Contains(help, "the help of edge") {
+	if help, err := askEdge(t, "explain", "--help"); err != nil || !strings.Contains(help, "which\nrule matches and why") || strings.Contains(help, "the help of edge") {
 		t.Errorf("help: %v\n%s", err, help)
 	}
 }

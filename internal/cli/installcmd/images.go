@@ -193,7 +193,7 @@ func (f *registryFlags) open() (*images.Registries, error) {
 // that comes from elsewhere.
 func imagesValuesCommand() *cobra.Command {
 	given, access := &imagesFlags{}, &registryFlags{}
-	wish, pin := images.Wish{}, false
+	spec, pin := images.RegistrySpec{}, false
 	command := &cobra.Command{
 		Use:   "values --registry REGISTRY[/PREFIX]",
 		Short: "Print the values that pull the images from a private registry",
@@ -206,11 +206,11 @@ pinned to what the registry has.`,
 	}
 	given.add(command)
 	access.add(command)
-	command.Flags().StringVar(&wish.Registry, "registry", "", "registry, with what comes before the repositories")
-	command.Flags().StringArrayVar(&wish.PullSecrets, "pull-secret", nil, "Secret of the namespace to pull with; may be repeated")
+	command.Flags().StringVar(&spec.Registry, "registry", "", "registry, with what comes before the repositories")
+	command.Flags().StringArrayVar(&spec.PullSecrets, "pull-secret", nil, "Secret of the namespace to pull with; may be repeated")
 	command.Flags().BoolVar(&pin, "digest", false, "ask the registry for the digest, and pin the image to it")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if wish.Registry == "" {
+		if spec.Registry == "" {
 			return exit.UsageError{Err: errors.New("no registry is named: give one with --registry")}
 		}
 		loaded, file, err := given.open()
@@ -218,11 +218,11 @@ pinned to what the registry has.`,
 			return err
 		}
 		if pin {
-			if wish.Digest, err = registryDigest(command.Context(), given, access, wish.Registry); err != nil {
+			if spec.Digest, err = registryDigest(command.Context(), given, access, spec.Registry); err != nil {
 				return err
 			}
 		}
-		made, err := images.Values(command.Context(), loaded, file, wish)
+		made, err := images.Values(command.Context(), loaded, file, spec)
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,10 @@
 // Package chart renders the charts with Helm's library: what an installation
-// would send to a cluster, without asking one.
+// would send to a cluster, without a cluster.
 //
-// It promises that values are checked against the chart's schema first, and that
-// objects come in the order of their files, hooks apart from what stays.
+// It promises that values are checked against the chart's schema first, and
+// that objects come in the order of their files, hooks apart from the rest.
 //
-// It refuses a chart that the version of Kubernetes is too old for.
+// It refuses a chart that needs a newer Kubernetes.
 package chart
 
 import (
@@ -27,17 +27,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hookAnnotation marks an object that is made at one moment only.
+// hookAnnotation marks an object that exists during an operation only.
 const hookAnnotation = "helm.sh/hook"
 
-// testedKubernetes is the newest version that the charts are tested with. Helm's
-// library knows none of its own.
+// testedKubernetes is the newest version that the charts are tested with.
+// Helm's library has no version of its own.
 const testedKubernetes = "v1.37.0"
 
-// notesFile is what people read after an installation.
+// notesFile is the text that Helm shows after an installation.
 const notesFile = "NOTES.txt"
 
-// Chart is a chart that was read.
+// Chart is a loaded chart.
 type Chart struct{ loaded *helmchart.Chart }
 
 // Load reads a chart from a folder, or from an archive as Helm packs it.
@@ -73,7 +73,7 @@ type Release struct {
 	Kubernetes string
 }
 
-// Rendered is what a chart gives.
+// Rendered is the result of a render.
 type Rendered struct {
 	Objects []*unstructured.Unstructured
 	Hooks   []*unstructured.Unstructured
@@ -105,6 +105,7 @@ func (c *Chart) Render(ctx context.Context, values map[string]any, release Relea
 	return collect(files)
 }
 
+// collect sorts rendered files into objects, hooks and notes.
 func collect(files map[string]string) (Rendered, error) {
 	var made Rendered
 	var problems []error

@@ -8,21 +8,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// annotationRecord is what a definition was marked with before it was adopted. It is
-// on the definition itself, so that nobody has to keep a file.
+// annotationRecord has the marks of before the adoption. It is on the
+// definition itself, so that an undo needs no file.
 const annotationRecord = "slipway.dev/adopted-from"
 
-// record is what was there before: nil is a mark that was not there.
+// record has the marks of before: nil is a mark that was absent.
 type record struct {
 	Manager   *string `json:"managedBy"`
 	Release   *string `json:"releaseName"`
 	Namespace *string `json:"releaseNamespace"`
-	// For is the release that it was adopted for.
+	// For is the release of the adoption.
 	For Place `json:"for"`
 }
 
-// Adopted takes the definitions over as the plan says, and tells each that is done.
-// One that belongs to somebody else is an error before anything is written.
+// Adopted adopts the definitions as planned, and calls done for each. A
+// definition of another owner is an error before anything is written.
 func Adopted(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
 	for _, entry := range entries {
 		if entry.Action == Refuse {
@@ -32,6 +32,7 @@ func Adopted(ctx context.Context, options Options, entries []Entry, done func(En
 	return apply(ctx, options, entries, done)
 }
 
+// planAdoption decides what adopting would do to a definition.
 func (e *Entry) planAdoption(options Options) error {
 	switch {
 	case e.Owner.is(options.Release):
@@ -54,8 +55,8 @@ func (e *Entry) planAdoption(options Options) error {
 	return err
 }
 
-// adoption is the write that marks a definition. A record that is there already is
-// kept: it has what was before the first adoption.
+// adoption returns the patch that marks a definition. An existing record is
+// kept: it has the marks of before the first adoption.
 func (e *Entry) adoption(release Place) ([]byte, error) {
 	before := record{
 		Manager: value(e.live.Labels, labelManager), Release: value(e.live.Annotations, annotationRelease),
@@ -75,20 +76,22 @@ func (e *Entry) adoption(release Place) ([]byte, error) {
 	)
 }
 
-// AdoptionOf is the write that adopts a definition as it was seen, with the record by
-// which it is given back.
+// AdoptionOf returns the patch that adopts a definition as it was read, with
+// the record that undoes it.
 func AdoptionOf(live *metav1.PartialObjectMetadata, release Place) ([]byte, error) {
 	entry := Entry{live: live}
 	return entry.adoption(release)
 }
 
-// patch is a merge of labels and annotations into the very version that was seen.
+// patch returns a merge patch of labels and annotations for exactly the version
+// that was read.
 func (e *Entry) patch(labels, annotations map[string]any) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": e.live.ResourceVersion, "labels": labels, "annotations": annotations,
 	}})
 }
 
+// value returns a pointer to a map's value, nil if it is absent.
 func value(from map[string]string, key string) *string {
 	if text, there := from[key]; there {
 		return &text
@@ -96,9 +99,10 @@ func value(from map[string]string, key string) *string {
 	return nil
 }
 
-// maxRecord bounds what is read of a record.
+// maxRecord bounds a record: the annotation may have been written by anyone.
 const maxRecord = 4096
 
+// readRecord decodes a record.
 func readRecord(text string) (record, error) {
 	var read record
 	if len(text) > maxRecord {

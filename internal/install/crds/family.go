@@ -25,11 +25,11 @@ const (
 	Events    Family = "events"
 )
 
-// Families are all of them.
+// Families returns all families.
 func Families() []Family { return []Family{ArgoCD, Slipway, Rollouts, Workflows, Events} }
 
-// ParseFamilies reads the names of families, each or several with commas. Without
-// names it is those of the chart.
+// ParseFamilies parses names of families, also several with commas. Without
+// names it returns those of the chart.
 func ParseFamilies(names []string) ([]Family, error) {
 	var chosen []Family
 	for _, each := range names {
@@ -57,15 +57,15 @@ func listed(families []Family) string {
 	return strings.Join(names, ", ")
 }
 
-// definition is a definition by its name. The chart has the text of some.
+// definition is a CustomResourceDefinition by name.
 type definition struct {
 	name   string
 	family Family
-	// text is empty for one that the chart does not bring.
+	// text is its manifest, empty if the chart does not have it.
 	text []byte
 }
 
-// object is the chart's definition.
+// object decodes the chart's manifest.
 func (d definition) object() (*unstructured.Unstructured, error) {
 	text, err := yaml.YAMLToJSON(d.text)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d definition) object() (*unstructured.Unstructured, error) {
 	return made, made.UnmarshalJSON(text)
 }
 
-// names are the definitions of a project that is not part of the chart.
+// names returns the definitions of a project that is not part of the chart.
 func (f Family) names() []string {
 	switch f {
 	case Rollouts:
@@ -89,7 +89,7 @@ func (f Family) names() []string {
 	return nil
 }
 
-// definitions are those of some families, in the order of their names.
+// definitions returns those of some families, sorted by name.
 func definitions(families []Family) ([]definition, error) {
 	var made []definition
 	for _, family := range families {
@@ -106,7 +106,7 @@ func definitions(families []Family) ([]definition, error) {
 	return made, nil
 }
 
-// brought are the definitions of a family that the chart has.
+// brought returns the definitions of a family that the chart has.
 func (f Family) brought() ([]definition, error) {
 	var texts [][]byte
 	switch f {

@@ -21,30 +21,30 @@ const (
 	annotationNamespace = "meta.helm.sh/release-namespace"
 )
 
-// Place is a Helm release.
+// Place identifies a Helm release.
 type Place struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 }
 
-// String is the release for people.
+// String formats the release as namespace/name.
 func (p Place) String() string { return p.Namespace + "/" + p.Name }
 
-// Owner is who manages a definition, by what is written on it.
+// Owner is who manages a definition, according to its labels and annotations.
 type Owner struct {
 	// Kind is one word: Nobody, Helm, ArgoCD, Flux, OLM.
 	Kind OwnerKind `json:"kind"`
 	// Release is set for Helm, and Name for the others.
 	Release *Place `json:"release,omitempty"`
 	Name    string `json:"name,omitempty"`
-	// Live says that the Helm release is there. A release that cannot be looked for
-	// counts as live.
+	// Live is set if the Helm release exists. A release that cannot be looked
+	// up counts as live: taking a definition from it could break it.
 	Live bool `json:"live,omitempty"`
-	// Unsure is why it could not be looked for.
+	// Unsure is why it could not be looked up.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// OwnerKind is what manages a definition.
+// OwnerKind is the tool that manages a definition.
 type OwnerKind string
 
 // The kinds of owners.
@@ -56,7 +56,7 @@ const (
 	OLM     OwnerKind = "Operator Lifecycle Manager"
 )
 
-// String is the owner in words.
+// String describes the owner.
 func (o Owner) String() string {
 	switch {
 	case o.Kind == Helm && o.Unsure != "":
@@ -74,11 +74,11 @@ func (o Owner) String() string {
 // is reports whether a release is the owner.
 func (o Owner) is(release Place) bool { return o.Kind == Helm && *o.Release == release }
 
-// free reports whether nobody has to be asked.
+// free reports whether the definition can be taken without asking its owner.
 func (o Owner) free() bool { return o.Kind == Nobody || o.Kind == Helm && !o.Live }
 
-// ownerOf reads the marks. Tools that keep an object as it is in their source come
-// first: they would undo what Helm's marks say.
+// ownerOf reads the marks. Tools that continuously restore objects from their
+// source come first: they would undo an adoption.
 func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 	annotations, marks := found.Annotations, found.Labels
 	if id := annotations["argocd.argoproj.io/tracking-id"]; id != "" {
@@ -105,7 +105,7 @@ func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 	return Owner{Kind: Nobody}
 }
 
-// look finds out whether a Helm release is there: Helm keeps each version of it in a
+// look finds out whether a Helm release exists: Helm stores each revision in a
 // Secret, or a ConfigMap, of its namespace. Only metadata is read.
 func (o *Owner) look(ctx context.Context, cluster *kube.Cluster) {
 	if o.Kind != Helm {

@@ -15,17 +15,18 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// manager owns what this package writes.
+// manager is the field manager of this package.
 const manager = "slipway-crds"
 
-// Options say what is looked at, and for whom.
+// Options select the definitions and the release.
 type Options struct {
 	Cluster *kube.Cluster
 	// Release is the Helm release of the runtime.
 	Release Place
-	// Only are the families that are looked at; nil is those of the chart.
+	// Only are the families; nil means those of the chart.
 	Only []Family
-	// Force takes a definition from another owner, and gives one back that changed.
+	// Force takes a definition from another owner, and releases one that
+	// changed.
 	Force bool
 }
 
@@ -36,7 +37,7 @@ func (o Options) families() []Family {
 	return o.Only
 }
 
-// Action is what would be done to a definition.
+// Action is what is done to a definition.
 type Action string
 
 // The actions.
@@ -47,25 +48,26 @@ const (
 	Adopt Action = "adopt"
 	// GiveBack takes the marks away again.
 	GiveBack Action = "release"
-	// Refuse leaves it as it is, because somebody else has it.
+	// Refuse leaves it as it is, because another owner has it.
 	Refuse Action = "refuse"
 	// Absent is a definition that is not in the cluster.
 	Absent Action = "absent"
 )
 
-// Entry is one definition.
+// Entry is one definition with the planned action.
 type Entry struct {
 	Name   string `json:"name"`
 	Family Family `json:"family"`
-	// Found says that it is in the cluster, and Brought that the chart has it.
+	// Found is set if it is in the cluster, and Brought if the chart has it.
 	Found   bool   `json:"found"`
 	Brought bool   `json:"brought"`
 	Owner   *Owner `json:"owner,omitempty"`
-	// Adopted says that there is a record of what was before.
+	// Adopted is set if there is a record of before.
 	Adopted bool `json:"adopted"`
-	// Differs says that it is not as the chart has it.
+	// Differs is set if it is not the chart's version.
 	Differs bool `json:"differs"`
-	// Action is what the command does, Why the reason, and Patch the very write.
+	// Action is what the command does, Why the reason, and Patch the exact
+	// write.
 	Action Action          `json:"action"`
 	Why    string          `json:"why"`
 	Patch  json.RawMessage `json:"patch,omitempty"`
@@ -73,18 +75,18 @@ type Entry struct {
 	live *metav1.PartialObjectMetadata
 }
 
-// Plan looks at the definitions, and says for each what adopting would do. Nothing
-// is changed.
+// Plan reads the definitions, and plans an adoption of each. Nothing is
+// changed.
 func Plan(ctx context.Context, options Options) ([]Entry, error) {
 	return survey(ctx, options, func(entry *Entry) error { return entry.planAdoption(options) })
 }
 
-// PlanRelease says what giving back would do.
+// PlanRelease plans a release of each definition.
 func PlanRelease(ctx context.Context, options Options) ([]Entry, error) {
 	return survey(ctx, options, func(entry *Entry) error { return entry.planRelease(options) })
 }
 
-// survey looks at each definition, and has what would be done decided.
+// survey reads each definition, and lets decide choose the action.
 func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]Entry, error) {
 	all, err := definitions(options.families())
 	if err != nil {
@@ -112,7 +114,8 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 	return entries, nil
 }
 
-// look reads one definition. The whole of it is read only where the chart has it too.
+// look reads one definition. The whole object is read only if the chart has it
+// too.
 func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, error) {
 	entry := Entry{Name: of.name, Family: of.family, Brought: of.text != nil}
 	live, err := cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, of.name, metav1.GetOptions{})
@@ -132,8 +135,8 @@ func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, err
 	return entry, err
 }
 
-// differs asks the API server what applying the chart's definition would change: it
-// adds defaults, so that texts cannot be compared.
+// differs asks the API server what applying the chart's definition would change
+// (a dry run): it adds defaults, so that texts cannot be compared.
 func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, error) {
 	definitions := cluster.Dynamic.Resource(kube.DefinitionResource())
 	before, err := definitions.Get(ctx, of.name, metav1.GetOptions{})
@@ -150,6 +153,8 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 		_ = unstructured.SetNestedMap(after.Object, conversion, "spec", "conversion") // the spec is a map
 	}
 	predicted, err := definitions.Update(ctx, after, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: manager})
+	// A user who may only read gets a comparison of the texts, without
+	// defaults.
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		// Who may only look sees the texts compared without defaults.
 		return !equality.Semantic.DeepDerivative(wanted.Object["spec"], before.Object["spec"]), nil
@@ -160,8 +165,8 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 	return !equality.Semantic.DeepEqual(before.Object["spec"], predicted.Object["spec"]), nil
 }
 
-// apply does what the entries say, one after the other, and stops at the first that
-// fails: those before it are done.
+// apply writes the entries one after the other, and stops at the first error:
+// those before it are done.
 func apply(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
 	for _, entry := range entries {
 		if entry.Action != Adopt && entry.Action != GiveBack {
@@ -177,12 +182,12 @@ func apply(ctx context.Context, options Options, entries []Entry, done func(Entr
 	return nil
 }
 
-// writeTries is how often a write is tried when the API server was faster.
+// writeTries bounds the attempts when the object changed in between.
 const writeTries = 5
 
-// write merges the patch into the version that was looked at. The API server writes
-// the status of a definition whenever it likes: a version that has the same marks is
-// as good.
+// write merges the patch into the version that was read. The API server updates
+// the status of a definition at any time, so a newer version with the same
+// marks is accepted.
 func (e *Entry) write(ctx context.Context, cluster *kube.Cluster) error {
 	definitions := cluster.Metadata.Resource(kube.DefinitionResource())
 	version := e.live.ResourceVersion
@@ -210,7 +215,7 @@ func (e *Entry) write(ctx context.Context, cluster *kube.Cluster) error {
 	}
 }
 
-// forVersion is a patch for a version.
+// forVersion returns the patch for another resource version.
 func forVersion(patch []byte, version string) ([]byte, error) {
 	content := map[string]any{}
 	if err := json.Unmarshal(patch, &content); err != nil {

@@ -9,7 +9,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Released gives the definitions back as the plan says, and tells each that is done.
+// Released releases the definitions as planned, and calls done for each.
 func Released(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
 	for _, entry := range entries {
 		if entry.Action == Refuse {
@@ -19,6 +19,7 @@ func Released(ctx context.Context, options Options, entries []Entry, done func(E
 	return apply(ctx, options, entries, done)
 }
 
+// planRelease decides what releasing would do to a definition.
 func (e *Entry) planRelease(options Options) error {
 	text, adopted := e.live.Annotations[annotationRecord]
 	ours := e.Owner.is(options.Release)
@@ -47,12 +48,13 @@ func (e *Entry) planRelease(options Options) error {
 	return e.giveBack(before)
 }
 
-// changed reports whether somebody marked the definition after it was adopted.
+// changed reports whether the definition was marked again after its adoption.
 func (e *Entry) changed(release Place) bool {
 	return e.live.Labels[labelManager] != managerHelm ||
 		e.live.Annotations[annotationRelease] != release.Name || e.live.Annotations[annotationNamespace] != release.Namespace
 }
 
+// giveBack returns the patch that restores the marks of the record.
 func (e *Entry) giveBack(before record) error {
 	// A null takes a mark away.
 	text := func(of *string) any {
@@ -69,9 +71,9 @@ func (e *Entry) giveBack(before record) error {
 	return err
 }
 
-// Upgrade applies the chart's definitions where they are missing or belong to the
-// release (R24), and tells each that changed. What it makes is the release's. Those
-// of others stay as they are.
+// Upgrade applies the chart's definitions where they are missing or belong to
+// the release (R24), and calls done for each that changed. Created ones belong
+// to the release. Those of other owners stay as they are.
 func Upgrade(ctx context.Context, options Options, done func(name string)) error {
 	entries, err := Plan(ctx, options)
 	if err != nil {

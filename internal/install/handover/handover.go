@@ -19,11 +19,11 @@ import (
 // Value is a value of the chart.
 type Value struct {
 	Key, Text string
-	// Plain is a value that is no text: true and false.
+	// Plain is set for a value that is no string: true and false.
 	Plain bool
 }
 
-// Request is what is to be installed.
+// Request describes an installation.
 type Request struct {
 	Release, Namespace string
 	Chart, Version     string
@@ -41,8 +41,8 @@ type Request struct {
 	CAFile, CASecret string
 }
 
-// escaped is the text as --set and Terraform's set read it: a comma would begin the
-// next value, and a brace in front a list.
+// escaped returns the text as --set and Terraform's set parse it: a comma would
+// start the next value, and a leading brace a list.
 func (v Value) escaped() string {
 	text := strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(v.Text)
 	if strings.HasPrefix(text, "{") {
@@ -51,7 +51,7 @@ func (v Value) escaped() string {
 	return text
 }
 
-// assignment is the value as --set has it.
+// assignment formats the value for --set.
 func (v Value) assignment() string { return v.Key + "=" + v.escaped() }
 
 // Merge puts values into a tree.
@@ -68,8 +68,8 @@ func Merge(into map[string]any, values ...Value) error {
 	return nil
 }
 
-// MergeSets puts what --set and --set-string have into a tree. Errors do not repeat
-// what is set: it may be secret.
+// MergeSets applies --set and --set-string to a tree. Errors do not quote them:
+// they may be secret.
 func MergeSets(into map[string]any, sets, textSets []string) error {
 	for _, given := range []struct {
 		flag  string
@@ -86,7 +86,7 @@ func MergeSets(into map[string]any, sets, textSets []string) error {
 	return nil
 }
 
-// ShellWord is a text as one word of a shell.
+// ShellWord quotes a text as one word of a POSIX shell.
 func ShellWord(text string) string {
 	plain := strings.IndexFunc(text, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,", r)
@@ -97,7 +97,8 @@ func ShellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// keyCommands put the key into its Secret, from standard input.
+// keyCommands returns the commands that put the key into its Secret, from
+// standard input, so that it is in no list of processes.
 func (r *Request) keyCommands() []string {
 	var lines []string
 	if r.KeyFile != "" {

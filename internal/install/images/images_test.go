@@ -60,7 +60,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	digest := "sha256:" + strings.Repeat("0", 64)
-	made, err := images.Values(t.Context(), loaded, given, images.Wish{Registry: "registry.example.com/mirror/", PullSecrets: []string{"registry"}, Digest: digest})
+	made, err := images.Values(t.Context(), loaded, given, images.RegistrySpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"registry"}, Digest: digest})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ type Image struct {
 	UsedBy []string `json:"usedBy"`
 }
 
-// List are the images of a rendered chart, hooks too, in the order of their names.
+// List returns the images of a rendered chart, hooks included, sorted by name.
 func List(rendered chart.Rendered) []Image {
 	found := map[string][]string{}
 	for _, object := range slices.Concat(rendered.Objects, rendered.Hooks) {
@@ -39,7 +39,7 @@ func List(rendered chart.Rendered) []Image {
 	return made
 }
 
-// walk finds the images of containers, wherever a kind has its Pod.
+// walk finds the images of containers in objects of any kind.
 func walk(at any, found func(string)) {
 	switch value := at.(type) {
 	case map[string]any:
@@ -62,8 +62,8 @@ func walk(at any, found func(string)) {
 	}
 }
 
-// Target is where an image goes in a private registry: the registry is another, and
-// the repository and tag stay.
+// Target returns the name of an image in a private registry: registry and
+// prefix change, repository and tag stay.
 func Target(reference, to string) (string, error) {
 	parsed, err := parse(reference)
 	if err != nil {
@@ -85,8 +85,8 @@ func Target(reference, to string) (string, error) {
 	return made, nil
 }
 
-// parse reads a reference. Nothing is filled in: a name without a registry means
-// another one on each machine.
+// parse parses a reference. Nothing is filled in: a name without a registry
+// means another one on each machine.
 func parse(reference string) (registry.Reference, error) {
 	parsed, err := registry.ParseReference(reference)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// concurrency is how many blobs are copied at a time.
+// concurrency is the number of blobs that are copied in parallel.
 const concurrency = 3
 
-// Mirror is a copy of images to a private registry.
+// Mirror copies images to a private registry.
 type Mirror struct {
 	Registries *Registries
 	// To is the registry with what comes before the repositories.
@@ -26,24 +26,24 @@ type Mirror struct {
 	// From is an OCI archive to take the images from; empty is the registries that
 	// they name.
 	From string
-	// DryRun looks for the images and copies nothing.
+	// DryRun resolves the images and copies nothing.
 	DryRun bool
 }
 
-// Copied is what came of an image.
+// Copied is the result for one image.
 type Copied struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
 	Digest string `json:"digest"`
-	// Present says that the registry had it already.
+	// Present is set if the registry had it already.
 	Present bool `json:"present"`
 	// Blobs and Bytes are what was copied; what the registry had is not counted.
 	Blobs int64 `json:"blobs"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Copy copies images with all their platforms, one after the other, and tells each
-// that is done. It stops at the first that fails.
+// Copy copies images with all their platforms, one after the other, and calls
+// done for each. It stops at the first error; a repeated copy continues.
 func (m Mirror) Copy(ctx context.Context, images []Image, done func(Copied)) error {
 	for _, image := range images {
 		copied, err := m.one(ctx, image.Reference)
@@ -55,6 +55,7 @@ func (m Mirror) Copy(ctx context.Context, images []Image, done func(Copied)) err
 	return nil
 }
 
+// one copies one image and verifies it.
 func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	made := Copied{From: reference}
 	target, err := Target(reference, m.To)
@@ -102,7 +103,7 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	return made, m.verify(ctx, to, made)
 }
 
-// verify asks the registry what it has now under the name.
+// verify resolves the name in the registry and compares the digest.
 func (m Mirror) verify(ctx context.Context, to registry.Reference, made Copied) error {
 	there, err := m.Registries.repository(to).Resolve(ctx, to.Reference)
 	if err != nil {
@@ -114,7 +115,7 @@ func (m Mirror) verify(ctx context.Context, to registry.Reference, made Copied) 
 	return nil
 }
 
-// source is where an image comes from, and what it is called there.
+// source returns where an image comes from, and its name there.
 func (m Mirror) source(ctx context.Context, reference string) (oras.ReadOnlyTarget, string, error) {
 	parsed, err := parse(reference)
 	if err != nil {
@@ -135,6 +136,7 @@ func (m Mirror) source(ctx context.Context, reference string) (oras.ReadOnlyTarg
 	return archive, parsed.Reference, nil
 }
 
+// inArchive describes the archive for errors.
 func (m Mirror) inArchive() string {
 	if m.From == "" {
 		return ""
@@ -142,7 +144,7 @@ func (m Mirror) inArchive() string {
 	return " in the archive " + m.From
 }
 
-// explain says what to do about an answer of a registry.
+// explain turns an error of a registry into one that tells the user what to do.
 func explain(doing string, err error) error {
 	var answer *errcode.ErrorResponse
 	if errors.As(err, &answer) {

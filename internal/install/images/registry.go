@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxFile bounds a file of credentials or authorities.
+	// maxFile bounds a file of credentials or CA certificates.
 	maxFile = 1 << 20
 	// answerTime bounds how long a registry may take to begin an answer. Layers
 	// take as long as they need.
@@ -31,7 +31,7 @@ const (
 	maxManifest = 4 << 20
 )
 
-// PlainHTTP says which registries are talked to without TLS.
+// PlainHTTP selects registries that are contacted without TLS.
 type PlainHTTP int
 
 // The choices.
@@ -52,17 +52,17 @@ type Access struct {
 	// CAFile has authorities in PEM, beside those of the system.
 	CAFile string
 	Plain  PlainHTTP
-	// Agent is who asks, for the log of the registry.
+	// Agent is the user agent, for the log of the registry.
 	Agent string
 }
 
-// Registries reaches registries. It is safe for concurrent use.
+// Registries is a client for registries. It is safe for concurrent use.
 type Registries struct {
 	client *auth.Client
 	plain  PlainHTTP
 }
 
-// Open reads the files.
+// Open reads the files and returns the client.
 func (a Access) Open() (*Registries, error) {
 	roots, err := a.roots()
 	if err != nil {
@@ -84,6 +84,7 @@ func (a Access) Open() (*Registries, error) {
 	return &Registries{client: client, plain: a.Plain}, nil
 }
 
+// roots returns the system's roots with those of the file.
 func (a Access) roots() (*x509.CertPool, error) {
 	if a.CAFile == "" {
 		return nil, nil
@@ -102,7 +103,8 @@ func (a Access) roots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// credentials reads the file. Helpers that it names are not run: they are programs.
+// credentials reads the credentials file. Helpers that it names are not run:
+// they are external programs.
 func (a Access) credentials() (credentials.Store, error) {
 	place, needed := a.AuthFile, true
 	if place == "" {
@@ -123,7 +125,7 @@ func (a Access) credentials() (credentials.Store, error) {
 	return store, nil
 }
 
-// dockerFile is where Docker keeps its credentials.
+// dockerFile returns the path of Docker's credentials.
 func dockerFile() string {
 	folder := os.Getenv("DOCKER_CONFIG")
 	if folder == "" {
@@ -136,6 +138,7 @@ func dockerFile() string {
 	return filepath.Join(folder, "config.json")
 }
 
+// readBounded reads a file of at most maxFile bytes.
 func readBounded(place string) ([]byte, error) {
 	if place == "" {
 		return nil, os.ErrNotExist
@@ -155,7 +158,7 @@ func readBounded(place string) ([]byte, error) {
 	return text, nil
 }
 
-// repository is that of a reference.
+// repository returns the client of a reference's repository.
 func (r *Registries) repository(of registry.Reference) *remote.Repository {
 	return &remote.Repository{
 		Client: r.client, Reference: of, PlainHTTP: r.withoutTLS(of.Host()), MaxMetadataBytes: maxManifest,
@@ -163,6 +166,7 @@ func (r *Registries) repository(of registry.Reference) *remote.Repository {
 	}
 }
 
+// withoutTLS reports whether a host is contacted without TLS.
 func (r *Registries) withoutTLS(host string) bool {
 	switch r.plain {
 	case PlainAlways:
@@ -174,6 +178,7 @@ func (r *Registries) withoutTLS(host string) bool {
 	return false
 }
 
+// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -182,7 +187,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// Digest asks a registry for the digest of an image.
+// Digest returns the digest of an image in a registry.
 func (r *Registries) Digest(ctx context.Context, reference string) (string, error) {
 	parsed, err := parse(reference)
 	if err != nil {

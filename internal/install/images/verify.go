@@ -11,11 +11,11 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// checked is a source whose content has the digest that was asked for: a registry or
-// an archive that gives something else fails here, and not on the node that runs it.
+// checked is a source that verifies the digest of its content: a registry or an
+// archive with other content fails here, and not on the node that runs it.
 type checked struct{ oras.ReadOnlyTarget }
 
-// Fetch gives content that ends with an error unless it is what was asked for.
+// Fetch returns a reader that ends with an error unless the content matches.
 func (c checked) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	from, err := c.ReadOnlyTarget.Fetch(ctx, target)
 	if err != nil {
@@ -24,13 +24,14 @@ func (c checked) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadC
 	return &checkedReader{content: content.NewVerifyReader(from, target), from: from, of: target}, nil
 }
 
+// checkedReader verifies size and digest at the end of the content.
 type checkedReader struct {
 	content *content.VerifyReader
 	from    io.Closer
 	of      ocispec.Descriptor
 }
 
-// Read gives what was verified at the end.
+// Read reads, and verifies at the end.
 func (r *checkedReader) Read(p []byte) (int, error) {
 	n, err := r.content.Read(p)
 	if !errors.Is(err, io.EOF) {

@@ -204,7 +204,7 @@ func (o *operation) run(ctx context.Context) error {
 	if err := o.check(ctx, preflight.Before); err != nil {
 		return err
 	}
-	plan, err := o.client.Plan(ctx, release.Wish{Chart: o.chart, Values: o.values, Secrets: o.secrets})
+	plan, err := o.client.Plan(ctx, release.Spec{Chart: o.chart, Values: o.values, Secrets: o.secrets})
 	if err != nil {
 		return err
 	}
@@ -246,13 +246,13 @@ func (o *operation) run(ctx context.Context) error {
 // apply applies the plan and waits until the release is healthy: its Pods, and the
 // runtime at the platform if it joins one.
 func (o *operation) apply(ctx context.Context, plan *release.Plan) error {
-	patience := release.Patience{Timeout: o.options.Timeout, Keep: o.options.KeepFailed}
+	wait := release.WaitOptions{Timeout: o.options.Timeout, Keep: o.options.KeepFailed}
 	if o.joins() {
-		patience.Healthy = func(ctx context.Context) error { return o.online(ctx, plan) }
+		wait.Healthy = func(ctx context.Context) error { return o.online(ctx, plan) }
 	} else if o.document.Flag(values.KeyPlatformEnabled) {
 		o.ui.Note("No platform is chosen here, so it is not checked whether the runtime is online: slipway login chooses one.")
 	}
-	err := o.client.Apply(ctx, plan, patience)
+	err := o.client.Apply(ctx, plan, wait)
 	if err != nil && o.failed != nil {
 		o.failed(context.WithoutCancel(ctx))
 	}

@@ -7,7 +7,7 @@ import (
 	"slipway.dev/slipway/internal/install/values"
 )
 
-// AccessSettings are how values say that the runtime is reached.
+// AccessSettings returns the access mode of a runtime's values.
 func AccessSettings(document values.Document, namespace string) (mode.Settings, error) {
 	settings := mode.Settings{
 		Runtime: document.Text(values.KeyRuntimeName), Namespace: namespace, AccountID: document.Text(values.KeyAccountID),

@@ -13,29 +13,29 @@ import (
 	"helm.sh/helm/v4/pkg/release/common"
 )
 
-// Patience is how long an operation waits, for what, and what happens when that does
-// not come.
-type Patience struct {
+// WaitOptions are how long an operation waits, for what, and what happens after
+// the timeout.
+type WaitOptions struct {
 	// Timeout bounds the operation with everything that it waits for.
 	Timeout time.Duration
-	// Healthy is asked when all workloads are available, until it gives nil. Its
-	// error says what is waited for. It may be nil.
+	// Healthy is polled when all workloads are available, until it returns nil.
+	// Its error describes what is waited for. It may be nil.
 	Healthy func(ctx context.Context) error
-	// Keep leaves a failed release as it is, for who wants to look at it.
+	// Keep leaves a failed release as it is, for inspection.
 	Keep bool
 }
 
-// FailedError is an operation that was not successful.
+// FailedError is an operation that failed.
 type FailedError struct {
 	// Reason is why.
 	Reason error
-	// Undone says what was done about it.
+	// Undone describes what was done about it.
 	Undone string
-	// Problem is what kept it from being undone; nil when it was.
+	// Problem is why it could not be undone; nil if it was.
 	Problem error
 }
 
-// Error says all of it.
+// Error returns reason and outcome.
 func (e *FailedError) Error() string {
 	text := e.Reason.Error() + ": " + e.Undone
 	if e.Problem != nil {
@@ -44,16 +44,16 @@ func (e *FailedError) Error() string {
 	return text
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *FailedError) Unwrap() error { return e.Reason }
 
-// errLate is the end of an operation's time.
+// errLate is the cause when the timeout of an operation is over.
 var errLate = errors.New("the time is over")
 
-// Apply does what a plan says, and waits until it is healthy. When it is not in time,
-// an upgrade goes back to the revision before and an installation is uninstalled.
-func (c *Client) Apply(ctx context.Context, plan *Plan, patience Patience) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, patience.Timeout, errLate)
+// Apply applies a plan, and waits until the release is healthy. If it is not in
+// time, an upgrade is rolled back and an installation is uninstalled.
+func (c *Client) Apply(ctx context.Context, plan *Plan, wait WaitOptions) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, wait.Timeout, errLate)
 	defer cancel()
 	watched, err := c.workloads(plan)
 	if err != nil {
@@ -64,24 +64,24 @@ func (c *Client) Apply(ctx context.Context, plan *Plan, patience Patience) error
 		err = c.perform(bounded, plan, watched)
 	}
 	if err == nil {
-		err = c.await(bounded, watched, patience.Healthy)
+		err = c.await(bounded, watched, wait.Healthy)
 	}
 	if err == nil {
 		return nil
 	}
 	if errors.Is(context.Cause(bounded), errLate) {
-		err = fmt.Errorf("not healthy within %s: %w", patience.Timeout, err)
+		err = fmt.Errorf("not healthy within %s: %w", wait.Timeout, err)
 	}
-	if patience.Keep {
+	if wait.Keep {
 		c.markFailed(plan, err)
 		return &FailedError{Reason: err, Undone: "it is left as it is"}
 	}
 	return c.undo(ctx, plan, done, err)
 }
 
-// perform has Helm write, and tells meanwhile what it waits for: the Jobs of hooks.
-// Helm itself is not interrupted, because it would go on in the background; its
-// waiting is.
+// perform lets Helm write, and reports meanwhile the Jobs of hooks that it
+// waits for. Helm is not interrupted, because it would go on in the background;
+// only its waits are.
 func (c *Client) perform(ctx context.Context, plan *Plan, watched *watch) error {
 	following, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -104,6 +104,7 @@ func (c *Client) perform(ctx context.Context, plan *Plan, watched *watch) error 
 	return shortError(err)
 }
 
+// write runs Helm's install or upgrade.
 func (c *Client) write(ctx context.Context, plan *Plan) error {
 	waiting := []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
 	uninterrupted := context.WithoutCancel(ctx)
@@ -116,23 +117,23 @@ func (c *Client) write(ctx context.Context, plan *Plan) error {
 		install.ReleaseName, install.Namespace, install.SkipCRDs = c.place.Release, c.place.Namespace, true
 		install.WaitStrategy, install.WaitOptions, install.Timeout = helmkube.HookOnlyStrategy, waiting, left
 		install.Description = "installed by slipway"
-		_, err := install.RunWithContext(uninterrupted, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+		_, err := install.RunWithContext(uninterrupted, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 		return err
 	}
 	upgrade := action.NewUpgrade(c.config)
 	upgrade.Namespace, upgrade.ResetValues, upgrade.MaxHistory = c.place.Namespace, true, keptRevisions
 	upgrade.WaitStrategy, upgrade.WaitOptions, upgrade.Timeout = helmkube.HookOnlyStrategy, waiting, left
 	upgrade.Description = "upgraded by slipway"
-	_, err := upgrade.RunWithContext(uninterrupted, c.place.Release, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+	_, err := upgrade.RunWithContext(uninterrupted, c.place.Release, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 	return err
 }
 
-// shortError is an error of Helm on one line.
+// shortError returns an error of Helm on one line.
 func shortError(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }
 
-// undo takes a failed operation back, in its own time.
+// undo undoes a failed operation, with a timeout of its own.
 func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason error) error {
 	c.tell("It has failed, and is taken back.")
 	c.markFailed(plan, reason)
@@ -153,7 +154,7 @@ func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason err
 	return failed
 }
 
-// rollback goes back to the revision that was in order.
+// rollback rolls back to the last revision that was healthy.
 func (c *Client) rollback(ctx context.Context, plan *Plan) error {
 	all, err := c.history(ctx)
 	if err != nil {
@@ -171,8 +172,8 @@ func (c *Client) rollback(ctx context.Context, plan *Plan) error {
 	return c.deleteHooks(ctx, plan.after.Hooks)
 }
 
-// markFailed has helm history say why. It is no more than a help: what is told here
-// matters.
+// markFailed records the reason in the revision, for helm history. Best effort:
+// the caller reports the reason anyway.
 func (c *Client) markFailed(plan *Plan, reason error) {
 	all, err := c.history(context.Background())
 	if err != nil || len(all) == 0 {

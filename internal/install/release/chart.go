@@ -19,10 +19,10 @@ import (
 // pullTime bounds fetching a chart from a registry.
 const pullTime = 2 * time.Minute
 
-// ociPrefix is how a chart in a registry begins.
+// ociPrefix starts the address of a chart in a registry.
 const ociPrefix = "oci://"
 
-// Chart is a chart that can be installed.
+// Chart is an installable chart.
 type Chart struct {
 	loaded *helmchart.Chart
 	crds   []*unstructured.Unstructured
@@ -34,7 +34,7 @@ func (c *Chart) Version() string { return c.loaded.Metadata.Version }
 // Name is that of the chart.
 func (c *Chart) Name() string { return c.loaded.Metadata.Name }
 
-// ReadChart reads a chart as Helm packs it.
+// ReadChart reads a packed chart.
 func ReadChart(archive []byte) (*Chart, error) {
 	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadChart(archive []byte) (*Chart, error) {
 	return newChart(loaded)
 }
 
-// Source is where a chart is.
+// Source is the location of a chart.
 type Source struct {
 	// Place is a folder, an archive or oci://registry/repository.
 	Place string
@@ -54,7 +54,7 @@ type Source struct {
 	PlainHTTP bool
 }
 
-// FindChart reads a chart from where it is.
+// FindChart loads a chart from a folder, an archive or a registry.
 func FindChart(ctx context.Context, from Source) (*Chart, error) {
 	if strings.HasPrefix(from.Place, ociPrefix) {
 		return pullChart(ctx, from)
@@ -72,8 +72,8 @@ func FindChart(ctx context.Context, from Source) (*Chart, error) {
 	return newChart(loaded)
 }
 
-// pullChart fetches a chart. Helm's library cannot be interrupted, so a fetch that
-// takes too long is left behind.
+// pullChart fetches a chart. Helm's library cannot be interrupted, so a fetch
+// that takes too long is left behind in its goroutine.
 func pullChart(ctx context.Context, from Source) (*Chart, error) {
 	options := []registry.ClientOption{}
 	if from.PlainHTTP {
@@ -105,6 +105,7 @@ func pullChart(ctx context.Context, from Source) (*Chart, error) {
 	}
 }
 
+// pullArchive fetches the archive of a chart.
 func pullArchive(client *registry.Client, from Source) ([]byte, error) {
 	reference := strings.TrimPrefix(from.Place, ociPrefix)
 	version := from.Version
@@ -125,6 +126,7 @@ func pullArchive(client *registry.Client, from Source) ([]byte, error) {
 	return answer.Chart.Data, nil
 }
 
+// newChart checks that a chart can be installed.
 func newChart(loaded *helmchart.Chart) (*Chart, error) {
 	if err := loaded.Validate(); err != nil {
 		return nil, fmt.Errorf("the chart: %w", err)
@@ -140,7 +142,7 @@ func newChart(loaded *helmchart.Chart) (*Chart, error) {
 	return chart, nil
 }
 
-// Older reports whether a version comes before another. Versions that cannot be
+// Older reports whether a version precedes another. Versions that cannot be
 // compared are an error.
 func Older(version, than string) (bool, error) {
 	a, err := semver.NewVersion(version)

@@ -24,28 +24,29 @@ import (
 )
 
 const (
-	// requestTime bounds one question to the API server.
+	// requestTime bounds one request to the API server.
 	requestTime = 15 * time.Second
-	// lookEvery is how often the cluster is looked at while something is waited for.
+	// lookEvery is the poll interval of waits.
 	lookEvery = 2 * time.Second
-	// undoTime bounds a rollback, which has its own time: that of the operation is
-	// over.
+	// undoTime bounds a rollback, which starts when the timeout of the
+	// operation is over.
 	undoTime = 3 * time.Minute
-	// helmFields is whose the fields of a release are when helm has written them.
+	// helmFields is the field manager of helm.
 	helmFields = "helm"
-	// keptRevisions is how many revisions a release has, as Helm's own default.
+	// keptRevisions is the number of revisions that are kept, Helm's own
+	// default.
 	keptRevisions = 10
 )
 
-// Place is where a release is.
+// Place identifies a release.
 type Place struct {
 	Release, Namespace string
 }
 
-// String is the place as people write it.
+// String formats the place as namespace/release.
 func (p Place) String() string { return p.Namespace + "/" + p.Release }
 
-// Client works on one release. It is for one operation at a time.
+// Client works on one release. It performs one operation at a time.
 type Client struct {
 	cluster *kube.Cluster
 	place   Place
@@ -54,8 +55,8 @@ type Client struct {
 	tell    func(line string)
 }
 
-// Open prepares a release and sends nothing. What is under way is told in lines;
-// tell may be nil.
+// Open returns a client and sends nothing. tell receives progress in lines; it
+// may be nil.
 func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, error) {
 	if tell == nil {
 		tell = func(string) {}
@@ -64,6 +65,8 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 	config.WarningHandler = rest.NoWarnings{}
 	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	// Otherwise it is the name of this program: helm upgrade and helm rollback
+	// would find the fields owned by another manager, and refuse.
 	if helmkube.ManagedFieldsManager == "" {
 		// Otherwise it is the name of this program: helm upgrade and helm rollback would
 		// find the fields of the release to be somebody else's, and refuse.
@@ -77,7 +80,7 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, tell: tell}, nil
 }
 
-// connection is how Helm reaches the cluster.
+// connection is how Helm's library reaches the cluster.
 type connection struct {
 	config    *rest.Config
 	cached    discovery.CachedDiscoveryInterface
@@ -85,24 +88,24 @@ type connection struct {
 	namespace string
 }
 
-// ToRESTConfig gives Helm a copy of the configuration.
+// ToRESTConfig returns a copy of the configuration.
 func (c connection) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.config), nil }
 
-// ToDiscoveryClient gives Helm what knows the kinds of the cluster.
+// ToDiscoveryClient returns the discovery of the cluster.
 func (c connection) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return c.cached, nil
 }
 
-// ToRESTMapper gives Helm the resources of kinds.
+// ToRESTMapper returns the mapper of kinds to resources.
 func (c connection) ToRESTMapper() (meta.RESTMapper, error) { return c.mapper, nil }
 
-// ToRawKubeConfigLoader is asked for the namespace only.
+// ToRawKubeConfigLoader returns a loader; Helm reads only the namespace of it.
 func (c connection) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: c.namespace}}
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
 }
 
-// State is what is installed.
+// State is an installed release.
 type State struct {
 	Revision int
 	// Status is a word of Helm, such as deployed or failed.
@@ -112,13 +115,13 @@ type State struct {
 	// Values are those that were given, without the defaults of the chart.
 	Values  map[string]any
 	Updated time.Time
-	// Pending is set while another operation works on it, or when one was killed.
+	// Pending is set while another operation runs, or after one was killed.
 	Pending bool
-	// Lived is set when some revision was ever in order.
+	// Lived is set if any revision was ever healthy.
 	Lived bool
 }
 
-// Current is what is installed; nil when there is no such release.
+// Current returns the installed release, or nil.
 func (c *Client) Current(ctx context.Context) (*State, error) {
 	all, err := c.history(ctx)
 	if err != nil || len(all) == 0 {
@@ -137,7 +140,7 @@ func (c *Client) Current(ctx context.Context) (*State, error) {
 	return state, nil
 }
 
-// history is every revision.
+// history returns every revision.
 func (c *Client) history(ctx context.Context) ([]*helmrelease.Release, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -158,6 +161,7 @@ func (c *Client) history(ctx context.Context) ([]*helmrelease.Release, error) {
 	return all, nil
 }
 
+// newest returns the revision with the highest number.
 func newest(all []*helmrelease.Release) *helmrelease.Release {
 	last := all[0]
 	for _, one := range all {
@@ -168,7 +172,7 @@ func newest(all []*helmrelease.Release) *helmrelease.Release {
 	return last
 }
 
-// deployed is the newest revision that is or was in order; nil without one.
+// deployed returns the newest revision that is or was healthy, or nil.
 func deployed(all []*helmrelease.Release) *helmrelease.Release {
 	var found *helmrelease.Release
 	for _, one := range all {

@@ -1,6 +1,6 @@
 package release
 
-// TokenKey is the key of an API key in a Secret.
+// TokenKey is the key of the API key in its Secret.
 const TokenKey = "token"
 
 // What an installation is called when nobody says otherwise.
@@ -11,7 +11,8 @@ const (
 	DefaultRuntime   = "slipway"
 	// TokenSecret is the Secret that the chart reads the API key from.
 	TokenSecret = "slipway-user-token"
-	// CASecret is the Secret with the authorities of the platform, under CAKey.
+	// CASecret is the Secret with the CA certificates of the platform, under
+	// CAKey.
 	CASecret = "slipway-platform-ca"
 	CAKey    = "ca-bundle.crt"
 )

@@ -25,21 +25,22 @@ const (
 	helmNamespace = "meta.helm.sh/release-namespace"
 )
 
-// fieldManager owns the fields that are written here and not by Helm.
+// fieldManager is the field manager of what this package writes itself.
 const fieldManager = "slipway-install"
 
 // establishTime is how long the API server may take to serve a new definition.
 const establishTime = time.Minute
 
+// crds returns the client for CustomResourceDefinitions.
 func (c *Client) crds() dynamic.ResourceInterface {
 	return c.cluster.Dynamic.Resource(kube.DefinitionResource())
 }
 
-// planCRDs plans the definitions of the chart: missing ones are made, those of this
-// release changed where they differ, and others left alone.
+// planCRDs plans the definitions of the chart: missing ones are created, those
+// of this release updated, and others left alone.
 func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	var foreign []string
-	for _, crd := range plan.wish.Chart.crds {
+	for _, crd := range plan.spec.Chart.crds {
 		asking, cancel := context.WithTimeout(ctx, requestTime)
 		live, err := c.crds().Get(asking, crd.GetName(), metav1.GetOptions{})
 		cancel()
@@ -72,7 +73,7 @@ func (c *Client) owns(object metav1.Object) bool {
 	return object.GetLabels()[helmLabel] == helmManager && marks[helmRelease] == c.place.Release && marks[helmNamespace] == c.place.Namespace
 }
 
-// planOwnCRD asks the API server what the definition would be.
+// planOwnCRD lets the API server compute the new definition in a dry run.
 func (c *Client) planOwnCRD(ctx context.Context, plan *Plan, crd, live *unstructured.Unstructured) error {
 	would, err := c.applyCRD(ctx, crd, true)
 	if err != nil {
@@ -86,14 +87,14 @@ func (c *Client) planOwnCRD(ctx context.Context, plan *Plan, crd, live *unstruct
 	return nil
 }
 
-// onlySpec is what of a definition is worth a look.
+// onlySpec returns the part of a definition that is compared.
 func onlySpec(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	shown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": crd.GetAPIVersion(), "kind": crd.GetKind(), "spec": crd.Object["spec"]}}
 	shown.SetName(crd.GetName())
 	return shown
 }
 
-// applyCRD writes a definition with the marks of the release.
+// applyCRD applies a definition with the marks of the release.
 func (c *Client) applyCRD(ctx context.Context, crd *unstructured.Unstructured, rehearsal bool) (*unstructured.Unstructured, error) {
 	marked := crd.DeepCopy()
 	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
@@ -121,7 +122,8 @@ func (c *Client) applyCRD(ctx context.Context, crd *unstructured.Unstructured, r
 	return c.crds().Patch(ctx, crd.GetName(), types.ApplyPatchType, text, options)
 }
 
-// writeCRDs writes the definitions of the plan and waits until they are served.
+// writeCRDs applies the planned definitions and waits until they are served:
+// objects of the chart need them.
 func (c *Client) writeCRDs(ctx context.Context, plan *Plan) error {
 	for _, crd := range plan.crds {
 		if _, err := c.applyCRD(ctx, crd, false); err != nil {
@@ -139,6 +141,7 @@ func (c *Client) writeCRDs(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
+// established waits until a definition is served.
 func (c *Client) established(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTime, fmt.Errorf("the API server does not serve %s within %s", name, establishTime))
 	defer cancel()

@@ -19,20 +19,20 @@ import (
 // mostListed bounds one list of a leftovers report.
 const mostListed = 1000
 
-// Leftover is something that an uninstall leaves.
+// Leftover is an object that an uninstall leaves.
 type Leftover struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Why says what it is and why it stays.
+	// Why describes it and why it stays.
 	Why string `json:"why"`
 	// Command removes it.
 	Command string `json:"command"`
-	// Stuck is set for what is being deleted and does not go.
+	// Stuck is set for an object whose deletion does not finish.
 	Stuck bool `json:"stuck,omitempty"`
 }
 
-// leftBehind collects a report.
+// leftBehind collects the leftovers.
 type leftBehind struct {
 	client *Client
 	all    []Leftover
@@ -40,9 +40,9 @@ type leftBehind struct {
 	others int
 }
 
-// Leftovers is everything of the release that is still in the cluster, and everything
-// in its namespace that has to do with it. What may not be read is an error, with what
-// was found.
+// Leftovers returns what is still in the cluster of the release, and what in
+// its namespace belongs to it. What may not be read is an error beside what was
+// found.
 func (c *Client) Leftovers(ctx context.Context, definitions []string) ([]Leftover, error) {
 	l := &leftBehind{client: c}
 	c.mapper.Reset()
@@ -67,7 +67,7 @@ func joinShort(problems []error) error {
 	return fmt.Errorf("the report is not complete: %s", strings.Join(texts, "; "))
 }
 
-// add keeps an object; one that is being deleted is told as such.
+// add adds an object, and marks one that is being deleted.
 func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 	left := Leftover{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Why: why, Command: id.deleteCommand()}
 	finalizers := meta.GetFinalizers()
@@ -83,7 +83,7 @@ func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 	l.all = append(l.all, left)
 }
 
-// definitions are the CustomResourceDefinitions of the chart.
+// definitions adds the CustomResourceDefinitions of the chart.
 func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 	for _, name := range names {
 		found, err := l.client.cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
@@ -116,7 +116,7 @@ func (l *leftBehind) objectsOf(ctx context.Context, definition string) int {
 	return len(found.Items)
 }
 
-// listable are the kinds that can be listed and deleted, in namespaces or outside.
+// listable returns the kinds that can be listed and deleted.
 func (l *leftBehind) listable(namespaced bool) ([]metav1.APIResource, error) {
 	lists, err := l.client.cluster.Client.Discovery().ServerPreferredResources()
 	if err != nil && len(lists) == 0 {
@@ -139,7 +139,7 @@ func (l *leftBehind) listable(namespaced bool) ([]metav1.APIResource, error) {
 	return all, nil
 }
 
-// inNamespace lists what is in the namespace of the release.
+// inNamespace adds what is in the namespace of the release.
 func (l *leftBehind) inNamespace(ctx context.Context) error {
 	kinds, err := l.listable(true)
 	if err != nil {
@@ -164,7 +164,7 @@ func (l *leftBehind) inNamespace(ctx context.Context) error {
 	return nil
 }
 
-// judge says what an object of the namespace has to do with the runtime.
+// judge decides whether an object of the namespace belongs to the runtime.
 func (l *leftBehind) judge(id ID, meta metav1.Object) {
 	switch {
 	case id.Kind == "ConfigMap" && id.Name == "kube-root-ca.crt", id.Kind == "ServiceAccount" && id.Name == "default":
@@ -186,8 +186,8 @@ func (l *leftBehind) judge(id ID, meta metav1.Object) {
 	}
 }
 
-// ours reports whether an object was made by a release, by the command line or by the
-// runtime.
+// ours reports whether a release, the command line or the runtime created an
+// object.
 func (l *leftBehind) ours(id ID, meta metav1.Object) bool {
 	labels := meta.GetLabels()
 	if labels["app.kubernetes.io/instance"] == l.client.place.Release && labels["app.kubernetes.io/part-of"] == "slipway" {
@@ -204,6 +204,7 @@ func (l *leftBehind) ours(id ID, meta metav1.Object) bool {
 	return false
 }
 
+// whyKept explains why an uninstall keeps an object.
 func whyKept(id ID) string {
 	switch id.Kind {
 	case "Secret":
@@ -214,7 +215,7 @@ func whyKept(id ID) string {
 	return "it was made for the runtime and not by its chart"
 }
 
-// outside lists what the release has outside of namespaces.
+// outside adds cluster-scoped objects of the release.
 func (l *leftBehind) outside(ctx context.Context) error {
 	prefix := "slipway:" + l.client.place.Namespace + ":"
 	kinds, err := l.listable(false)
@@ -240,8 +241,8 @@ func (l *leftBehind) outside(ctx context.Context) error {
 	return nil
 }
 
-// webhooks are those of the API server that lead into the namespace: they fail when
-// nobody answers them.
+// webhooks adds admission webhooks that call into the namespace: with the
+// runtime gone they fail every request that they match.
 func (l *leftBehind) webhooks(ctx context.Context) error {
 	admission := l.client.cluster.Client.AdmissionregistrationV1()
 	validating, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: mostListed})
@@ -267,11 +268,12 @@ func (l *leftBehind) webhooks(ctx context.Context) error {
 	return nil
 }
 
+// leadsHere reports whether a webhook calls into the namespace.
 func (l *leftBehind) leadsHere(config admissionv1.WebhookClientConfig) bool {
 	return config.Service != nil && config.Service.Namespace == l.client.place.Namespace
 }
 
-// ignoreForbidden is for what most people may not read.
+// ignoreForbidden drops the error for what most users may not read.
 func ignoreForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
 		return nil
@@ -279,7 +281,7 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// namespace is the namespace itself.
+// namespace adds the namespace itself.
 func (l *leftBehind) namespace(ctx context.Context) error {
 	name := l.client.place.Namespace
 	found, err := l.client.cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

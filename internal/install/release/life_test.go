@@ -39,8 +39,8 @@ func TestLife(t *testing.T) {
 	w := newWorld(t, "slipway")
 	ctx := t.Context()
 	before := w.everything(t)
-	wish := release.Wish{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}}
-	plan, err := w.client.Plan(ctx, wish)
+	spec := release.Spec{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}}
+	plan, err := w.client.Plan(ctx, spec)
 	check(t, err)
 	for _, line := range []string{
 		"create Namespace slipway\n", "create CustomResourceDefinition applications.argoproj.io\n", "create Secret slipway/slipway-user-token\n",
@@ -55,7 +55,7 @@ func TestLife(t *testing.T) {
 	}
 	w.makeReady(t)
 	asked := 0
-	check(t, w.client.Apply(ctx, plan, release.Patience{Timeout: patience, Healthy: func(context.Context) error {
+	check(t, w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait, Healthy: func(context.Context) error {
 		if asked++; asked == 1 {
 			return errors.New("the runtime is not online yet")
 		}
@@ -88,7 +88,7 @@ func (w *world) requireRelease(t *testing.T, revision int, status string) {
 
 // Nothing changes when nothing is new, and another release does not take its objects.
 func (w *world) testAgain(t *testing.T) {
-	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone()})
+	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone()})
 	check(t, err)
 	if !plan.Empty() || plan.Install() {
 		t.Errorf("the plan is not empty:\n%s", shown(plan))
@@ -97,7 +97,7 @@ func (w *world) testAgain(t *testing.T) {
 	other.place.Release = "other"
 	client, err := release.Open(w.cluster.Cluster, other.place, nil)
 	check(t, err)
-	if _, err := client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone()}); err == nil || !strings.Contains(err.Error(), "slipway-runtime") {
+	if _, err := client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone()}); err == nil || !strings.Contains(err.Error(), "slipway-runtime") {
 		t.Errorf("another release takes the objects: %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func (w *world) testDefinitions(t *testing.T) {
 	check(t, os.WriteFile(file, []byte(changed), 0o600))
 	chart, err := release.FindChart(t.Context(), release.Source{Place: dir})
 	check(t, err)
-	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: chart, Values: alone()})
+	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: chart, Values: alone()})
 	check(t, err)
 	if got := shown(plan); got != "change CustomResourceDefinition middlewares.slipway.dev\n" {
 		t.Errorf("the plan is\n%s", got)
@@ -123,7 +123,7 @@ func (w *world) testDefinitions(t *testing.T) {
 	_, err = w.cluster.Dynamic.Resource(resource).Patch(t.Context(), "middlewares.slipway.dev", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`), metav1.PatchOptions{})
 	check(t, err)
-	plan, err = w.client.Plan(t.Context(), release.Wish{Chart: chart, Values: alone()})
+	plan, err = w.client.Plan(t.Context(), release.Spec{Chart: chart, Values: alone()})
 	check(t, err)
 	if !plan.Empty() || !strings.Contains(strings.Join(plan.Remarks, "\n"), "middlewares.slipway.dev") {
 		t.Errorf("a definition of another release: %v\n%s", plan.Remarks, shown(plan))
@@ -135,22 +135,22 @@ func (w *world) testDefinitions(t *testing.T) {
 func (w *world) testUpgrade(t *testing.T) {
 	values := alone()
 	values["agent"] = map[string]any{"podLabels": map[string]any{"tier": "first"}}
-	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: values})
+	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
 	check(t, err)
 	if got := shown(plan); got != "change Deployment slipway/slipway-agent\n" {
 		t.Errorf("the plan is\n%s", got)
 	}
-	check(t, w.client.Apply(t.Context(), plan, release.Patience{Timeout: patience}))
+	check(t, w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: wait}))
 	w.requireRelease(t, 2, "deployed")
 
 	values["agent"] = map[string]any{"podLabels": map[string]any{"tier": "second"}}
 	values["edge"] = map[string]any{"enabled": false}
-	plan, err = w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: values})
+	plan, err = w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
 	check(t, err)
 	if got := shown(plan); !strings.Contains(got, "delete Deployment slipway/slipway-edge\n") {
 		t.Errorf("the plan is\n%s", got)
 	}
-	err = w.client.Apply(t.Context(), plan, release.Patience{Timeout: soon, Healthy: func(context.Context) error { return errors.New("the runtime is offline") }})
+	err = w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: soon, Healthy: func(context.Context) error { return errors.New("the runtime is offline") }})
 	failed := (*release.FailedError)(nil)
 	if !errors.As(err, &failed) || failed.Problem != nil || !strings.Contains(err.Error(), "the runtime is offline") || !strings.Contains(err.Error(), "rolled back to revision 2") {
 		t.Fatalf("the upgrade ended with %v", err)
@@ -175,7 +175,7 @@ func (w *world) testUpgrade(t *testing.T) {
 func (w *world) testUninstall(t *testing.T, before map[string]bool) {
 	ctx := t.Context()
 	w.cluster.Apply(t, "slipway", leftBehind)
-	removed, err := w.client.Remove(ctx, patience)
+	removed, err := w.client.Remove(ctx, wait)
 	check(t, err)
 	if !removed.Found || len(removed.Definitions) != 6 {
 		t.Errorf("removed: %+v", removed)
@@ -242,9 +242,9 @@ webhooks:
 func TestTakenBack(t *testing.T) {
 	w := newWorld(t, "fresh")
 	before := w.everything(t)
-	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}})
+	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}})
 	check(t, err)
-	err = w.client.Apply(t.Context(), plan, release.Patience{Timeout: soon})
+	err = w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: soon})
 	failed := (*release.FailedError)(nil)
 	if !errors.As(err, &failed) || failed.Problem != nil {
 		t.Fatalf("the installation ended with %v", err)
@@ -265,8 +265,8 @@ func TestTakenBack(t *testing.T) {
 
 // Who is interrupted leaves nothing half done; who wants to look keeps it.
 func testInterrupted(t *testing.T, w *world) {
-	wish := release.Wish{Chart: ownChart(t), Values: alone()}
-	plan, err := w.client.Plan(t.Context(), wish)
+	spec := release.Spec{Chart: ownChart(t), Values: alone()}
+	plan, err := w.client.Plan(t.Context(), spec)
 	check(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -274,28 +274,28 @@ func testInterrupted(t *testing.T, w *world) {
 		defer interrupt()
 		w.eventually(t, func(context.Context) bool { return strings.Contains(w.told(), "Deployment slipway-agent: 0 of 1") })
 	}()
-	err = w.client.Apply(ctx, plan, release.Patience{Timeout: patience})
+	err = w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait})
 	if err == nil || !strings.Contains(err.Error(), "interrupted while it waited") || !strings.Contains(err.Error(), "was taken back") {
 		t.Fatalf("the installation ended with %v", err)
 	}
 	w.awaitGone(t, "second")
-	plan, err = w.client.Plan(t.Context(), wish)
+	plan, err = w.client.Plan(t.Context(), spec)
 	check(t, err)
-	err = w.client.Apply(t.Context(), plan, release.Patience{Timeout: soon, Keep: true})
+	err = w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: soon, Keep: true})
 	if err == nil || !strings.Contains(err.Error(), "it is left as it is") {
 		t.Fatalf("the installation ended with %v", err)
 	}
 	w.requireRelease(t, 1, "failed")
-	if _, err := w.client.Plan(t.Context(), wish); err == nil || !strings.Contains(err.Error(), "no revision of it was ever in order") {
+	if _, err := w.client.Plan(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "no revision of it was ever in order") {
 		t.Errorf("a failed release is planned over: %v", err)
 	}
-	_, err = w.client.Remove(t.Context(), patience)
+	_, err = w.client.Remove(t.Context(), wait)
 	check(t, err)
 	namespaces := w.cluster.Client.CoreV1().Namespaces()
 	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
 	check(t, err)
 	check(t, namespaces.Delete(t.Context(), "second", metav1.DeleteOptions{}))
-	if _, err := w.client.Plan(t.Context(), wish); err == nil || !strings.Contains(err.Error(), "the namespace second is being deleted") {
+	if _, err := w.client.Plan(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "the namespace second is being deleted") {
 		t.Errorf("a namespace that goes is planned for: %v", err)
 	}
 	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -319,7 +319,7 @@ func TestHook(t *testing.T) {
 	check(t, err)
 	values := alone()
 	delete(values, "installer")
-	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: values})
+	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
 	check(t, err)
 	if !strings.Contains(shown(plan), "create Job hooked/validate-values passing\n") {
 		t.Errorf("the plan is\n%s", shown(plan))
@@ -330,7 +330,7 @@ func TestHook(t *testing.T) {
 		defer interrupt()
 		w.eventually(t, func(context.Context) bool { return strings.Contains(w.told(), "cannot be scheduled") })
 	}()
-	err = w.client.Apply(ctx, plan, release.Patience{Timeout: patience})
+	err = w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait})
 	if err == nil || !strings.Contains(err.Error(), "Job validate-values: waits: Pod validate-values-") || !strings.Contains(err.Error(), "cannot be scheduled") {
 		t.Fatalf("the installation ended with %v", err)
 	}

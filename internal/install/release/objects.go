@@ -18,12 +18,12 @@ import (
 // crdKind is the kind of CustomResourceDefinitions.
 const crdKind = "CustomResourceDefinition"
 
-// ID says which object one is.
+// ID identifies an object.
 type ID struct {
 	Group, Kind, Namespace, Name string
 }
 
-// String is the object as people write it.
+// String formats the object for people.
 func (i ID) String() string {
 	if i.Namespace == "" {
 		return i.Kind + " " + i.Name
@@ -31,7 +31,7 @@ func (i ID) String() string {
 	return i.Kind + " " + i.Namespace + "/" + i.Name
 }
 
-// resource is the kind as kubectl takes it.
+// resource returns the kind as kubectl takes it.
 func (i ID) resource() string {
 	kind := strings.ToLower(i.Kind)
 	if i.Group == "" || builtIn(i.Group) {
@@ -40,12 +40,13 @@ func (i ID) resource() string {
 	return kind + "." + i.Group
 }
 
-// builtIn reports whether kubectl takes a kind of the group by its bare name.
+// builtIn reports whether kubectl accepts a kind of the group without the
+// group.
 func builtIn(group string) bool {
 	return slices.Contains([]string{"apps", "batch", "policy", "rbac.authorization.k8s.io", "networking.k8s.io", "coordination.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io"}, group)
 }
 
-// deleteCommand removes an object.
+// deleteCommand returns the kubectl command that deletes the object.
 func (i ID) deleteCommand() string {
 	command := "kubectl delete " + i.resource() + " " + i.Name
 	if i.Namespace != "" {
@@ -54,7 +55,7 @@ func (i ID) deleteCommand() string {
 	return command
 }
 
-// freeCommand takes the finalizers of an object away.
+// freeCommand returns the kubectl command that removes the finalizers.
 func (i ID) freeCommand() string {
 	command := "kubectl patch " + i.resource() + " " + i.Name
 	if i.Namespace != "" {
@@ -63,7 +64,7 @@ func (i ID) freeCommand() string {
 	return command + ` --type merge --patch '{"metadata":{"finalizers":null}}'`
 }
 
-// objectsOf reads the documents of a text.
+// objectsOf decodes the documents of a manifest.
 func objectsOf(manifest string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
@@ -93,8 +94,8 @@ func objectsOf(manifest string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// identify says which object it is, and fills in the namespace of the release where
-// the manifest leaves it out.
+// identify returns the ID of an object, with the namespace of the release where
+// the manifest has none.
 func (c *Client) identify(object *unstructured.Unstructured) (ID, error) {
 	kind := object.GroupVersionKind()
 	id := ID{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -112,7 +113,7 @@ func (c *Client) identify(object *unstructured.Unstructured) (ID, error) {
 	return id, nil
 }
 
-// resourceOf is where objects of a kind are asked for.
+// resourceOf returns the resource of an object's kind.
 func (c *Client) resourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -33,7 +33,7 @@ const (
 type Change struct {
 	Action Action
 	ID
-	// Passing is set for what is there while the operation runs only.
+	// Passing is set for what exists during the operation only, such as hooks.
 	Passing bool
 	// Before and After are the object; either is nil. They may have secrets in them:
 	// mask them before they are shown.
@@ -43,23 +43,23 @@ type Change struct {
 // ClusterScoped reports whether the object is outside of namespaces.
 func (c Change) ClusterScoped() bool { return c.Namespace == "" }
 
-// Secret is one that is made beside the release, because its content must not be
-// among the values.
+// Secret is created beside the release, because its content must not be in the
+// values.
 type Secret struct {
 	Name string
 	Data map[string]secret.Text
 }
 
-// Wish is what is to be installed.
-type Wish struct {
+// Spec is what is to be installed.
+type Spec struct {
 	Chart *Chart
-	// Values are all of them: nothing is taken from an earlier revision.
+	// Values are complete: nothing is taken from an earlier revision.
 	Values map[string]any
-	// Secrets are made before the release.
+	// Secrets are created before the release.
 	Secrets []Secret
 }
 
-// Plan is what an operation will do. It is good until the cluster changes.
+// Plan is what an operation will do. It is valid until the cluster changes.
 type Plan struct {
 	Place
 	// Chart and Version are what is installed, and From the version before; it is
@@ -68,13 +68,13 @@ type Plan struct {
 	// Revision is the one that is made.
 	Revision int
 	Changes  []Change
-	// Remarks are what somebody should know besides.
+	// Remarks are notes for the user.
 	Remarks []string
 
-	wish   Wish
+	spec   Spec
 	before *helmrelease.Release
 	after  *helmrelease.Release
-	// newNamespace is set when there is none yet.
+	// newNamespace is set if the namespace does not exist yet.
 	newNamespace bool
 	crds         []*unstructured.Unstructured
 }
@@ -82,19 +82,20 @@ type Plan struct {
 // Install reports whether there is no release yet.
 func (p *Plan) Install() bool { return p.before == nil }
 
-// Empty reports whether nothing would change but what passes.
+// Empty reports whether nothing would change but what exists during the
+// operation.
 func (p *Plan) Empty() bool {
-	return !p.Install() && !slices.ContainsFunc(p.Changes, func(c Change) bool { return !c.Passing }) && reflect.DeepEqual(p.before.Config, p.wish.Values)
+	return !p.Install() && !slices.ContainsFunc(p.Changes, func(c Change) bool { return !c.Passing }) && reflect.DeepEqual(p.before.Config, p.spec.Values)
 }
 
-// Plan looks at what an installation or an upgrade would do. Helm renders and the API
-// server is asked, and nothing is changed.
-func (c *Client) Plan(ctx context.Context, wish Wish) (*Plan, error) {
+// Plan computes what an installation or an upgrade would do. Helm renders and
+// the API server does dry runs; nothing is changed.
+func (c *Client) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	all, err := c.history(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Place: c.place, Chart: wish.Chart.Name(), Version: wish.Chart.Version(), Revision: 1, wish: wish}
+	plan := &Plan{Place: c.place, Chart: spec.Chart.Name(), Version: spec.Chart.Version(), Revision: 1, spec: spec}
 	if len(all) > 0 {
 		if err := c.planOver(plan, all); err != nil {
 			return nil, err
@@ -118,7 +119,7 @@ func (c *Client) Plan(ctx context.Context, wish Wish) (*Plan, error) {
 	return plan, nil
 }
 
-// rank puts what comes first first.
+// rank orders changes for display.
 func rank(c Change) int {
 	switch {
 	case c.Kind == "Namespace":
@@ -133,7 +134,7 @@ func rank(c Change) int {
 	return 3
 }
 
-// planOver is for a release that is there.
+// planOver plans over an existing release.
 func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
 	last := newest(all)
 	if last.Info.Status.IsPending() {
@@ -152,18 +153,18 @@ func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
 	return nil
 }
 
-// rehearse has Helm do everything but write.
+// rehearse runs Helm without writing.
 func (c *Client) rehearse(ctx context.Context, plan *Plan) (*helmrelease.Release, error) {
 	var made any
 	var err error
 	if plan.Install() {
 		install := action.NewInstall(c.config)
 		install.ReleaseName, install.Namespace, install.DryRunStrategy, install.SkipCRDs = c.place.Release, c.place.Namespace, action.DryRunServer, true
-		made, err = install.RunWithContext(ctx, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+		made, err = install.RunWithContext(ctx, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 	} else {
 		upgrade := action.NewUpgrade(c.config)
 		upgrade.Namespace, upgrade.DryRunStrategy, upgrade.ResetValues = c.place.Namespace, action.DryRunServer, true
-		made, err = upgrade.RunWithContext(ctx, c.place.Release, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+		made, err = upgrade.RunWithContext(ctx, c.place.Release, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 	}
 	if err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func (c *Client) planPlace(ctx context.Context, plan *Plan) error {
 	case err != nil:
 		return fmt.Errorf("read the namespace %s: %w", c.place.Namespace, err)
 	}
-	for _, one := range plan.wish.Secrets {
+	for _, one := range plan.spec.Secrets {
 		change, err := c.planSecret(ctx, one, plan.newNamespace)
 		if err != nil {
 			return err
@@ -200,7 +201,7 @@ func (c *Client) planPlace(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-// compare finds what changes between the manifests.
+// compare computes the changes between two manifests.
 func (c *Client) compare(plan *Plan) error {
 	before := map[ID]*unstructured.Unstructured{}
 	if plan.before != nil {
@@ -252,7 +253,7 @@ func runs(hook *helmrelease.Hook, install bool) bool {
 	return slices.ContainsFunc(hook.Events, func(event helmrelease.HookEvent) bool { return slices.Contains(events, event) })
 }
 
-// index reads a manifest by which object each is.
+// index decodes a manifest by object.
 func (c *Client) index(manifest string) (map[ID]*unstructured.Unstructured, error) {
 	objects, err := objectsOf(manifest)
 	if err != nil {
@@ -269,5 +270,5 @@ func (c *Client) index(manifest string) (map[ID]*unstructured.Unstructured, erro
 	return all, nil
 }
 
-// Notes is what the chart says to people.
+// Notes returns the chart's notes.
 func (p *Plan) Notes() string { return p.after.Info.Notes }

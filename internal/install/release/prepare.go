@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// ownManager marks what is made beside a release.
+	// ownManager marks what is created beside a release.
 	ownManager = "slipway"
-	// releaseLabel says which release it is for.
+	// releaseLabel names the release that it belongs to.
 	releaseLabel = "slipway.dev/release"
-	// namespaceTime is how long a namespace is waited for that is being deleted.
+	// namespaceTime is how long a namespace is waited for that is being
+	// deleted.
 	namespaceTime = time.Minute
 )
 
-// prepared is what was made before the release, to be undone.
+// prepared is what was created before the release, for an undo.
 type prepared struct {
 	secrets   []string
 	namespace bool
 }
 
-// planSecret refuses a Secret that somebody else has made.
+// planSecret refuses a Secret that another tool created.
 func (c *Client) planSecret(ctx context.Context, wanted Secret, newNamespace bool) (Change, error) {
 	change := Change{Action: Create, ID: ID{Kind: "Secret", Namespace: c.place.Namespace, Name: wanted.Name}}
 	if newNamespace {
@@ -46,12 +47,13 @@ func (c *Client) planSecret(ctx context.Context, wanted Secret, newNamespace boo
 	return change, nil
 }
 
-// made reports whether a Secret was made beside this release.
+// made reports whether a Secret was created beside this release.
 func (c *Client) made(object metav1.Object) bool {
 	labels := object.GetLabels()
 	return labels[helmLabel] == ownManager && labels[releaseLabel] == c.place.Release
 }
 
+// sameData reports whether a Secret has the wanted data.
 func sameData(found *corev1.Secret, wanted Secret) bool {
 	for key, value := range wanted.Data {
 		if !bytes.Equal(found.Data[key], []byte(value.Reveal())) {
@@ -61,7 +63,7 @@ func sameData(found *corev1.Secret, wanted Secret) bool {
 	return true
 }
 
-// prepare makes the namespace, the Secrets and the definitions.
+// prepare creates the namespace, the Secrets and the definitions.
 func (c *Client) prepare(ctx context.Context, plan *Plan) (done prepared, err error) {
 	if plan.newNamespace {
 		made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.place.Namespace, Labels: map[string]string{helmLabel: ownManager}}}
@@ -71,7 +73,7 @@ func (c *Client) prepare(ctx context.Context, plan *Plan) (done prepared, err er
 		}
 		done.namespace = err == nil
 	}
-	for _, one := range plan.wish.Secrets {
+	for _, one := range plan.spec.Secrets {
 		fresh, err := c.writeSecret(ctx, one)
 		if err != nil {
 			return done, fmt.Errorf("make the Secret %s/%s: %w", c.place.Namespace, one.Name, err)
@@ -83,7 +85,7 @@ func (c *Client) prepare(ctx context.Context, plan *Plan) (done prepared, err er
 	return done, c.writeCRDs(ctx, plan)
 }
 
-// writeSecret reports whether the Secret is new.
+// writeSecret creates or updates a Secret, and reports whether it is new.
 func (c *Client) writeSecret(ctx context.Context, wanted Secret) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -109,8 +111,8 @@ func (c *Client) writeSecret(ctx context.Context, wanted Secret) (bool, error) {
 	return false, err
 }
 
-// unprepare takes back what prepare has made in this run. Definitions stay: others
-// may have made objects of them meanwhile.
+// unprepare deletes what prepare created in this run. Definitions stay: objects
+// of them may exist by now.
 func (c *Client) unprepare(ctx context.Context, done prepared) error {
 	var problems []error
 	for _, name := range done.secrets {
@@ -130,8 +132,8 @@ func (c *Client) unprepare(ctx context.Context, done prepared) error {
 	return errors.Join(problems...)
 }
 
-// awaitNoNamespace waits for a while until the namespace is gone, so that who tries
-// again at once finds a place. One that takes longer is no reason to fail.
+// awaitNoNamespace waits for a while until the namespace is gone, so that a
+// retry finds a free name. A namespace that takes longer is no error.
 func (c *Client) awaitNoNamespace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, namespaceTime)
 	defer cancel()

@@ -15,16 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch looks at the workloads of a release, and tells what changes.
+// watch observes the workloads of a release, and reports changes.
 type watch struct {
 	client *Client
-	// workloads have to be available, and jobs are those of hooks.
+	// workloads have to become available; jobs are those of hooks.
 	workloads, jobs []ID
-	// told is the last line of each, so that none is told twice.
+	// told is the last line of each, so that none is repeated.
 	told map[ID]string
 }
 
-// workloads are those of a plan, also those that do not change.
+// workloads returns those of a plan, also those that do not change.
 func (c *Client) workloads(plan *Plan) (*watch, error) {
 	w := &watch{client: c, told: map[ID]string{}}
 	objects, err := c.index(plan.after.Manifest)
@@ -45,7 +45,7 @@ func (c *Client) workloads(plan *Plan) (*watch, error) {
 	return w, nil
 }
 
-// standing is how far something is.
+// standing is the progress of one object.
 type standing struct {
 	ready bool
 	// failed is set when it will not become ready.
@@ -53,8 +53,8 @@ type standing struct {
 	text   string
 }
 
-// follow tells of the Jobs of hooks until the context is done. Workloads are not
-// there yet while these run.
+// follow reports the Jobs of hooks until ctx is done. Workloads do not exist
+// yet while these run.
 func (w *watch) follow(ctx context.Context) {
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
@@ -72,7 +72,7 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// say tells what is new.
+// say reports a line unless it repeats the last one.
 func (w *watch) say(id ID, seen standing) {
 	if seen.text == "" || w.told[id] == seen.text {
 		return
@@ -81,7 +81,7 @@ func (w *watch) say(id ID, seen standing) {
 	w.client.tell(id.Kind + " " + id.Name + ": " + seen.text)
 }
 
-// failures is why hooks have failed; empty when that is not known.
+// failures returns why hooks have failed, empty if unknown.
 func (w *watch) failures(ctx context.Context) string {
 	var all []string
 	for _, id := range w.jobs {
@@ -92,7 +92,7 @@ func (w *watch) failures(ctx context.Context) string {
 	return strings.Join(all, "; ")
 }
 
-// await waits until all workloads are available and what else is asked for holds.
+// await waits until all workloads are available and healthy returns nil.
 func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Context) error) error {
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
@@ -127,7 +127,7 @@ func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Conte
 	}
 }
 
-// missing are the workloads that are not available, with reasons.
+// missing returns the workloads that are not available, with reasons.
 func (w *watch) missing(ctx context.Context) []string {
 	var all []string
 	for _, id := range w.workloads {
@@ -143,7 +143,7 @@ func (w *watch) missing(ctx context.Context) []string {
 	return all
 }
 
-// workload is how far a Deployment, StatefulSet or DaemonSet is.
+// workload returns the progress of a Deployment, StatefulSet or DaemonSet.
 func (c *Client) workload(ctx context.Context, id ID) standing {
 	asking, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -171,11 +171,12 @@ func (c *Client) workload(ctx context.Context, id ID) standing {
 // rollout is what the three kinds have in common.
 type rollout struct {
 	wanted, updated, available, total int32
-	// current is set when the controller has seen the newest specification.
+	// current is set if the controller has observed the newest generation.
 	current  bool
 	selector *metav1.LabelSelector
 }
 
+// rollout reads the state of a workload.
 func (c *Client) rollout(ctx context.Context, id ID) (rollout, error) {
 	apps := c.cluster.Client.AppsV1()
 	switch id.Kind {
@@ -226,7 +227,7 @@ func replicas(given *int32) int32 {
 	return *given
 }
 
-// job is how far a Job is.
+// job returns the progress of a Job.
 func (c *Client) job(ctx context.Context, id ID) standing {
 	asking, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

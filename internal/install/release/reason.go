@@ -14,11 +14,11 @@ const (
 	// mostPods and mostEvents bound what is read to find a reason.
 	mostPods   = 50
 	mostEvents = 500
-	// longestReason bounds what is shown of one.
+	// longestReason bounds one reason.
 	longestReason = 600
 )
 
-// cutLine is a text on one line that is not too long.
+// cutLine returns a text on one line of bounded length.
 func cutLine(text string) string {
 	line := strings.Join(strings.Fields(text), " ")
 	if runes := []rune(line); len(runes) > longestReason {
@@ -27,8 +27,8 @@ func cutLine(text string) string {
 	return line
 }
 
-// reason says why the Pods of a workload are not there or not ready: their
-// conditions and containers say most, and Events the rest.
+// reason explains why the Pods of a workload are missing or not ready: their
+// conditions and containers first, then Events.
 func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelector) string {
 	pods, err := c.cluster.Client.CoreV1().Pods(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector), Limit: mostPods})
 	if err != nil {
@@ -64,8 +64,8 @@ func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelect
 	return ""
 }
 
-// podReason is why a Pod is not ready; it is strong when nothing more has to be
-// looked at.
+// podReason explains why a Pod is not ready; strong means that Events add
+// nothing.
 func podReason(pod *corev1.Pod) (why string, strong bool) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if why := containerReason(status); why != "" {
@@ -94,7 +94,7 @@ func podReason(pod *corev1.Pod) (why string, strong bool) {
 	return "is starting", false
 }
 
-// containerReason is what a container waits for or ended with.
+// containerReason explains what a container waits for or ended with.
 func containerReason(status corev1.ContainerStatus) string {
 	if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
 		text := strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
@@ -115,8 +115,8 @@ func containerReason(status corev1.ContainerStatus) string {
 	return ""
 }
 
-// lastWarning is the newest Event that warns of an object, or of one that it has
-// made, which has its name in front.
+// lastWarning returns the newest warning Event of an object, or of one that it
+// created, whose name starts with its own.
 func (c *Client) lastWarning(ctx context.Context, namespace, name string) string {
 	events, err := c.cluster.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning, Limit: mostEvents})
 	if err != nil {
@@ -139,6 +139,7 @@ func (c *Client) lastWarning(ctx context.Context, namespace, name string) string
 	return last.Reason + ": " + last.Message
 }
 
+// seenAt returns the time of an Event in either API.
 func seenAt(event *corev1.Event) metav1.Time {
 	switch {
 	case event.Series != nil:

@@ -56,7 +56,7 @@ func awaitRegistry(t *testing.T, socket string, exited <-chan struct{}) {
 	t.Helper()
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()
-	late := time.After(patience)
+	late := time.After(wait)
 	for {
 		if conn, err := net.Dial("unix", socket); err == nil {
 			_ = conn.Close()

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// goneEvery is how often objects that are being deleted are looked at.
+	// goneEvery is the poll interval for objects that are being deleted.
 	goneEvery = 500 * time.Millisecond
-	// leasePrefix begins the names of a runtime's Leases.
+	// leasePrefix starts the names of a runtime's Leases.
 	leasePrefix = "slipway-"
 )
 
-// Removed is what was there before it was removed.
+// Removed describes a removed release.
 type Removed struct {
 	// Found is set when there was a release.
 	Found bool
@@ -30,7 +30,7 @@ type Removed struct {
 	Definitions []string
 }
 
-// Objects are what an uninstall would delete; nothing is changed.
+// Objects returns what an uninstall would delete; nothing is changed.
 func (c *Client) Objects(ctx context.Context) ([]ID, error) {
 	all, err := c.history(ctx)
 	if err != nil || len(all) == 0 {
@@ -51,8 +51,9 @@ func (c *Client) Objects(ctx context.Context) ([]ID, error) {
 	return ids, nil
 }
 
-// Remove uninstalls the release and waits until its objects are gone, the Pods too.
-// What hooks have left and the Secrets that were made beside the release go with it.
+// Remove uninstalls the release and waits until its objects are gone, including
+// Pods. What hooks have left, and the Secrets beside the release, are deleted
+// with it.
 func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLate)
 	defer cancel()
@@ -83,8 +84,8 @@ func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, er
 	return removed, errors.Join(problems...)
 }
 
-// uninstall has Helm delete, and waits until everything is gone. Helm's own waiting
-// can end before a Deployment whose Pods still stop is gone.
+// uninstall lets Helm delete, and waits until everything is gone. Helm's own
+// wait can end while Pods of a Deployment still terminate.
 func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeout time.Duration) error {
 	objects, err := objectsOf(last.Manifest)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeo
 	return c.awaitDeletion(ctx, objects)
 }
 
-// awaitDeletion waits until objects are gone, and tells which are still there.
+// awaitDeletion waits until objects are gone, and reports which are left.
 func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ticks := time.NewTicker(goneEvery)
 	defer ticks.Stop()
@@ -127,7 +128,7 @@ func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unst
 	}
 }
 
-// lingering is an object that is being deleted and still there.
+// lingering describes an object that is still there.
 func (c *Client) lingering(ctx context.Context, object *unstructured.Unstructured) string {
 	id, err := c.identify(object)
 	if err != nil {
@@ -147,8 +148,8 @@ func (c *Client) lingering(ctx context.Context, object *unstructured.Unstructure
 	return id.String()
 }
 
-// deleteHooks deletes what hooks have left: Helm keeps it when a hook fails, and the
-// values with it.
+// deleteHooks deletes what hooks have left: Helm keeps a failed hook, and the
+// values in it.
 func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) error {
 	var problems []error
 	background := metav1.DeletePropagationBackground
@@ -175,12 +176,13 @@ func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) err
 	return errors.Join(problems...)
 }
 
-// ownSecrets are those that a runtime makes for itself: what it got when it joined,
-// and what agent and edge share. The first would keep another runtime from joining.
+// ownSecrets are those that a runtime creates for itself: its credential, and
+// the secret of agent and edge. The first would keep another runtime from
+// joining.
 func ownSecrets() []string { return []string{"slipway-token", "slipway-edge-traffic"} }
 
-// deleteSecrets deletes the Secrets that were made beside the release, and those of
-// its runtime. Without a release the latter are those of another one.
+// deleteSecrets deletes the Secrets beside the release, and with own those of
+// its runtime. Without a release the latter belong to another one.
 func (c *Client) deleteSecrets(ctx context.Context, own bool) error {
 	client := c.cluster.Client.CoreV1().Secrets(c.place.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: helmLabel + "=" + ownManager + "," + releaseLabel + "=" + c.place.Release})
@@ -203,7 +205,7 @@ func (c *Client) deleteSecrets(ctx context.Context, own bool) error {
 	return errors.Join(problems...)
 }
 
-// deleteLeases deletes what replicas have competed for.
+// deleteLeases deletes the Leases of leader election.
 func (c *Client) deleteLeases(ctx context.Context) error {
 	client := c.cluster.Client.CoordinationV1().Leases(c.place.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{})

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	patience = 2 * time.Minute
+	wait = 2 * time.Minute
 	// soon is the time of an operation that is meant to fail, and long enough for
 	// everything before that on a busy machine.
 	soon = 30 * time.Second
@@ -162,7 +162,7 @@ func passing(kind string) bool {
 // eventually waits until something holds.
 func (w *world) eventually(t *testing.T, holds func(context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()

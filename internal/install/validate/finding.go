@@ -1,13 +1,13 @@
 // Package validate checks the values of a runtime's chart before anything is
-// touched: by themselves, and against the cluster, the platform, the address and
-// the Git provider that they name. `slipway helm validate` and the hook of the
-// chart run it.
+// changed: by themselves, and against the cluster, the platform, the address
+// and the Git provider that they name. slipway helm validate and the hook of
+// the chart run it.
 //
-// It promises to say everything that is wrong at once, each with a code, the key,
-// the reason and what to do; to change nothing; and to be over within a minute.
-// Failures to reach an address that can come later are warnings.
+// It promises to report all problems at once, each with a code, the key, the
+// reason and the fix; to change nothing; and to end within a minute. An address
+// that may respond later is a warning.
 //
-// It refuses to repeat secrets: findings have none in them.
+// It refuses to quote secrets in findings.
 package validate
 
 import (
@@ -15,7 +15,7 @@ import (
 	"slices"
 )
 
-// Severity is how bad a finding is.
+// Severity is the weight of a finding.
 type Severity string
 
 // The severities. An installation goes on with warnings and notes.
@@ -25,17 +25,17 @@ const (
 	Note    Severity = "info"
 )
 
-// Finding is something about the values that somebody has to know.
+// Finding is one problem of the values.
 type Finding struct {
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	// Key is what it is about; empty for the file as a whole.
+	// Key is the value that it is about, empty for the file as a whole.
 	Key    string `json:"key,omitempty"`
 	Reason string `json:"reason"`
 	Fix    string `json:"fix,omitempty"`
 }
 
-// String is the finding in one sentence.
+// String formats the finding in one sentence.
 func (f Finding) String() string {
 	text := f.Reason
 	if f.Key != "" {
@@ -47,7 +47,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s (%s)", text, f.Code)
 }
 
-// Report is what a validation found.
+// Report is the result of a validation.
 type Report struct {
 	// Runtime is its name, Mode how it is to be reached, and URL where; they are
 	// empty when the values do not say.
@@ -56,7 +56,7 @@ type Report struct {
 	Account string `json:"account,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	URL     string `json:"url,omitempty"`
-	// Upgrade is set when the namespace has a runtime already.
+	// Upgrade is set if the namespace has a runtime already.
 	Upgrade  bool      `json:"upgrade"`
 	Findings []Finding `json:"findings"`
 	// Skipped are checks that were not made, and why.
@@ -68,7 +68,7 @@ func (r Report) OK() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Count is how many findings have a severity.
+// Count returns the number of findings of a severity.
 func (r Report) Count(severity Severity) int {
 	count := 0
 	for _, finding := range r.Findings {

@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// requestTime bounds each question.
+	// requestTime bounds each request.
 	requestTime = 15 * time.Second
-	// addressTime bounds the question to an address, which may lead nowhere.
+	// addressTime bounds the request to an address, which may lead nowhere.
 	addressTime = 10 * time.Second
 	answerBytes = 1 << 20
-	// credentialSecret is where a runtime keeps what it got when it joined.
+	// credentialSecret is the Secret of a runtime's credential.
 	credentialSecret = "slipway-token"
 )
 
-// Live asks for real.
+// Live is the World of a real cluster and network.
 type Live struct {
 	Cluster *kube.Cluster
 	// Proxy chooses proxies for platforms and Git providers; nil: from the
 	// environment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Roots may vouch for the address of a runtime; nil are those of the system.
+	// Roots verify the address of a runtime; nil means those of the system.
 	Roots *x509.CertPool
 	// Dial connects to the address of a runtime; nil is a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -96,7 +96,8 @@ func (l *Live) IngressClass(ctx context.Context, name string) (string, error) {
 	return found.Spec.Controller, nil
 }
 
-// client asks a platform. The key goes nowhere else: redirects are not followed.
+// client returns a client for a platform. Redirects are not followed, so that
+// the key goes nowhere else.
 func (l *Live) client(link Link) (*http.Client, error) {
 	transport := &http.Transport{
 		Proxy: l.proxy(), TLSHandshakeTimeout: requestTime, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true,
@@ -113,6 +114,7 @@ func (l *Live) client(link Link) (*http.Client, error) {
 	return &http.Client{Transport: transport, Timeout: requestTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
+// proxy returns the proxy function.
 func (l *Live) proxy() func(*http.Request) (*url.URL, error) {
 	if l.Proxy != nil {
 		return l.Proxy
@@ -120,7 +122,7 @@ func (l *Live) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// ask asks a platform one question.
+// ask sends one request to a platform.
 func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q) (*A, error) {
 	request := connect.NewRequest(question)
 	request.Header().Set("Authorization", "Bearer "+link.Token.Reveal())
@@ -140,7 +142,7 @@ func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *c
 	return nil, withoutURL(err)
 }
 
-// withoutURL takes the URL out of an error: it repeats what the key says.
+// withoutURL removes the URL from an error: the finding's key has it.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -196,7 +198,7 @@ func (l *Live) GitSettings(ctx context.Context, link Link) (GitSettings, error) 
 	return GitSettings{Provider: settings.GetProvider(), APIURL: settings.GetApiUrl(), SharedRepository: settings.GetSharedRepository()}, nil
 }
 
-// Get implements World. It asks without credentials.
+// Get implements World. It sends no credentials.
 func (l *Live) Get(ctx context.Context, address string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, addressTime)
 	defer cancel()

@@ -16,10 +16,11 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// reserved are Secrets that a runtime keeps its own credential in.
+// reserved are the Secrets of a runtime's own credential, which values must not
+// name.
 func reserved() []string { return []string{"slipway-token", "codefresh-token"} }
 
-// offline checks what needs nobody else.
+// offline runs the checks that need nothing but the values.
 func (i *inspection) offline() {
 	i.checkPlace()
 	if i.document.Flag(values.KeyPlatformEnabled) {
@@ -33,7 +34,7 @@ func (i *inspection) offline() {
 	i.checkOptions()
 }
 
-// checkPlace looks at what is not in the values: P9, R42.
+// checkPlace checks what is not in the values (P9, R42).
 func (i *inspection) checkPlace() {
 	if problems := validation.IsDNS1123Label(i.options.Namespace); len(problems) > 0 {
 		i.wrong(CodeNamespace, "--namespace", strconv.Quote(i.options.Namespace)+" is no name of a namespace", "write lower-case letters, digits and dashes, at most 63")
@@ -48,6 +49,7 @@ func (i *inspection) checkPlace() {
 	}
 }
 
+// checkPlatform checks the URL of the platform.
 func (i *inspection) checkPlatform() {
 	text := i.document.Text(values.KeyPlatformURL)
 	if i.faulty(values.KeyPlatformURL) {
@@ -63,6 +65,7 @@ func (i *inspection) checkPlatform() {
 	}
 }
 
+// loopback reports whether a host is this machine, which a Pod cannot reach.
 func loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
@@ -83,6 +86,7 @@ func (i *inspection) checkToken() {
 	}
 }
 
+// tokenMissing reports that there is no API key.
 func (i *inspection) tokenMissing() {
 	i.wrong(CodeTokenMissing, values.KeyToken, "there is no API key to join the platform with",
 		"kubectl create secret generic slipway-user-token -n "+i.options.Namespace+" --from-file=token=FILE, and set "+values.KeyTokenRefName)
@@ -104,6 +108,7 @@ func (i *inspection) checkAuthorities() {
 	}
 }
 
+// certificates reports whether a text has a certificate in PEM.
 func certificates(text string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(text)) }
 
 // checkRepositories: R79.
@@ -164,23 +169,23 @@ func (i *inspection) checkAccess() {
 	}
 }
 
-// wantsTunnel reports whether nothing but the tunnel is asked for, also when
-// something else is wrong with the values.
+// wantsTunnel reports whether only the tunnel is configured, also if other
+// values are wrong.
 func (i *inspection) wantsTunnel() bool {
 	s := &i.settings
 	off := s.TunnelEnabled != nil && !*s.TunnelEnabled
 	return !s.Ingress.Enabled && !s.HTTPRoute.Enabled && s.IngressURL == "" && !off
 }
 
-// toldBefore reports whether a finding is about a value that was refused already,
-// or about a list with such an element.
+// toldBefore reports whether a finding is about a value that was refused
+// already, or about a list with such an element.
 func (i *inspection) toldBefore(found mode.Finding) bool {
 	return slices.ContainsFunc(i.report.Findings, func(f Finding) bool {
 		return f.Severity == Error && (f.Key == found.Keys[0] || strings.HasPrefix(f.Key, found.Keys[0]+"["))
 	})
 }
 
-// withOthers names the other keys that a finding is about.
+// withOthers names the other keys of a finding.
 func withOthers(found mode.Finding) string {
 	if len(found.Keys) < 2 || found.Code != mode.CodeContradiction {
 		return found.Message
@@ -188,7 +193,7 @@ func withOthers(found mode.Finding) string {
 	return "together with " + strings.Join(found.Keys[1:], ", ") + ": " + found.Message
 }
 
-// objectsOf decodes a list, and says when it has a field that is not known.
+// objectsOf decodes a list, and reports unknown fields.
 func objectsOf[T any](i *inspection, key string) []T {
 	made, err := values.Objects[T](i.document, key)
 	if err != nil && !i.faulty(key) {

@@ -14,11 +14,12 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// soonExpires is how long before the end of a Git token somebody is told.
+// soonExpires is the time before the expiry of a Git token at which it is
+// reported.
 const soonExpires = 14 * 24 * time.Hour
 
-// online asks the cluster, the platform, the address and the Git provider. What
-// is wrong offline is not asked about.
+// online checks against the cluster, the platform, the address and the Git
+// provider. Values that are wrong by themselves are not checked again.
 func (i *inspection) online(ctx context.Context) {
 	if i.faulty("--namespace") {
 		return
@@ -53,8 +54,8 @@ func (i *inspection) readToken(ctx context.Context) {
 	}
 }
 
-// read reads a key of a Secret that values name. A runtime that has joined needs
-// its API key no more.
+// read reads a key of a Secret that values name. A runtime that has joined
+// needs its API key no more.
 func (i *inspection) read(ctx context.Context, nameKey, keyKey, name, key string) secret.Text {
 	found, err := i.options.World.Secret(ctx, i.options.Namespace, name, key)
 	at := i.options.Namespace + "/" + name
@@ -73,6 +74,7 @@ func (i *inspection) read(ctx context.Context, nameKey, keyKey, name, key string
 	return found
 }
 
+// readAuthorities reads the CA certificates of the platform.
 func (i *inspection) readAuthorities(ctx context.Context) {
 	name := i.document.Text(values.KeyCARefName)
 	if name == "" || i.faulty(values.KeyCARefName) || i.faulty(values.KeyCACreate) {
@@ -110,8 +112,8 @@ func (i *inspection) checkClass(ctx context.Context) {
 	}
 }
 
-// checkCertificates looks for the certificates of the Ingress. They may be made by
-// others later.
+// checkCertificates looks for the certificates of the Ingress. Another tool may
+// create them later, so a missing one is a warning.
 func (i *inspection) checkCertificates(ctx context.Context) {
 	if i.chosen != mode.Ingress {
 		return
@@ -133,7 +135,8 @@ func (i *inspection) checkCertificates(ctx context.Context) {
 	}
 }
 
-// askPlatform: R32 to R34, P8, P11, P12. It gives the Git settings of the account.
+// askPlatform checks key, account and name at the platform (R32 to R34, P8,
+// P11, P12), and returns the Git settings of the account.
 func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
 	if !i.document.Flag(values.KeyPlatformEnabled) || i.token.IsZero() || i.faulty(values.KeyPlatformURL) {
 		return nil
@@ -165,6 +168,7 @@ func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
 	return &settings
 }
 
+// checkCaller checks that the key is an admin's of the account.
 func (i *inspection) checkCaller(caller Caller, tokenKey string) {
 	if i.held == nil && !caller.Admin {
 		i.wrong(CodeNotAdmin, tokenKey, "the API key is of "+caller.Email+", who is no admin of the account "+caller.Account, "use a key of an admin")
@@ -177,7 +181,8 @@ func (i *inspection) checkCaller(caller Caller, tokenKey string) {
 	}
 }
 
-// checkName: R33. The runtime that is there already has its name.
+// checkName checks that the name is free (R33). An installed runtime keeps its
+// name.
 func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
 	name := i.settings.Runtime
 	if i.faulty(values.KeyRuntimeName) || !caller.Admin {
@@ -202,7 +207,8 @@ func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
 	}
 }
 
-// askAddress: R35, R41. Before the installation nothing has to answer yet.
+// askAddress requests the address (R35, R41). Before the installation it need
+// not respond.
 func (i *inspection) askAddress(ctx context.Context) {
 	address := mode.URL(i.settings, i.chosen)
 	if i.chosen == mode.Tunnel || address == "" {
@@ -227,7 +233,7 @@ func (i *inspection) askAddress(ctx context.Context) {
 	}
 }
 
-// askGit: R38, P22 to P25.
+// askGit checks the Git token at its provider (R38, P22 to P25).
 func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 	if i.git.IsZero() {
 		return
@@ -264,7 +270,7 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 	}
 }
 
-// gitSettings are those of the account, or what follows from the URL.
+// gitSettings returns those of the account, or what follows from the URL.
 func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
 	if settings != nil && settings.Provider != "" {
 		if _, err := wire.ParseSharedRepository(settings.SharedRepository); err != nil && settings.SharedRepository != "" {
@@ -279,6 +285,7 @@ func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
 	return GitSettings{Provider: string(kind), APIURL: api}
 }
 
+// gitError reports an error of the Git provider.
 func (i *inspection) gitError(key string, told *gitprovider.Error) {
 	switch told.Kind {
 	case gitprovider.Denied:

@@ -6,8 +6,8 @@ import (
 	"slipway.dev/slipway/internal/config"
 )
 
-// checkOptions checks what becomes the configuration files of the programs, by their
-// own declarations: a mistake there would show only when a Pod starts.
+// checkOptions checks the options of edge and agent in the values with the
+// programs' own declarations: an error there would show only when a Pod starts.
 func (i *inspection) checkOptions() {
 	for _, part := range []struct {
 		key   string

@@ -14,14 +14,14 @@ import (
 // longest bounds a validation, so that an installation does not hang on it.
 const longest = time.Minute
 
-// Options say what is validated, and who is asked.
+// Options select what is validated, and against what.
 type Options struct {
 	// Values is a values file of the chart gitops-runtime.
 	Values io.Reader
 	// Namespace is where the runtime is to be installed, and Version that of the
 	// chart; an empty version is the newest.
 	Namespace, Version string
-	// World is asked; nil is nobody.
+	// World is what the values are checked against; nil for the values alone.
 	World World
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -38,11 +38,11 @@ type inspection struct {
 	token       secret.Text
 	git         secret.Text
 	authorities []byte
-	// held is what the runtime of the namespace got when it joined.
+	// held is the credential of the runtime in the namespace.
 	held *Membership
 }
 
-// Run validates.
+// Run validates values and returns the report.
 func Run(ctx context.Context, options Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -75,8 +75,10 @@ func Run(ctx context.Context, options Options) Report {
 	return i.report
 }
 
+// add adds a finding.
 func (i *inspection) add(finding Finding) { i.report.Findings = append(i.report.Findings, finding) }
 
+// wrong adds an error, warn a warning and note a note.
 func (i *inspection) wrong(code, key, reason, fix string) {
 	i.add(Finding{Code: code, Severity: Error, Key: key, Reason: reason, Fix: fix})
 }
@@ -89,10 +91,11 @@ func (i *inspection) note(code, key, reason string) {
 	i.add(Finding{Code: code, Severity: Note, Key: key, Reason: reason})
 }
 
+// skip records a check that was not made.
 func (i *inspection) skip(what string) { i.report.Skipped = append(i.report.Skipped, what) }
 
-// faulty reports whether a key has an error already: what follows from it is not
-// told a second time.
+// faulty reports whether a key has an error already, so that consequences of it
+// are not reported as well.
 func (i *inspection) faulty(key string) bool {
 	return slices.ContainsFunc(i.report.Findings, func(f Finding) bool { return f.Severity == Error && f.Key == key })
 }

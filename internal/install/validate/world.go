@@ -9,27 +9,25 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// World is who is asked about values. Live asks for real.
+// World is what values are checked against. Live is the real one.
 type World interface {
-	// Secret reads one key of a Secret. Errors are ErrNoSecret, ErrNoKey, or say
+	// Secret reads one key of a Secret. Errors are ErrNoSecret, ErrNoKey, or
 	// why it could not be read.
 	Secret(ctx context.Context, namespace, name, key string) (secret.Text, error)
-	// Membership is what the runtime of a namespace got when it joined; nil when
+	// Membership returns the credential of the runtime in a namespace, nil if
 	// there is none.
 	Membership(ctx context.Context, namespace string) (*Membership, error)
-	// IngressClass says which controller serves a class. ErrNoClass says that it
-	// does not exist.
+	// IngressClass returns the controller of a class, or ErrNoClass.
 	IngressClass(ctx context.Context, name string) (controller string, err error)
-	// Caller asks the platform who a key belongs to.
+	// Caller returns whom a key belongs to at the platform.
 	Caller(ctx context.Context, link Link) (Caller, error)
-	// NameFree asks the platform whether a name can be used.
+	// NameFree reports whether the platform accepts a name.
 	NameFree(ctx context.Context, link Link, name string) (NameAnswer, error)
-	// GitSettings asks the platform where the account keeps its Git repositories;
-	// ErrMayNotRead when the key may not know.
+	// GitSettings returns the Git settings of the account, or ErrMayNotRead.
 	GitSettings(ctx context.Context, link Link) (GitSettings, error)
-	// Get asks an address.
+	// Get requests an address.
 	Get(ctx context.Context, address string) (Answer, error)
-	// GitToken asks a Git provider what a token may do.
+	// GitToken returns what a token may do at its Git provider.
 	GitToken(ctx context.Context, settings GitSettings, username string, token secret.Text) (gitprovider.TokenReport, error)
 }
 
@@ -43,7 +41,7 @@ var (
 	ErrRefused = errors.New("the platform does not know the API key")
 )
 
-// Link is how a platform is asked.
+// Link is how a platform is reached.
 type Link struct {
 	URL   string
 	Token secret.Text
@@ -51,10 +49,10 @@ type Link struct {
 	Authorities []byte
 }
 
-// Membership is what a runtime knows of itself.
+// Membership identifies a runtime that has joined.
 type Membership struct{ Platform, Runtime, AccountID string }
 
-// Caller is whom a key belongs to.
+// Caller is the owner of a key.
 type Caller struct {
 	Email     string
 	Admin     bool
@@ -71,7 +69,7 @@ type NameAnswer struct {
 	Reason, Proposal string
 }
 
-// GitSettings are those of an account.
+// GitSettings are the Git settings of an account.
 type GitSettings struct {
 	Provider, APIURL, SharedRepository string
 	// Authorities are PEM, beside those of the system.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Check says everything that is wrong with the values as such: keys that nobody
-// reads, other kinds than are asked for, broken rules, and aliases that disagree.
+// Check reports all problems of the values as such: unknown keys, wrong kinds,
+// broken rules, and aliases that disagree.
 func (d Document) Check() []Problem {
 	found := d.catalogue.walk(d.catalogue.tree(true), d.given)
 	for _, value := range d.catalogue.Values {
@@ -26,6 +26,7 @@ func (d Document) Check() []Problem {
 	return found
 }
 
+// walk checks a mapping against the tree of keys.
 func (c Catalogue) walk(at *node, given map[string]any) []Problem {
 	var found []Problem
 	for _, name := range sortedKeys(given) {
@@ -50,6 +51,8 @@ func (c Catalogue) walk(at *node, given map[string]any) []Problem {
 	return found
 }
 
+// unknown is the problem of a key that the chart does not have, with the
+// nearest one.
 func unknown(at *node, name, key string) Problem {
 	var names []string
 	for _, each := range at.below {
@@ -62,7 +65,7 @@ func unknown(at *node, name, key string) Problem {
 	return Problem{Code: CodeUnknown, Key: key, Reason: "there is no such value", Fix: fix}
 }
 
-// nearest is the name that a mistyped one was meant to be.
+// nearest returns the name that a misspelt one probably stands for.
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, each := range names {
@@ -73,6 +76,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
+// editDistance is the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -93,6 +97,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// check checks one value against its kind and rule.
 func (v Value) check(key string, given any) []Problem {
 	if filled, ok := given.(map[string]any); ok && v.Ignored {
 		if len(filled) == 0 {
@@ -131,6 +136,7 @@ func (v Value) check(key string, given any) []Problem {
 	return nil
 }
 
+// checkList checks a list and its elements.
 func (v Value) checkList(key string, given any, wrong []Problem) []Problem {
 	list, ok := given.([]any)
 	if !ok {
@@ -144,6 +150,7 @@ func (v Value) checkList(key string, given any, wrong []Problem) []Problem {
 	return found
 }
 
+// checkMap checks a map and its values.
 func (v Value) checkMap(key string, given any, wrong []Problem) []Problem {
 	all, ok := given.(map[string]any)
 	if !ok {
@@ -159,6 +166,7 @@ func (v Value) checkMap(key string, given any, wrong []Problem) []Problem {
 	return found
 }
 
+// checkElement checks one element.
 func (v Value) checkElement(key string, given any, text bool) []Problem {
 	if !text {
 		if _, ok := given.(map[string]any); !ok {
@@ -173,6 +181,7 @@ func (v Value) checkElement(key string, given any, text bool) []Problem {
 	return v.checkText(key, word)
 }
 
+// checkText checks a text against the rule.
 func (v Value) checkText(key, text string) []Problem {
 	shown := strconv.Quote(text)
 	if v.Secret {
@@ -187,7 +196,7 @@ func (v Value) checkText(key, text string) []Problem {
 	return nil
 }
 
-// wanted is the kind in a sentence.
+// wanted describes the kind in a sentence.
 func (v Value) wanted() string {
 	switch v.Kind {
 	case Text:
@@ -199,6 +208,7 @@ func (v Value) wanted() string {
 	return "a " + v.Kind.String()
 }
 
+// kindOf describes the kind of a decoded value.
 func kindOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -215,7 +225,7 @@ func kindOf(value any) string {
 	return "a number"
 }
 
-// whole reads a number as YAML and JSON decoders give it.
+// whole converts a number as YAML and JSON decoders return it.
 func whole(value any) (int, bool) {
 	switch number := value.(type) {
 	case int:

@@ -14,7 +14,7 @@ import (
 // MaxBytes bounds a file of values.
 const MaxBytes = 1 << 20
 
-// Problem is something about values that somebody has to know.
+// Problem is one finding about values.
 type Problem struct {
 	// Code is one word for programs.
 	Code string
@@ -41,8 +41,8 @@ type Document struct {
 	given     map[string]any
 }
 
-// Read reads a values file and says everything that is wrong with it. The
-// document has what could be read.
+// Read decodes a values file and reports all its problems. The document has
+// what could be decoded.
 func Read(catalogue Catalogue, from io.Reader) (Document, []Problem) {
 	text, err := io.ReadAll(io.LimitReader(from, MaxBytes+1))
 	switch {
@@ -59,8 +59,8 @@ func Read(catalogue Catalogue, from io.Reader) (Document, []Problem) {
 	return document, document.Check()
 }
 
-// withoutText is where the YAML is wrong. Messages of the decoder can repeat part
-// of the text, which can be part of a secret.
+// withoutText returns the position of a YAML error. Messages of the decoder may
+// quote the text, which may be part of a secret.
 func withoutText(err error) string {
 	message := err.Error()
 	if at := strings.Index(message, "line "); at >= 0 {
@@ -76,13 +76,14 @@ func withoutText(err error) string {
 	return errors.New("it has to be one map of keys").Error()
 }
 
-// New is a document of values that are decoded already. Aliases are read.
+// New returns a document of decoded values. Aliases are resolved when values
+// are read.
 func New(catalogue Catalogue, given map[string]any) Document {
 	return Document{catalogue: catalogue, given: given}
 }
 
-// raw is what a key has: what is given for it, else for its alias, else the
-// default. Empty texts and the default itself count as not given.
+// raw returns the value of a key: what is given for it, else for its alias,
+// else the default. Empty texts and the default itself count as not given.
 func (d Document) raw(key string) any {
 	value, known := d.catalogue.Find(key)
 	own, there := lookup(d.given, key)
@@ -101,19 +102,19 @@ func (d Document) raw(key string) any {
 	return given
 }
 
-// unchanged reports whether a value says nothing that was not so before.
+// unchanged reports whether a value equals the default.
 func (v Value) unchanged(given any) bool {
 	initial, _ := v.initial()
 	return given == nil || given == "" || reflect.DeepEqual(given, initial)
 }
 
-// Text is the text of a key, or "".
+// Text returns the text of a key, or "".
 func (d Document) Text(key string) string { text, _ := d.raw(key).(string); return text }
 
-// Flag is the flag of a key.
+// Flag returns the flag of a key.
 func (d Document) Flag(key string) bool { flag, _ := d.raw(key).(bool); return flag }
 
-// FlagIfSet is nil for a flag that nobody has set.
+// FlagIfSet returns nil for a flag that is not set.
 func (d Document) FlagIfSet(key string) *bool {
 	if flag, ok := d.raw(key).(bool); ok {
 		return &flag
@@ -121,7 +122,7 @@ func (d Document) FlagIfSet(key string) *bool {
 	return nil
 }
 
-// Texts are the texts of a list.
+// Texts returns the texts of a list.
 func (d Document) Texts(key string) []string {
 	list, _ := d.raw(key).([]any)
 	var made []string
@@ -133,7 +134,7 @@ func (d Document) Texts(key string) []string {
 	return made
 }
 
-// TextMap is a map of texts.
+// TextMap returns a map of texts.
 func (d Document) TextMap(key string) map[string]string {
 	found, _ := d.raw(key).(map[string]any)
 	made := map[string]string{}
@@ -145,7 +146,7 @@ func (d Document) TextMap(key string) map[string]string {
 	return made
 }
 
-// Object is an object as it is given; nil if it is none.
+// Object returns an object as given, nil if it is none.
 func (d Document) Object(key string) map[string]any {
 	found, _ := d.raw(key).(map[string]any)
 	return found

@@ -10,7 +10,7 @@ import (
 // commentWidth is where the lines of comments end.
 const commentWidth = 96
 
-// File is values.yaml: every value with its default and what it is for.
+// File returns values.yaml: every value with its default and description.
 func (c Catalogue) File() ([]byte, error) {
 	var text strings.Builder
 	text.WriteString("# Values of the chart " + c.Chart + ". " + c.About + "\n")
@@ -24,6 +24,7 @@ func (c Catalogue) File() ([]byte, error) {
 	return []byte(text.String()), nil
 }
 
+// writeNode writes a group or a value with its comment.
 func writeNode(text *strings.Builder, of *node, depth int) error {
 	indent := strings.Repeat("  ", depth)
 	if of.value == nil {
@@ -61,6 +62,8 @@ func writeNode(text *strings.Builder, of *node, depth int) error {
 	return nil
 }
 
+// onlyUnset reports whether a group has only values without a default, which
+// are written as comments.
 func onlyUnset(of *node) bool {
 	for _, each := range of.below {
 		if each.value == nil {
@@ -73,7 +76,7 @@ func onlyUnset(of *node) bool {
 	return true
 }
 
-// wrapped breaks a text into lines at its spaces.
+// wrapped breaks a text at blanks into lines.
 func wrapped(text string, width int) []string {
 	var lines []string
 	line := ""

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Page is the page for people: every value of the charts.
+// Page returns the reference page of the charts' values.
 func Page(charts ...Catalogue) ([]byte, error) {
 	var text strings.Builder
 	text.WriteString("# Values of the charts\n\n")
@@ -26,6 +26,7 @@ func Page(charts ...Catalogue) ([]byte, error) {
 	return []byte(text.String()), nil
 }
 
+// explained returns the description with rule and alias.
 func (v Value) explained() string {
 	text := v.About
 	if words := v.Rule.words(); words != "" {
@@ -40,6 +41,7 @@ func (v Value) explained() string {
 	return text
 }
 
+// shownDefault formats the default.
 func (v Value) shownDefault() (string, error) {
 	given, there := v.initial()
 	if !there || given == "" {
@@ -52,5 +54,5 @@ func (v Value) shownDefault() (string, error) {
 	return "`" + cell(string(encoded)) + "`", nil
 }
 
-// cell is a text that does not end a cell of a table.
+// cell escapes a text for a table cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Schema is values.schema.json: what Helm checks before it renders anything.
+// Schema returns values.schema.json, which Helm checks before it renders.
 func (c Catalogue) Schema() ([]byte, error) {
 	root := c.group(c.tree(true))
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -18,8 +18,8 @@ func (c Catalogue) Schema() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// group is the schema of an object whose keys are known. A chart that another one
-// depends on gets a group global that all of them share.
+// group returns the schema of an object with known keys. A chart that is a
+// dependency also gets the group global, which all charts share.
 func (c Catalogue) group(of *node) map[string]any {
 	properties := map[string]any{}
 	for _, each := range of.below {
@@ -36,6 +36,7 @@ func (c Catalogue) group(of *node) map[string]any {
 	return made
 }
 
+// schema returns the schema of a value with its description.
 func (v Value) schema(alias bool) map[string]any {
 	made := v.form()
 	made["description"] = v.About
@@ -47,7 +48,7 @@ func (v Value) schema(alias bool) map[string]any {
 	return made
 }
 
-// form is the schema without its words.
+// form returns the schema without its texts.
 func (v Value) form() map[string]any {
 	text := map[string]any{"type": "string"}
 	if v.Rule.Pattern != "" {

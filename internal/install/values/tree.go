@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// node is a name of a key and what is below it.
+// node is an element of a key's path, with what is below it.
 type node struct {
 	name  string
 	path  string
@@ -16,7 +16,8 @@ type node struct {
 	alias bool
 }
 
-// tree has the values in the order of their groups' first appearance.
+// tree returns the values as a tree, in the order of their groups' first
+// appearance.
 func (c Catalogue) tree(withAliases bool) *node {
 	root := &node{}
 	for i := range c.Values {
@@ -30,6 +31,7 @@ func (c Catalogue) tree(withAliases bool) *node {
 	return root
 }
 
+// add adds a value at a key.
 func (n *node) add(key string, value *Value, alias bool) {
 	at := n
 	for name := range strings.SplitSeq(key, ".") {
@@ -43,6 +45,8 @@ func (n *node) add(key string, value *Value, alias bool) {
 	at.value, at.alias = value, alias
 }
 
+// child returns the node with a name below this one, and creates it if it is
+// missing.
 func (n *node) child(name string) *node {
 	i := slices.IndexFunc(n.below, func(each *node) bool { return each.name == name })
 	if i < 0 {
@@ -51,7 +55,7 @@ func (n *node) child(name string) *node {
 	return n.below[i]
 }
 
-// Defaults are the values of a chart that nobody has changed.
+// Defaults returns the default values of a chart.
 func (c Catalogue) Defaults() map[string]any {
 	made := map[string]any{}
 	for _, value := range c.Values {
@@ -62,7 +66,7 @@ func (c Catalogue) Defaults() map[string]any {
 	return made
 }
 
-// initial is what values.yaml has for a value; it leaves out what is unset.
+// initial returns what values.yaml has for a value; unset values are left out.
 func (v Value) initial() (any, bool) {
 	if v.Default != nil {
 		return v.Default, true
@@ -70,6 +74,7 @@ func (v Value) initial() (any, bool) {
 	return "", v.Kind == Text
 }
 
+// set writes a key into nested maps.
 func set(into map[string]any, key string, value any) {
 	names := strings.Split(key, ".")
 	for _, name := range names[:len(names)-1] {

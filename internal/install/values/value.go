@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is what a value is made of.
+// Kind is the type of a value.
 type Kind int
 
 // The kinds.
@@ -21,7 +21,7 @@ const (
 	ObjectList
 )
 
-// String is the kind as the page for people calls it.
+// String formats the kind for the reference page.
 func (k Kind) String() string {
 	switch k {
 	case Flag:
@@ -44,8 +44,8 @@ func (k Kind) String() string {
 // Rule narrows what a value may be. Lists and maps have it for each element. An
 // empty text keeps every rule but Needed: it is a value that is not given.
 type Rule struct {
-	// Pattern is a regular expression that ECMA 262 and Go read alike, for the
-	// whole text; Means says it in words.
+	// Pattern is a regular expression for the whole text that ECMA 262 and Go
+	// read alike; Means says it in words.
 	Pattern, Means string
 	// OneOf are the texts that are known.
 	OneOf []string
@@ -60,30 +60,31 @@ type Value struct {
 	// Key has dots between its names.
 	Key  string
 	Kind Kind
-	// Default is nil for a value that nobody has set: the chart then tells unset
+	// Default is nil for a value without a default: the chart then tells unset
 	// from false and empty.
 	Default any
-	// About says what it is for, in whole sentences.
+	// About describes it in whole sentences.
 	About string
 	Rule  Rule
 	// Alias is another key that is read as this one.
 	Alias string
 	// Secret values are never shown.
 	Secret bool
-	// Ignored values are those of other charts: they are taken, and do nothing.
+	// Ignored values are those of other charts: they are accepted, and do
+	// nothing.
 	Ignored bool
 }
 
-// Catalogue is everything that a chart takes.
+// Catalogue is every value of a chart.
 type Catalogue struct {
 	// Chart is its name, and About what it installs.
 	Chart, About string
 	Values       []Value
-	// Open are groups in which others may have keys of their own.
+	// Open are groups in which other charts may have keys of their own.
 	Open []string
 }
 
-// Find is the value with a key or an alias.
+// Find returns the value with a key or an alias.
 func (c Catalogue) Find(key string) (Value, bool) {
 	for _, value := range c.Values {
 		if value.Key == key || value.Alias != "" && value.Alias == key {
@@ -110,7 +111,7 @@ func quantity() Rule {
 
 func between(least, most int) Rule { return Rule{Least: least, Most: most} }
 
-// matches reports whether a text keeps a pattern. The patterns are constants.
+// matches reports whether a text matches a pattern. The patterns are constants.
 func (r Rule) matches(text string) bool {
 	return r.Pattern == "" || text == "" && !r.Needed || regexp.MustCompile(r.Pattern).MatchString(text)
 }
