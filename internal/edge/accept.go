@@ -42,6 +42,8 @@ type point struct {
 func (s *Server) open(options EntryPoint) error {
 	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
 	p.floods = p.newFloodTracker()
+	// HTTP/2 gets the limits of the entry point. The flood tracker is shared
+	// with the listener, so that a ban by one is enforced by the other.
 	config := h2.DefaultConfig()
 	config.Handler = s.streams
 	config.MaxStreams = options.MaxStreams
@@ -90,6 +92,7 @@ func (p *point) drain() {
 	p.server.options.Log.Info("drained entry point", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
 }
 
+// close closes the listeners without a drain.
 func (p *point) close() {
 	p.listener.Close()
 	if p.h3 != nil {
@@ -270,6 +273,7 @@ func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *fil
 	return misdirected
 }
 
+// acceptedKey is the context key of the connection of an HTTP/2 stream.
 type acceptedKey struct{}
 
 // withAccepted adds the connection to the context of its streams.
@@ -277,6 +281,8 @@ func withAccepted(ctx context.Context, from proxy.Accepted) context.Context {
 	return context.WithValue(ctx, acceptedKey{}, &from)
 }
 
+// acceptedFrom returns the connection of a stream. It is a copy, because each
+// request changes its own.
 func acceptedFrom(ctx context.Context) (proxy.Accepted, bool) {
 	from, ok := ctx.Value(acceptedKey{}).(*proxy.Accepted)
 	if !ok {
@@ -285,6 +291,7 @@ func acceptedFrom(ctx context.Context) (proxy.Accepted, bool) {
 	return *from, true
 }
 
+// addrPort returns the address of TCP and of UDP, which HTTP/3 has.
 func addrPort(a net.Addr) netip.AddrPort {
 	switch at := a.(type) {
 	case *net.TCPAddr:

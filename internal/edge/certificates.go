@@ -47,7 +47,9 @@ func (s *Server) changeCertificates(change *route.Change) (*tlsstore.Index, []tl
 	return s.certificates.Index().Change(certificates)
 }
 
-// logTLS logs problems, each of them once.
+// logTLS logs problems, each of them once: the same problem is reported again
+// with every change until it is fixed. A problem that leaves its object served,
+// such as an expired certificate, is only information.
 func (s *Server) logTLS(problems []tlsstore.Problem) {
 	known := make(map[tlsstore.Problem]struct{}, len(problems))
 	for _, problem := range problems {
@@ -99,6 +101,7 @@ func tlsInput(table *route.Table) tlsstore.Input {
 	return in
 }
 
+// servedCertificate returns a certificate for the store, without an owner.
 func servedCertificate(certificate *route.Certificate) tlsstore.Certificate {
 	return tlsstore.Certificate{
 		ID:      tlsstore.ID(certificate.ID),
@@ -107,6 +110,9 @@ func servedCertificate(certificate *route.Certificate) tlsstore.Certificate {
 	}
 }
 
+// tlsOptions returns options for the store. Client CAs that were not found
+// leave an empty bundle, which the store refuses: such a host must not be
+// served without verification.
 func tlsOptions(options *route.TLSOptions, bundles map[route.AuthorityID]string) tlsstore.Options {
 	if options.Refused {
 		// Verification without any CA: the store refuses such options, and with

@@ -15,6 +15,8 @@ import (
 // openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and
 // announces it in the Alt-Svc header of other responses.
 func (p *point) openHTTP3() error {
+	// The address of the TCP listener is used, because its port may have been
+	// chosen by the kernel.
 	config := h3.DefaultConfig()
 	config.Address = p.listener.Addr().String()
 	config.Port = int(p.AdvertisedPort)
@@ -48,6 +50,7 @@ func (p *point) serveHTTP3() {
 	}
 }
 
+// pointKey is the context key of the entry point of an HTTP/3 connection.
 type pointKey struct{}
 
 // acceptedHTTP3 describes the connection of an HTTP/3 stream to the proxy. The

@@ -7,6 +7,8 @@ import (
 // collect registers the counters of the parts of a Server. It is called once,
 // with the Server that the Metrics are for.
 func (m *Metrics) collect(s *Server) {
+	// The counters are read at each scrape, so that the parts count with plain
+	// atomics and know nothing of Prometheus.
 	counter := func(name, help string, count func() uint64) {
 		m.registerer.MustRegister(prometheus.NewCounterFunc(
 			prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(count()) }))

@@ -64,7 +64,7 @@ func removeTemps(root *os.Root, before time.Time) {
 		return
 	}
 	defer dir.Close()
-	const most = 1000
+	const most = 1000 // bounds a directory that is full of other files
 	entries, _ := dir.ReadDir(most)
 	for _, entry := range entries {
 		if !strings.HasPrefix(entry.Name(), tempPrefix) {
@@ -76,4 +76,6 @@ func removeTemps(root *os.Root, before time.Time) {
 	}
 }
 
+// randomName returns a name that no other process guesses, so that two
+// processes with one directory never write to the same temporary file.
 func randomName() string { return rand.Text() }

@@ -30,7 +30,7 @@ type Keeper struct {
 	dir string
 	log *slog.Logger
 
-	mu     sync.Mutex
+	mu     sync.Mutex          // guards next and closed
 	next   func() *route.Table // nil when all is saved
 	closed bool
 
@@ -86,6 +86,8 @@ func (k *Keeper) Close(ctx context.Context) error {
 	}
 }
 
+// run writes tables until Close. It is the only goroutine that writes, so
+// writes never overlap and err needs no lock: Close reads it after done.
 func (k *Keeper) run() {
 	defer close(k.done)
 	for {

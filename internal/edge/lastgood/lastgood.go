@@ -61,6 +61,8 @@ func Save(dir string, table *route.Table) error {
 	return nil
 }
 
+// save writes a temporary file and renames it. A temporary file of a failed
+// save is removed, and those of killed processes are removed here later.
 func save(dir string, table *route.Table) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -124,6 +126,8 @@ func Load(dir string) (*route.Table, error) {
 	return table, nil
 }
 
+// load checks the digest before it decodes, so that a truncated file is
+// reported as damaged and not as a syntax error.
 func load(dir string) (*route.Table, error) {
 	root, err := open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -164,6 +168,7 @@ func read(root *os.Root) ([]byte, error) {
 	if err := checkPrivate(info, "file "+FileName, "chmod 600"); err != nil {
 		return nil, err
 	}
+	// The line breaks and the digest come on top of the table.
 	const most = route.MaxTableBytes + 1<<20
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && len(text) > most {

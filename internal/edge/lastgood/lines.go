@@ -36,6 +36,8 @@ func (l *elementLines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// breaksAfter reports whether a line ends after a byte, and tracks strings and
+// depth.
 func (l *elementLines) breaksAfter(c byte) bool {
 	if l.inString {
 		switch {

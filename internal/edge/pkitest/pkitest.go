@@ -66,6 +66,7 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 // is quick to make.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
+	// One hour in the past tolerates a clock that is set back during the test.
 	template := &x509.Certificate{
 		SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

@@ -69,6 +69,7 @@ func (b *bucket) copyName() {
 	}
 }
 
+// key is the key of the bucket in its index.
 func (b *bucket) key() string { return b.name }
 
 // own returns a bucket that the edit may change: itself or a copy.
@@ -82,6 +83,8 @@ func (b *bucket) own(generation uint64) *bucket {
 	return &owned
 }
 
+// insert adds a rule. Rules with a literal path go into the tree; the others,
+// which have to be tried one by one, into the lists outside of it.
 func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
 	switch {
@@ -127,6 +130,8 @@ func (b *bucket) refresh() {
 			}
 		}
 	}
+	// A single rule for all paths needs no search. It must have no conditions,
+	// so that only the entry point is left to check.
 	b.single, b.entryPointMask = Result{}, 0
 	if b.outside != nil || len(b.tree.edges) > 0 || len(b.tree.rules) != 1 {
 		return
@@ -169,6 +174,7 @@ func (b *bucket) all(visit func(*compiledRule)) {
 // search returns the first rule in order that matches, if it precedes the best
 // rule of the more specific hosts, and that best rule otherwise.
 func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
+	// With the same priority the more specific host wins.
 	if best != nil && b.priority <= best.priority {
 		return best
 	}

@@ -38,6 +38,8 @@ type edit struct {
 	problems    []route.Problem
 }
 
+// newEdit starts an edit of a Program. The new generation marks the nodes that
+// it makes.
 func newEdit(p *Program) *edit {
 	next := *p
 	next.generation++
@@ -53,6 +55,8 @@ func newEdit(p *Program) *edit {
 	}
 }
 
+// apply applies a change in steps and returns the new Program, or an error with
+// all problems. The Program that it started from is not changed in either case.
 func (e *edit) apply(change *route.Change) (*Program, error) {
 	for _, step := range []func(*route.Change) error{
 		e.removeRules, e.removeTCPRoutes, e.changeEntryPoints, e.changeBackends, e.addRules, e.addTCPRoutes,
@@ -67,6 +71,7 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.rules = e.rules.sharded
 	e.next.exact = e.exact.sharded
 	e.next.wildcard = e.wildcard.sharded
+	// Only without any such rule is it known that the bound can be reset.
 	if e.wildcard.size == 0 && e.next.none == nil {
 		e.next.maxWildcardPriority = math.MinInt32
 	}
@@ -75,6 +80,8 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	return e.next, nil
 }
 
+// removeRules removes the rules that the change removes, and those that it
+// changes: addRules adds them again.
 func (e *edit) removeRules(change *route.Change) error {
 	for _, id := range change.Rules.Removed {
 		if err := e.removeRule(id); err != nil {
@@ -89,6 +96,8 @@ func (e *edit) removeRules(change *route.Change) error {
 	return nil
 }
 
+// addRules adds changed rules before new ones, so that a limit is reported for
+// a new rule and not for one that was there.
 func (e *edit) addRules(change *route.Change) error {
 	for _, rule := range change.Rules.Changed {
 		if err := e.addRule(rule); err != nil {
@@ -103,6 +112,7 @@ func (e *edit) addRules(change *route.Change) error {
 	return nil
 }
 
+// removeTCPRoutes does the same as removeRules for TCP routes.
 func (e *edit) removeTCPRoutes(change *route.Change) error {
 	for _, id := range change.TCPRoutes.Removed {
 		if err := e.removeTCP(id); err != nil {
@@ -117,6 +127,7 @@ func (e *edit) removeTCPRoutes(change *route.Change) error {
 	return nil
 }
 
+// addTCPRoutes does the same as addRules for TCP routes.
 func (e *edit) addTCPRoutes(change *route.Change) error {
 	for _, tcp := range change.TCPRoutes.Changed {
 		if err := e.addTCP(tcp); err != nil {
@@ -131,6 +142,8 @@ func (e *edit) addTCPRoutes(change *route.Change) error {
 	return nil
 }
 
+// addRule validates, compiles and inserts a rule. A rule with problems is left
+// out, so that all problems of a change are found at once.
 func (e *edit) addRule(source *route.Rule) error {
 	if e.rules.get(source.ID) != nil {
 		return e.changeError("rule %s is added, but it is there", source.ID)
@@ -156,6 +169,8 @@ func (e *edit) addRule(source *route.Rule) error {
 	return nil
 }
 
+// tooMany reports whether a lookup would have to try more rules one by one than
+// the limits allow. They bound the time of every lookup.
 func tooMany(rule *compiledRule, crowd int) bool {
 	if rule.pathType == pathRegexp {
 		return crowd > route.MaxExpressionsPerHost
@@ -163,6 +178,7 @@ func tooMany(rule *compiledRule, crowd int) bool {
 	return crowd > route.MaxRulesPerPath
 }
 
+// removeRule removes a rule with its uses of entry points and backends.
 func (e *edit) removeRule(id route.ID) error {
 	rule := e.rules.get(id)
 	if rule == nil {
@@ -189,6 +205,7 @@ func (e *edit) bucket(host string) *bucket {
 	return found
 }
 
+// setBucket stores the rules of a host; nil removes it.
 func (e *edit) setBucket(host string, b *bucket) {
 	hosts, name := e.hosts(host)
 	if b != nil && hosts != e.exact {
@@ -216,10 +233,12 @@ func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
 	return e.exact, host
 }
 
+// changeError returns the error of a change that was made for another Program.
 func (e *edit) changeError(format string, args ...any) error {
 	return &ChangeError{Message: fmt.Sprintf(format, args...)}
 }
 
+// problem adds a problem; apply returns all of them.
 func (e *edit) problem(subject route.Identity, field string, fault route.Fault, format string, args ...any) {
 	e.problems = append(e.problems, route.Problem{
 		Subject: subject, Field: field, Fault: fault, Message: fmt.Sprintf(format, args...),

@@ -85,6 +85,7 @@ func (r *compiledRule) mismatch(req *Request, entryPoint uint64) mismatch {
 	return r.conditions(req, entryPoint)
 }
 
+// whyFits explains a match.
 func (r *compiledRule) whyFits() string {
 	why := hostText(r.source.Host) + " and " + pathText(r.source) + " fit"
 	if count := r.source.Match.Conditions(); count > 0 {
@@ -93,6 +94,7 @@ func (r *compiledRule) whyFits() string {
 	return why
 }
 
+// whyNot explains a mismatch by the first condition that is not met.
 func (r *compiledRule) whyNot(req *Request, found mismatch) string {
 	match := &r.source.Match
 	switch found.part {
@@ -111,6 +113,7 @@ func (r *compiledRule) whyNot(req *Request, found mismatch) string {
 	}
 }
 
+// conditionText explains a condition on a header or query parameter.
 func conditionText(what string, condition route.ValueMatch) string {
 	switch condition.Type {
 	case route.ValuePresent:
@@ -151,6 +154,7 @@ func whyAfter(winner, loser *compiledRule) string {
 	return first.ID.String() + " comes first: " + why
 }
 
+// hostText, pathText and pathTypeText describe a rule for people.
 func hostText(host string) string {
 	if host == "" {
 		return "no host"

@@ -43,6 +43,8 @@ type Result struct {
 // search, unless a wildcard or a rule without a host has a higher priority.
 func (p *Program) Lookup(req *Request) Result {
 	entryPoint := p.entryPointBit(req.EntryPoint)
+	// The condition on the priority makes sure that no wildcard rule precedes
+	// it, and the one on the path excludes requests such as OPTIONS *.
 	exact := p.exact.get(req.Host)
 	if exact != nil && exact.entryPointMask&entryPoint != 0 && exact.priority >= p.maxWildcardPriority && strings.HasPrefix(req.Path, "/") {
 		return exact.single

@@ -48,6 +48,7 @@ type usedBackend struct {
 	uses    int
 }
 
+// key is the key of the backend in its index.
 func (u *usedBackend) key() route.BackendID { return u.backend.ID }
 
 // unknownEntryPoint is the bit of an entry point that the table does not have.
@@ -81,6 +82,8 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 	change.Rules.Added = table.Rules
 	change.TCPRoutes.Added = table.TCPRoutes
 	change.Backends.Added = table.Backends
+	// A compilation is an edit of an empty Program, so that both give the same
+	// result. The whole table was validated above.
 	e := newEdit(empty)
 	e.checked = true
 	return e.apply(&change)
@@ -115,6 +118,8 @@ func (p *Program) Rule(id route.ID) (*route.Rule, bool) {
 // Rules is the number of rules.
 func (p *Program) Rules() int { return p.rules.size }
 
+// entryPointBit returns the mask of one entry point. It is compared with the
+// masks of rules, of which one for all entry points has every bit.
 func (p *Program) entryPointBit(name string) uint64 {
 	if bit, ok := p.entryPoints[name]; ok {
 		return 1 << bit

@@ -43,6 +43,7 @@ func equalUnescaped(raw, want string) bool {
 	return at == len(want)
 }
 
+// unescape allocates only for a text with escapes.
 func unescape(raw string) string {
 	if !strings.ContainsAny(raw, "%+") {
 		return raw

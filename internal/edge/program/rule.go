@@ -32,11 +32,13 @@ type compiledRule struct {
 	_          [16]byte // padding to whole cache lines, so that the first fields share one
 }
 
+// key is the key of the rule in its index.
 func (r *compiledRule) key() route.ID { return r.source.ID }
 
 // result is the result of a lookup that finds the rule.
 func (r *compiledRule) result() Result { return Result{Rule: r.source, Binding: r.binding} }
 
+// pathType is the type of a path match, as a number that is quick to compare.
 type pathType uint8
 
 const (
@@ -56,6 +58,7 @@ type condition struct {
 	expression *regexp.Regexp
 }
 
+// fits reports whether a value meets the condition.
 func (c *condition) fits(value string) bool {
 	switch {
 	case c.present:
@@ -130,6 +133,7 @@ func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 	return mismatch{}
 }
 
+// headerFits reports whether one of the values of a header meets a condition.
 func headerFits(c *condition, header Header) bool {
 	if header == nil {
 		return false
@@ -175,6 +179,7 @@ func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	if compiled.headers, err = e.conditions(match.Headers); err != nil {
 		return nil, err
 	}
+	// Lookup compares with canonical names, which Header.Value expects.
 	for i := range compiled.headers {
 		compiled.headers[i].name = textproto.CanonicalMIMEHeaderKey(compiled.headers[i].name)
 	}
@@ -189,6 +194,7 @@ func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	return compiled, nil
 }
 
+// conditions compiles the conditions on headers or query parameters.
 func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
 	if len(matches) == 0 {
 		return nil, nil

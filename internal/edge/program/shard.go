@@ -37,8 +37,11 @@ type tag uint16
 
 const tagBits = 16
 
+// tagOf uses the upper bits, because the lower ones select the shard.
 func tagOf(hash uint64) tag { return tag(hash >> (64 - tagBits)) }
 
+// newSharded makes an empty index with a seed of its own, so that clients cannot
+// choose hosts that collide.
 func newSharded[K comparable, V keyed[K]]() sharded[K, V] {
 	return sharded[K, V]{seed: maphash.MakeSeed(), shards: new([shardCount]shard[V])}
 }

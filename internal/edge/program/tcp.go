@@ -40,6 +40,8 @@ type tcpList struct {
 
 func (l *tcpList) key() string { return l.name }
 
+// compiledTCP is a TCP route in the form in which it is compared with
+// connections.
 type compiledTCP struct {
 	source      *route.TCPRoute
 	entryPoints uint64
@@ -77,6 +79,7 @@ func (l *tcpList) first(req *TCPRequest, entryPoint uint64) *compiledTCP {
 	return nil
 }
 
+// earlierTCP returns the route that comes first in order; either may be nil.
 func earlierTCP(a, b *compiledTCP) *compiledTCP {
 	if a == nil || b != nil && b.source.Before(a.source) {
 		return b
@@ -96,6 +99,7 @@ func (t *tcpIndex) edit() *tcpEdit {
 	return &tcpEdit{t.routes.edit(), t.exact.edit(), t.wildcard.edit(), t.none}
 }
 
+// done returns the changed index.
 func (t *tcpEdit) done() tcpIndex {
 	return tcpIndex{t.routes.sharded, t.exact.sharded, t.wildcard.sharded, t.none}
 }
@@ -113,6 +117,7 @@ func (t *tcpEdit) list(serverName string) []*compiledTCP {
 	return slices.Clone(list.routes)
 }
 
+// setList stores the routes of a server name; an empty list removes it.
 func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
 	names, name := t.names(serverName)
 	switch {
@@ -137,6 +142,7 @@ func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string
 	return t.exact, serverName
 }
 
+// addTCP validates, binds and inserts a TCP route, as addRule does.
 func (e *edit) addTCP(source *route.TCPRoute) error {
 	if e.tcp.routes.get(source.ID) != nil {
 		return e.changeError("TCP route %s is added, but it is there", source.ID)
@@ -167,6 +173,7 @@ func (e *edit) addTCP(source *route.TCPRoute) error {
 	return nil
 }
 
+// removeTCP removes a TCP route with its uses.
 func (e *edit) removeTCP(id route.TCPRouteID) error {
 	compiled := e.tcp.routes.get(id)
 	if compiled == nil {

@@ -51,6 +51,7 @@ func (n *node) own(generation uint64) *node {
 	return &owned
 }
 
+// setRules replaces the rules of the node and updates top.
 func (n *node) setRules(rules []*compiledRule) {
 	n.rules = rules
 	if len(rules) == 1 {
@@ -123,6 +124,7 @@ func (n *node) remove(e *edit, rest string, rule *compiledRule) *node {
 	return n
 }
 
+// highest computes the priority of a node that has rules or children.
 func (n *node) highest() int32 {
 	var highest int32
 	if len(n.rules) > 0 {
@@ -180,6 +182,7 @@ func (n *node) rulesAt(path string) []*compiledRule {
 	return nil
 }
 
+// commonLength is the length of the common prefix of two texts.
 func commonLength(a, b string) int {
 	most := min(len(a), len(b))
 	for i := range most {

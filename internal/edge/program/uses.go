@@ -61,6 +61,8 @@ func (e *edit) useEntryPoints(user route.Identity, names []string) uint64 {
 	return mask
 }
 
+// releaseEntryPoints counts the end of a use. The names are known: a rule with
+// an unknown one never became part of a Program.
 func (e *edit) releaseEntryPoints(names []string) {
 	for _, name := range names {
 		e.next.entryPointUses[e.next.entryPoints[name]]--
@@ -99,6 +101,7 @@ func (e *edit) changeBackends(change *route.Change) error {
 	return nil
 }
 
+// setBackend stores a backend with the number of its uses.
 func (e *edit) setBackend(backend *route.Backend, uses int) {
 	if !e.checked {
 		e.problems = append(e.problems, backend.Validate()...)
@@ -106,6 +109,7 @@ func (e *edit) setBackend(backend *route.Backend, uses int) {
 	e.backends.set(&usedBackend{backend: backend, uses: uses})
 }
 
+// useBackends counts a use of each backend, and reports those that are missing.
 func (e *edit) useBackends(user route.Identity, ids iter.Seq[route.BackendID]) {
 	for id := range ids {
 		used := e.backends.get(id)
@@ -117,6 +121,7 @@ func (e *edit) useBackends(user route.Identity, ids iter.Seq[route.BackendID]) {
 	}
 }
 
+// releaseBackends counts the end of a use of each backend.
 func (e *edit) releaseBackends(ids iter.Seq[route.BackendID]) {
 	for id := range ids {
 		used := e.backends.get(id)
