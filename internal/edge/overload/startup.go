@@ -1,107 +1,14 @@
 package overload
 
-import (
-	"bufio"
-	"bytes"
-	"os"
-	"reflect"
-	"runtime/debug"
-	"strconv"
-	"strings"
-)
+import "runtime/debug"
 
-// ReleaseStartupMemory returns memory to the system that only the start needs:
-// free heap, and the pages of the program's text and data that only the start
-// has used. The kernel brings text pages back from its page cache when they are
-// used again. The rest of the heap is collapsed into huge pages: requests for
-// thousands of routes read it at random, and with small pages the TLB misses
-// would take as long as the reads.
+// ReleaseStartupMemory returns memory to the system that only the start needs.
+// It is called once, when the first routes are live. Each step is independent of
+// the others and does nothing where the system does not support it.
 func ReleaseStartupMemory() {
 	debug.FreeOSMemory()
-	program, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return // there is no /proc, and the pages stay
-	}
-	mappings, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return
-	}
-	for _, part := range programParts(mappings, program) {
-		dropPages(part)
-	}
-	if heap, ok := mappingAt(mappings, reflect.ValueOf(new([64]byte)).Pointer()); ok {
-		gatherPages(heap)
-	}
-}
 
-// mappingAt finds the anonymous mapping around an address in /proc/self/smaps.
-func mappingAt(mappings []byte, address uintptr) (extent, bool) {
-	for line := range bytes.Lines(mappings) {
-		fields := strings.Fields(string(line))
-		// Anonymous memory has no file name.
-		if len(fields) != 5 || fields[1] != "rw-p" {
-			continue
-		}
-		if found, ok := extentOf(fields[0]); ok && address-found.begin < found.length {
-			return found, true
-		}
-	}
-	return extent{}, false
-}
+	dropTextPages()
 
-// extent is a range of the address space.
-type extent struct{ begin, length uintptr }
-
-// programParts finds the mappings of a program that are unchanged from its
-// file. A mapping with pages that were ever written, by relocation or by a
-// debugger, is left out: dropping it would lose them.
-func programParts(mappings []byte, program string) []extent {
-	var parts []extent
-	var current extent
-	lines := bufio.NewScanner(bytes.NewReader(mappings))
-	for lines.Scan() {
-		line := lines.Text()
-		name, value, _ := strings.Cut(line, ":")
-		switch {
-		case name == "Anonymous" || name == "Swap":
-			if strings.TrimSpace(value) != "0 kB" {
-				current = extent{}
-			}
-		case name == "VmFlags": // the last line of a mapping
-			if current.length > 0 {
-				parts = append(parts, current)
-			}
-			current = extent{}
-		default:
-			if found, ok := mappingOf(line, program); ok {
-				current = found
-			}
-		}
-	}
-	return parts
-}
-
-// mappingOf parses the first line of a mapping: addresses, permissions, offset,
-// device, inode and file. It accepts only a private mapping of the program that
-// is not writable.
-func mappingOf(line, program string) (extent, bool) {
-	fields := strings.SplitN(line, " ", 6)
-	if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != program || fields[1] != "r-xp" && fields[1] != "r--p" {
-		return extent{}, false
-	}
-	return extentOf(fields[0])
-}
-
-// extentOf parses addresses such as 400000-401000.
-func extentOf(text string) (extent, bool) {
-	first, last, _ := strings.Cut(text, "-")
-	begin, err := strconv.ParseUint(first, 16, 64)
-	if err != nil {
-		return extent{}, false
-	}
-	end, err := strconv.ParseUint(last, 16, 64)
-	if err != nil || end <= begin {
-		return extent{}, false
-	}
-	return extent{uintptr(begin), uintptr(end - begin)}, true
+	collapseHeap()
 }

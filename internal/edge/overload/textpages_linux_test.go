@@ -39,7 +39,7 @@ Swap:                  0 kB
 VmFlags: rd mr mw me
 `
 
-// Only what is in the file as it is in memory may be dropped.
+// TestProgramParts: only mappings that are unchanged from their file are dropped.
 func TestProgramParts(t *testing.T) {
 	got := programParts([]byte(mappingsSample), "/bin/a program")
 	want := []extent{{0x400000, 0x2ba1000}, {0x6700000, 0x1000}}
@@ -51,36 +51,21 @@ func TestProgramParts(t *testing.T) {
 	}
 }
 
-// Only private memory of no file is the heap.
-func TestMappingAt(t *testing.T) {
-	for address, want := range map[uintptr]extent{
-		0xae20b400000: {0xae20b400000, 0x4800000},
-		0xae20fbfffff: {0xae20b400000, 0x4800000},
-		0xae20fc00000: {},
-		0x6300000:     {},
-		0:             {},
-	} {
-		if got, ok := mappingAt([]byte(mappingsSample), address); got != want || ok != (want != extent{}) {
-			t.Errorf("%x: %x, want %x", address, got, want)
-		}
-	}
-}
-
-// The program goes on, with fewer of its pages in memory.
-func TestSettle(t *testing.T) {
+// TestDropTextPages: the program goes on, with fewer of its pages in memory.
+func TestDropTextPages(t *testing.T) {
 	before := programPages(t)
-	ReleaseStartupMemory()
+	dropTextPages()
 	if after := programPages(t); after >= before {
 		t.Errorf("%d kB of files are in memory, and %d kB were before", after, before)
 	}
 }
 
-// programPages is how much of files this process has in memory, in kB.
+// programPages is how much memory of files the process has, in kB.
 func programPages(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		t.Skip("the system does not tell")
+		t.Skip("the system has no /proc")
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, found := strings.CutPrefix(line, "RssFile:"); found {
@@ -91,16 +76,13 @@ func programPages(t *testing.T) int {
 			return kB
 		}
 	}
-	t.Fatal("the system does not tell how much of files is in memory")
+	t.Fatal("/proc/self/status has no RssFile")
 	return 0
 }
 
 func FuzzProgramParts(f *testing.F) {
 	f.Add([]byte(mappingsSample), "/bin/a program")
 	f.Fuzz(func(t *testing.T, text []byte, program string) {
-		if heap, ok := mappingAt(text, 1<<40); ok && (heap.begin > 1<<40 || heap.begin+heap.length <= 1<<40) {
-			t.Errorf("%x", heap)
-		}
 		for _, part := range programParts(text, program) {
 			if part.length == 0 || part.begin+part.length < part.begin {
 				t.Errorf("%x", part)

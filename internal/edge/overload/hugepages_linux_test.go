@@ -1,0 +1,54 @@
+package overload
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCollapse: memory keeps its content, wherever it begins and ends.
+func TestCollapse(t *testing.T) {
+	memory, err := unix.Mmap(-1, 0, 4*largePage+largePage/2, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(memory) }()
+	pattern := []byte("slipway")
+	want := bytes.Repeat(pattern, len(memory)/len(pattern))
+	copy(memory, want)
+	collapse(uintptr(unsafe.Pointer(&memory[0])), uintptr(len(memory)))
+	if !bytes.HasPrefix(memory, want) {
+		t.Error("memory has changed")
+	}
+}
+
+const heapSample = `06300000-06680000 rw-p 05ee6000 fe:00 9978511                            /bin/a program
+Anonymous:             0 kB
+VmFlags: rd wr mr mw me ac
+ae20b400000-ae20fc00000 rw-p 00000000 00:00 0
+Anonymous:         62052 kB
+VmFlags: rd wr mr mw me ac
+`
+
+// TestMappingAt: only anonymous private memory is the heap.
+func TestMappingAt(t *testing.T) {
+	for address, found := range map[uintptr]bool{
+		0xae20b400000: true, 0xae20fbfffff: true, 0xae20fc00000: false, 0x6300000: false, 0: false,
+	} {
+		begin, length, ok := mappingAt([]byte(heapSample), address)
+		if ok != found || found && (begin != 0xae20b400000 || length != 0x4800000) {
+			t.Errorf("%x: %x, %x, %v", address, begin, length, ok)
+		}
+	}
+}
+
+func FuzzMappingAt(f *testing.F) {
+	f.Add([]byte(heapSample))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if begin, length, ok := mappingAt(text, 1<<40); ok && (begin > 1<<40 || begin+length <= 1<<40) {
+			t.Errorf("%x, %x", begin, length)
+		}
+	})
+}
