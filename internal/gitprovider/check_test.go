@@ -62,8 +62,8 @@ func runChecks(t *testing.T, kind gitprovider.Kind, cases []checkCase) {
 	}
 }
 
-// R8, R16, R17, R38: GitHub's tokens are judged by scopes or by what a
-// repository answers, without a write.
+// R8, R16, R17, R38: GitHub's tokens are judged by scopes or by what a repository
+// responds, without a write.
 func TestCheckGitHub(t *testing.T) {
 	year := time.Date(2027, 11, 15, 9, 30, 0, 0, time.UTC)
 	roles := map[string]string{"acme": "admin"}
@@ -124,8 +124,8 @@ func TestCheckGitHub(t *testing.T) {
 	})
 }
 
-// R38: GitHub names the permission that a refused request needed, and the
-// report repeats it.
+// R38: GitHub names the permission that a refused request needed, and the report
+// repeats it.
 func TestCheckGitHubNamesWhatWasRefused(t *testing.T) {
 	token := providertest.Token{Value: "github_pat_1", Login: "robot", Permissions: []string{"contents", "administration", "pull_requests", "statuses"}, Roles: map[string]string{"acme": "admin"}}
 	server := start(t, gitprovider.GitHub, token)
@@ -141,7 +141,7 @@ func TestCheckGitHubNamesWhatWasRefused(t *testing.T) {
 	}
 }
 
-// A repository of another server says nothing about the token, and the token is
+// A repository of another server proves nothing about the token, and the token is
 // not sent there.
 func TestCheckWithRepositoryElsewhere(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
@@ -196,8 +196,8 @@ func TestCheckGitLab(t *testing.T) {
 	})
 }
 
-// R8, R16, R17: Bitbucket Cloud's API tokens, app passwords and access tokens,
-// with the scope named as that sort of token names it.
+// R8, R16, R17: Bitbucket Cloud's API tokens, app passwords and access tokens, with
+// the scope named as that sort of token names it.
 func TestCheckBitbucket(t *testing.T) {
 	full := admin(gitprovider.Bitbucket)
 	classic := []string{"account", "repository:write", "repository:admin", "team", "webhook"}
@@ -236,8 +236,8 @@ func TestCheckBitbucket(t *testing.T) {
 	})
 }
 
-// R8, R16, R17: Bitbucket Server has no scopes; the permission on the
-// repository or the project counts.
+// R8, R16, R17: Bitbucket Server has no scopes; the permission on the repository or
+// the project counts.
 func TestCheckBitbucketServer(t *testing.T) {
 	token := func(role string) providertest.Token {
 		return providertest.Token{Value: "BBDC-1", Login: "robot", Roles: map[string]string{"ACME": role}}
@@ -257,7 +257,7 @@ func TestCheckBitbucketServer(t *testing.T) {
 	})
 }
 
-// R114: expired and revoked tokens are told from those that lack something.
+// R114: expired and revoked tokens are distinguished from insufficient ones.
 func TestTokenStates(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -291,8 +291,8 @@ func TestTokenStates(t *testing.T) {
 	}
 }
 
-// R114: a record that says revoked counts, although the request was answered;
-// and a token that is revoked between two requests is not a missing right.
+// R114: a record marked as revoked counts, although the request succeeded; and a
+// token that is revoked between two requests is not a missing right.
 func TestRevokedMeanwhile(t *testing.T) {
 	token := admin(gitprovider.GitLab)
 	server := start(t, gitprovider.GitLab, token)

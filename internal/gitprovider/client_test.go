@@ -49,7 +49,7 @@ func TestRetries(t *testing.T) {
 func TestRetryBackoffHonoursContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
-		// The proxy function is asked before each connection, and fails it.
+		// The proxy function is called before each connection, and fails it.
 		p, err := gitprovider.New(gitprovider.Options{
 			Kind: gitprovider.GitHub, Token: secret.New("ghp_1"),
 			Proxy: proxyThatFails(&dials),
@@ -165,7 +165,7 @@ func TestNextPageElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, the token is not in the error.
+// The token is never part of an error.
 func TestErrorsHaveNoToken(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		token := admin(kind)
@@ -210,7 +210,7 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// A server in house with its own authority needs that authority, and says so.
+// A self-hosted server with a private CA needs that CA, and the error explains it.
 func TestCertificates(t *testing.T) {
 	token := admin(gitprovider.GitLab)
 	server := start(t, gitprovider.GitLab, token)
@@ -230,7 +230,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// Nobody listens: the message says so.
+// No listener: the message explains it.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -249,7 +249,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A server that takes the request and says nothing is given up on.
+// A server that does not respond results in a timeout.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -268,8 +268,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A cloud's token is not used for repositories of another server, and nothing
-// is sent.
+// A cloud's token is not used for repositories of another server, and nothing is
+// sent.
 func TestCloudRepositoryElsewhere(t *testing.T) {
 	for kind, address := range map[gitprovider.Kind]string{
 		gitprovider.GitHub:    "https://github.com.evil.example/acme/config.git",
@@ -288,8 +288,8 @@ func TestCloudRepositoryElsewhere(t *testing.T) {
 	}
 }
 
-// Settings with which a token would be lost, or nothing would work, are refused
-// at once.
+// Settings with which a token would be lost, or nothing would work, are refused at
+// once.
 func TestNewRefuses(t *testing.T) {
 	for name, options := range map[string]gitprovider.Options{
 		"unknown kind":        {Kind: "gitea", Token: secret.New("x")},

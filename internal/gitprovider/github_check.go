@@ -102,6 +102,7 @@ func scopesOf(header http.Header) ([]string, bool) {
 
 // checkScopes requires repo, and admin:repo_hook for the runtime (R16, R17).
 func (g *gitHub) checkScopes(report *TokenReport, purpose Purpose) {
+	// The page of the server that the token belongs to.
 	where := webServer(GitHub, g.api) + "/settings/tokens"
 	if !slices.Contains(report.Scopes, "repo") {
 		report.addMissing("repo", "to read and push repositories", where)

@@ -150,6 +150,7 @@ func (g *gitLab) checkScopes(report *TokenReport, purpose Purpose) {
 // checkRole requires Developer, and Maintainer for the runtime: it pushes to
 // the default branch, which GitLab protects, and registers webhooks.
 func (g *gitLab) checkRole(ctx context.Context, report *TokenReport, user int64, purpose Purpose) error {
+	// Such a token can be sufficient if the repository exists already.
 	if report.Kind == ProjectToken && purpose == RuntimeToken {
 		report.addUnverified("creating the Shared Configuration Repository: a project's token works in its own project only")
 	}

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// R69, R70: whoever follows the help gets a token that the check accepts.
+// R69, R70: a token that follows the help passes the check.
 func TestHelpIsWhatTheCheckWants(t *testing.T) {
 	for _, kind := range []gitprovider.Kind{gitprovider.GitHub, gitprovider.GitLab, gitprovider.Bitbucket} {
 		for _, purpose := range []gitprovider.Purpose{gitprovider.RuntimeToken, gitprovider.UserToken} {

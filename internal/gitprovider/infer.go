@@ -160,6 +160,7 @@ func webServer(kind Kind, apiURL string) string {
 			return "https://" + host
 		}
 	}
+	// The web pages are at the root of the installation.
 	for _, suffix := range []string{"/api/v3", "/api/v4", "/2.0"} {
 		apiURL = strings.TrimSuffix(apiURL, suffix)
 	}
@@ -170,6 +171,7 @@ func webServer(kind Kind, apiURL string) string {
 // would name another repository there. The SSH host of a self-hosted server
 // may have any name.
 func sameHost(kind Kind, apiURL string, address Address) error {
+	// The API URL was validated by newClient; the check is defensive.
 	api, err := url.Parse(apiURL)
 	if err != nil {
 		return invalid(kind, "the API URL cannot be read")

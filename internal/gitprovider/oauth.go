@@ -149,6 +149,7 @@ func (o *OAuth) pkce() bool { return o.kind != Bitbucket }
 // NewVerifier returns the secret of one flow and its challenge (RFC 7636,
 // S256).
 func NewVerifier() (verifier secret.Text, challenge string) {
+	// RFC 7636, section 4.1, recommends 32 random bytes.
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
 	text := base64.RawURLEncoding.EncodeToString(raw)

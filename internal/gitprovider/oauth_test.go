@@ -33,7 +33,7 @@ func newOAuth(t *testing.T, server *providertest.Server, kind gitprovider.Kind, 
 	return flow
 }
 
-// browse is the user's browser: it goes to the provider and says where it is
+// browse is the user's browser: it goes to the provider and returns where it is
 // sent back to.
 func browse(t *testing.T, server *providertest.Server, address string) url.Values {
 	t.Helper()
@@ -122,7 +122,7 @@ func TestOAuthNeedsVerifier(t *testing.T) {
 }
 
 // R64: without a registered application, or with one that the provider does not
-// know, the error says so and names no secret.
+// accept, the error explains it and contains no secret.
 func TestOAuthNotRegistered(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		_, err := gitprovider.NewOAuth(gitprovider.OAuthOptions{Kind: kind, APIURL: "https://git.example.com"})
@@ -144,7 +144,7 @@ func TestOAuthNotRegistered(t *testing.T) {
 	}
 }
 
-// What is asked for is what the purpose needs.
+// The requested scopes are those of the purpose.
 func TestOAuthScopes(t *testing.T) {
 	for _, test := range []struct {
 		kind    gitprovider.Kind

@@ -31,6 +31,8 @@ func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, str
 	if err != nil {
 		return "", "", err
 	}
+	// Even without a token plain HTTP is rejected: the next step would send
+	// one.
 	if err := checkOrigin("", address.server(), options.PlainHTTP); err != nil {
 		return "", "", err
 	}
@@ -44,6 +46,7 @@ func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, str
 	if options.Timeout <= 0 {
 		options.Timeout = 10 * time.Second
 	}
+	// One request at a time: the first match ends the probe.
 	for _, fingerprint := range fingerprints() {
 		found, err := fingerprint.matches(ctx, client, address.server(), options.Timeout)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// R21, R58, R59: a server whose name says nothing is known by its answers, and no
+// R21, R58, R59: a server with a neutral name is detected by its responses, and no
 // token is sent to find out.
 func TestProbe(t *testing.T) {
 	for _, test := range []struct {

@@ -199,6 +199,7 @@ func (w Webhook) wants(event Event) bool {
 // check rejects a hook with an invalid URL, and one without a secret: its
 // events could not be verified.
 func (w Webhook) check(kind Kind) error {
+	// The URL is stored at the provider, so it must not contain credentials.
 	u, err := url.Parse(w.URL)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return invalid(kind, "the webhook's address must be a URL such as https://slipway.example.com/webhooks/<runtime>/<source>, without user and fragment")

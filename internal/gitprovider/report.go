@@ -89,6 +89,7 @@ func (r TokenReport) DaysLeft(now time.Time) (int, bool) {
 
 // Expiry returns the expiry as a phrase.
 func (r TokenReport) Expiry(now time.Time) string {
+	// Dates are in UTC, so that messages are the same everywhere.
 	days, known := r.DaysLeft(now)
 	date := r.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
 	switch {

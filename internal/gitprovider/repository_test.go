@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 )
 
-// R8: the runtime's token looks the Shared Configuration Repository up and
-// makes it, for each provider.
+// R8: the runtime's token looks the Shared Configuration Repository up and makes
+// it, for each provider.
 func TestRepository(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestRepositoryBelowContext(t *testing.T) {
 	}
 }
 
-// A token that lacks the right is told so, and by the provider's own words.
+// A missing permission is reported with the provider's own name.
 func TestCreateRepositoryDenied(t *testing.T) {
 	for kind, test := range map[gitprovider.Kind]struct {
 		scopes []string

@@ -21,12 +21,12 @@ func TestSaidIn(t *testing.T) {
 		{`<html>bad gateway</html>`, ""}, {``, ""}, {`[]`, ""}, {`null`, ""}, {`{"message":5}`, ""},
 	} {
 		if got := errorDetail([]byte(test.body)); got != test.want {
-			t.Errorf("saidIn(%s) = %q, want %q", test.body, got, test.want)
+			t.Errorf("errorDetail(%s) = %q, want %q", test.body, got, test.want)
 		}
 	}
 }
 
-// Whatever a server answers, a message stays short and on one line.
+// Messages stay short and on one line for any response.
 func FuzzSaidIn(f *testing.F) {
 	for _, seed := range []string{`{"message":"x"}`, `{"message":{"a":["b"]}}`, `{"error":{"message":"m","detail":{"required":["r"]}}}`, `{"errors":["e",{"code":"c"}]}`, `{`, `null`} {
 		f.Add([]byte(seed))
@@ -34,7 +34,7 @@ func FuzzSaidIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got := errorDetail(body)
 		if len([]rune(got)) > 302 || strings.ContainsFunc(got, unicode.IsControl) {
-			t.Fatalf("saidIn(%q) = %q", body, got)
+			t.Fatalf("errorDetail(%q) = %q", body, got)
 		}
 	})
 }

@@ -54,6 +54,8 @@ func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error 
 			return err
 		}
 	}
+	// The first hook is kept and the others are removed afterwards: a failure
+	// in between never leaves the repository without a hook.
 	if err := hooks.update(ctx, found[0].id, want); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ func pushEvents(kind gitprovider.Kind) []string {
 	}[kind]
 }
 
-// A hook is made once, updated after, and is as it should be each time: JSON,
-// the secret, verified TLS, pushes.
+// A hook is made once, updated after, and is as it should be each time: JSON, the
+// secret, verified TLS, pushes.
 func TestEnsureWebhook(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestEnsureWebhookRace(t *testing.T) {
 	}
 }
 
-// A hook that nobody could call or verify is refused before anything is sent.
+// An invalid hook, or one without a secret, is rejected before a request.
 func TestEnsureWebhookRefuses(t *testing.T) {
 	token := admin(gitprovider.GitLab)
 	server := start(t, gitprovider.GitLab, token)
@@ -142,8 +142,8 @@ func TestEnsureWebhookRefuses(t *testing.T) {
 	}
 }
 
-// A token without the right gets the provider's refusal, and not a 404 dressed
-// as success.
+// A token without the right gets the provider's refusal, and not a 404 dressed as
+// success.
 func TestEnsureWebhookDenied(t *testing.T) {
 	for kind, want := range map[gitprovider.Kind]gitprovider.ErrorKind{
 		gitprovider.GitHub: gitprovider.NotFound, gitprovider.GitLab: gitprovider.Denied,

@@ -152,7 +152,7 @@ func TestLargePush(t *testing.T) {
 	}
 }
 
-// A push that Git refuses changes nothing and is told to nobody.
+// A push that Git rejects changes nothing and is not reported.
 func TestRefusedPush(t *testing.T) {
 	s := serve(t)
 	first, second := s.clone(t), s.clone(t)
@@ -239,7 +239,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A repository that is there stays, and half of one is made anew.
+// An existing repository stays, and a partial one is created again.
 func TestCreate(t *testing.T) {
 	found, err := gitserver.Find(t.Context())
 	if err != nil {

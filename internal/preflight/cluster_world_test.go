@@ -206,7 +206,7 @@ func clean(t testing.TB, results []preflight.Result) {
 	}
 }
 
-// finds fails when a check does not end in the state with a finding that says
+// finds fails unless a check ends in the state with a finding that contains
 // something, and gives the finding.
 func finds(t testing.TB, results []preflight.Result, code preflight.Code, state preflight.State, want string) preflight.Finding {
 	t.Helper()

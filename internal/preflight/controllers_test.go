@@ -36,7 +36,7 @@ type controllerCase struct {
 	name, class, image, labels string
 	// extra follows the container of its Deployment, and further objects.
 	extra string
-	// bad makes a state that is wrong, and says what is found.
+	// bad creates a misconfiguration, and has the expected finding.
 	bad []badState
 }
 
@@ -111,9 +111,9 @@ func (c controllerCase) build(t testing.TB, replaced badState) *scene {
 	return s
 }
 
-// TestControllers: R73, R83, R84, R85, R86, R93, R96, R97, R98: each controller in a good
-// state, before and after the install, and with each mistake of the documents; what
-// can be repaired is repaired.
+// TestControllers: R73, R83, R84, R85, R86, R93, R96, R97, R98: each controller in
+// a good state, before and after the install, and with each mistake of the
+// documents; what can be repaired is repaired.
 func TestControllers(t *testing.T) {
 	for _, tt := range controllerCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func (s *scene) certificate(t testing.TB, name string) {
 	}
 }
 
-// TestEnterpriseOperator: R94: with the operator its resource decides, and it is the
-// resource that is repaired.
+// TestEnterpriseOperator: R94: with the operator its resource decides, and it is
+// the resource that is repaired.
 func TestEnterpriseOperator(t *testing.T) {
 	s := newScene(t)
 	s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
@@ -208,8 +208,8 @@ func (s *scene) established(crd string) {
 	kubetest.WaitFor(s.t, served, metav1.ListOptions{}, patience, func([]*unstructured.Unstructured) error { return nil })
 }
 
-// TestEnterpriseCertificate: R94, R95: NGINX Enterprise needs the certificate in the
-// namespace of the runtime, and the Ingress has to name it.
+// TestEnterpriseCertificate: R94, R95: NGINX Enterprise needs the certificate in
+// the namespace of the runtime, and the Ingress has to name it.
 func TestEnterpriseCertificate(t *testing.T) {
 	c := controllerCases()[1]
 	s := c.build(t, badState{})

@@ -67,8 +67,8 @@ func (s *scene) report(plural, name, status string) {
 	}
 }
 
-// TestHTTPRoute: R123: with the Gateway API the Gateway and the HTTPRoute are looked
-// at, before and after the install.
+// TestHTTPRoute: R123: with the Gateway API the Gateway and the HTTPRoute are
+// looked at, before and after the install.
 func TestHTTPRoute(t *testing.T) {
 	s := gatewayScene(t)
 	results := s.run()
@@ -97,7 +97,7 @@ func TestHTTPRoute(t *testing.T) {
 }
 
 // TestIngressRoutes: R91: an Ingress that leads a prefix elsewhere, or has another
-// class, is told with what it has to be.
+// class, is reported with its expected form.
 func TestIngressRoutes(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	s := &scene{t: t, cluster: cluster, controller: cluster.Namespace(t), world: preflight.World{Cluster: cluster.Cluster}}

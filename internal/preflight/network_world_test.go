@@ -108,7 +108,7 @@ func pemOf(certificate tls.Certificate) (chain, key []byte) {
 	return chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// router answers as the runtime's router does: refusals, with its marker.
+// router responds as the runtime's router does: errors, with its header.
 func router(runtime string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(wire.RouterHeader, runtime)
@@ -142,7 +142,7 @@ type nameServer struct {
 	records map[string]netip.Addr
 }
 
-// serveDNS answers for the names, and says of others that they do not exist.
+// serveDNS resolves the names; others do not exist.
 func serveDNS(t testing.TB, records map[string]netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -20,6 +20,7 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 func checkNamespace(ctx context.Context, in *CheckContext, out *Report) {
 	name := in.Settings.Namespace
 	out.inspect("the namespace %q", name)
+	// A corrected name is proposed if one can be derived.
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		fix := "choose a name of lower-case letters, digits and dashes"
 		if better := correctedLabel(name); better != "" {

@@ -38,6 +38,7 @@ func checkTokenSource(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail(named("Secret", in.Settings.Namespace, source.SecretName), "this name is the runtime's own, which writes its credential there", "put the API key into a Secret of another name")
 		return
 	}
+	// Only the name of the Secret appears in messages.
 	where := named("Secret", in.Settings.Namespace, source.SecretName)
 	out.inspect("key %s of %s", key, where)
 	fix := fmt.Sprintf("kubectl -n %s create secret generic %s --from-file=%s=KEY-FILE", in.Settings.Namespace, source.SecretName, key)

@@ -142,6 +142,7 @@ func evaluateAddress(subject, address string, out *Report) {
 
 // albAddress checks the status of the runtime's Ingress.
 func (in *CheckContext) albAddress(ctx context.Context, out *Report) {
+	// There is nothing to inspect yet.
 	if in.Stage == Before {
 		out.inspect("nothing: ALB makes a load balancer for the Ingress of the runtime")
 		out.note("AWS ALB", "its address is there after the install, in the status of the Ingress")

@@ -72,6 +72,7 @@ func (in *CheckContext) evaluateBalancer(out *Report) {
 
 // offerAnnotation offers to annotate the Service.
 func (in *CheckContext) offerAnnotation(finding *Finding, service corev1.Service) {
+	// A merge patch leaves other annotations unchanged.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{awsBackendProtocol: "tcp"}}})
 	if err != nil {
 		return

@@ -101,6 +101,7 @@ func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, 
 	}
 	// Only Ingresses of the same class are comparable.
 	class := in.Settings.Ingress.ClassName
+	// One Ingress with an address is sufficient evidence.
 	seen, empty := 0, ""
 	for i := range list.Items {
 		one := &list.Items[i]

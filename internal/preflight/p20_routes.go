@@ -54,6 +54,8 @@ func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 		out.fail(subject, "its ingressClassName is not "+in.Settings.Ingress.ClassName, fix)
 	}
 	var lost []string
+	// Every host needs all three paths: webhooks may use another host than
+	// the platform.
 	for _, host := range in.Settings.Ingress.Hosts {
 		for _, path := range mode.Paths() {
 			if !ingressLeads(ingress, host, path) {

@@ -24,6 +24,7 @@ func checkDNS(ctx context.Context, in *CheckContext, out *Report) {
 		out.inspect("the controller has %s", shorten(wanted))
 	}
 	found, err := in.resolve(ctx, host)
+	// Before the installation a missing record is only a warning.
 	if err != nil || len(found) == 0 {
 		reason := "DNS has no record of it"
 		if err != nil {

@@ -13,6 +13,7 @@ func checkGitScopes(_ context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	out.inspect("scopes %s", shorten(report.Scopes))
+	// All missing permissions are listed at once.
 	if names := report.MissingNames(); len(names) > 0 {
 		out.fail("Git token", "it lacks "+strings.Join(names, ", "), "create a token that has "+strings.Join(names, ", ")+" too")
 	}

@@ -39,7 +39,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestPlurals: R14: the resources of the rights are those that the API server knows.
+// TestPlurals: R14: the resources of the permissions are those of the API server.
 func TestPlurals(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	crds, err := os.ReadFile("../access/mode/testdata/crds.yaml")
@@ -92,7 +92,7 @@ func TestEndpointFiles(t *testing.T) {
 	}
 }
 
-// TestImages: controllers are known whatever registry their image is mirrored to.
+// TestImages: controllers are recognized in any registry.
 func TestImages(t *testing.T) {
 	names := []string{"ingress-nginx/controller"}
 	for image, want := range map[string]bool{

@@ -122,6 +122,8 @@ func providerOf(nodes []corev1.Node) ProviderID {
 // provider returns the configured provider, or the detected one. Without
 // permission to read nodes it is bare metal.
 func (in *CheckContext) provider() Provider {
+	// The flag takes precedence: nodes of on-premises clusters often have no
+	// providerID.
 	id := in.Provider
 	if id == "" {
 		nodes, err := in.nodes()

@@ -20,7 +20,7 @@ type providerCase struct {
 	address     corev1.LoadBalancerIngress
 	// install is in the fix when there is no address.
 	install string
-	// warned is what P15 says of a good state; empty is nothing.
+	// warned is the warning of P15 for a good state; empty for none.
 	warned string
 }
 
@@ -51,8 +51,9 @@ func providerCases() []providerCase {
 	}
 }
 
-// TestProviders: R99, R100, R101, R102, R103, R104, R105, R106, R107, R108, R109: NGINX
-// Community at each provider, told by its nodes, with an address and without one.
+// TestProviders: R99, R100, R101, R102, R103, R104, R105, R106, R107, R108, R109:
+// NGINX Community at each provider, detected by its nodes, with and without an
+// address.
 func TestProviders(t *testing.T) {
 	for _, tt := range providerCases() {
 		t.Run(tt.requirement+" "+string(tt.id), func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestProviders(t *testing.T) {
 			s.workload("Deployment", "registry.k8s.io/ingress-nginx/controller:v1.1.1", "app.kubernetes.io/name: ingress-nginx",
 				"        args: [/nginx-ingress-controller, --publish-service=CONTROLLER/front]\n"+balancedService)
 			if tt.id == preflight.AWS {
-				s.judgeAWS(t)
+				s.checkAWS(t)
 			}
 			results := s.run(preflight.ExternalAddress)
 			finds(t, results, preflight.ExternalAddress, preflight.Failed, "pending")
@@ -78,8 +79,8 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// judgeAWS: R96: the annotation for TCP, which --fix adds.
-func (s *scene) judgeAWS(t *testing.T) {
+// checkAWS: R96: the annotation for TCP, which --fix adds.
+func (s *scene) checkAWS(t *testing.T) {
 	t.Helper()
 	found := finds(t, s.run(preflight.TCP), preflight.TCP, preflight.Failed, "aws-load-balancer-backend-protocol=tcp")
 	if found.Apply == nil {

@@ -29,7 +29,7 @@ func tunnel(t testing.TB, cluster *kubetest.Cluster) preflight.Options {
 }
 
 // TestTunnel: R10, R11, R13, R44: a new cluster is ready for a tunnel, results come
-// in the order of the catalogue, and what does not apply says so.
+// in the order of the catalogue, and skipped checks have a reason.
 func TestTunnel(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)
@@ -103,7 +103,7 @@ func TestTokenSecret(t *testing.T) {
 	clean(t, preflight.Run(t.Context(), preflight.World{Cluster: cluster.Cluster}, options))
 }
 
-// limited is a connection of somebody who may do nothing but ask what they may do.
+// limited is a connection of a user whose only permission is the access review.
 func limited(t testing.TB, cluster *kubetest.Cluster, namespace, rules string) *kube.Cluster {
 	t.Helper()
 	cluster.Apply(t, namespace, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: limited}\n"+rules)
@@ -148,8 +148,8 @@ subjects: [{kind: ServiceAccount, name: limited, namespace: %s}]
 	finds(t, preflight.Run(t.Context(), world, options), preflight.NodeSize, preflight.Warned, "cannot be checked")
 }
 
-// TestCRDs: R22, R23: CRDs of nobody are adopted, those of another release are not
-// touched.
+// TestCRDs: R22, R23: CRDs without owner are adopted, those of another release are
+// not touched.
 func TestCRDs(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)
@@ -202,8 +202,8 @@ func removeCRD(t testing.TB, cluster *kubetest.Cluster, name string) {
 	}
 }
 
-// TestArgo: R19, R27: Argo CD beside us is a warning, in our namespace an error, and
-// the other projects are told.
+// TestArgo: R19, R27: Argo CD beside us is a warning, in our namespace an error,
+// and the other projects are reported.
 func TestArgo(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)
@@ -229,8 +229,8 @@ func TestArgo(t *testing.T) {
 	finds(t, preflight.Run(t.Context(), world, options), preflight.ArgoCollision, preflight.Failed, "slipway app migrate")
 }
 
-// TestNodes: R12: the largest node decides; a small one that holds our own need is a
-// warning.
+// TestNodes: R12: the largest node decides; a small one that holds our own need is
+// a warning.
 func TestNodes(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	options := tunnel(t, cluster)
@@ -265,7 +265,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestNoCluster: an API server that is away is told once.
+// TestNoCluster: an unreachable API server is reported once.
 func TestNoCluster(t *testing.T) {
 	away, err := kube.ConnectRemote(kube.Remote{Server: "https://127.0.0.1:9", Token: func() secret.Text { return secret.New("x") }})
 	if err != nil {
@@ -282,8 +282,8 @@ func TestNoCluster(t *testing.T) {
 	finds(t, preflight.Run(t.Context(), preflight.World{Cluster: away}, options), preflight.NodeSize, preflight.Failed, "kubectl get --raw /readyz")
 }
 
-// TestSecretsAreNotTold: a token is in no result, whatever fails.
-func TestSecretsAreNotTold(t *testing.T) {
+// TestSecretsAreNotReported: a token is in no result of any failure.
+func TestSecretsAreNotReported(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)
 	options.Git = preflight.GitAccess{Repository: "https://git.example.test/a/b.git", Token: secret.New("canary-token")}

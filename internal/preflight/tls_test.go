@@ -30,7 +30,7 @@ func externalURL(t testing.TB, stage preflight.Stage, issuer *authority) (prefli
 }
 
 // TestCertificates: R84: the certificate that the host shows, by real handshakes:
-// its chain, its name and its time, each told by itself.
+// its chain, its name and its validity, each reported separately.
 func TestCertificates(t *testing.T) {
 	issuer, stranger := newAuthority(t), newAuthority(t)
 	day := 24 * time.Hour
@@ -148,8 +148,8 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// TestHangs: a host that takes connections and says nothing ends the checks in their
-// time, each with its reason.
+// TestHangs: a host that accepts connections and does not respond ends the checks
+// in their time, each with its reason.
 func TestHangs(t *testing.T) {
 	var held []net.Conn
 	t.Cleanup(func() { // when nothing is accepted any more
@@ -166,7 +166,7 @@ func TestHangs(t *testing.T) {
 }
 
 // TestOtherIngresses: R98: where other Ingresses of the class have no address, ours
-// will get none either; young ones tell nothing.
+// will get none either; young ones prove nothing.
 func TestOtherIngresses(t *testing.T) {
 	s := controllerCases()[0].build(t, badState{})
 	s.apply("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: old}\nspec: {ingressClassName: CLASS, defaultBackend: {service: {name: a, port: {number: 80}}}}\n")
@@ -176,8 +176,8 @@ func TestOtherIngresses(t *testing.T) {
 }
 
 // TestOwnClass: our own class and edge come with the chart, so before the install
-// nothing is wrong when they are not there, and nobody makes the class by hand: Helm
-// would refuse it.
+// their absence is no problem, and the class is not created by hand: Helm would
+// refuse it.
 func TestOwnClass(t *testing.T) {
 	s := newScene(t)
 	s.options.Settings.Ingress.ClassName = "slipway"
@@ -188,8 +188,8 @@ func TestOwnClass(t *testing.T) {
 	}
 }
 
-// TestUnknownController: R18: a controller that nobody knows is a warning, and what it
-// does is looked at all the same.
+// TestUnknownController: R18: an unknown controller is a warning, and what it does
+// is looked at all the same.
 func TestUnknownController(t *testing.T) {
 	s := newScene(t)
 	s.class("example.com/own-controller")
@@ -202,8 +202,8 @@ func TestUnknownController(t *testing.T) {
 	clean(t, s.run(preflight.StatusReport, preflight.URLAnswer, preflight.RouteResources))
 }
 
-// TestURL: R35: a GET counts when the runtime's own router answers it, whatever the
-// status, and a WebSocket has to reach it too.
+// TestURL: R35: a GET counts when the runtime's own router responds, regardless of
+// the status, and a WebSocket has to reach it too.
 func TestURL(t *testing.T) {
 	issuer := newAuthority(t)
 	status := func(code int) http.Handler {
@@ -251,8 +251,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestDNSBeforeRecord: while the name has no record, the certificate is asked for at
-// the address of the controller, and the record to make is told.
+// TestDNSBeforeRecord: while the name has no record, the certificate is read from
+// the address of the controller, and the record to create is reported.
 func TestDNSBeforeRecord(t *testing.T) {
 	s := controllerCases()[3].build(t, badState{})
 	s.world.Resolver = serveDNS(t, nil)

@@ -93,7 +93,7 @@ func TestObjects(t *testing.T) {
 }
 
 // TestAPIServerTakesThem: R51, R91, R92, R123: a real API server takes the objects,
-// and knows every field of them.
+// and decodes all their fields.
 func TestAPIServerTakesThem(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	cluster.DefineFiles(t, "testdata/crds.yaml")
@@ -149,7 +149,7 @@ func retry(ctx context.Context, try func() error, again func(error) bool) error 
 	}
 }
 
-// decoded is an object as its YAML says it.
+// decoded is an object decoded from its YAML.
 func decoded(t *testing.T, object mode.Object) *unstructured.Unstructured {
 	t.Helper()
 	text, err := mode.YAML(object)
@@ -167,8 +167,8 @@ func decoded(t *testing.T, object mode.Object) *unstructured.Unstructured {
 	return made
 }
 
-// TestVerify: R90, R91, R92: each way to get a VirtualService wrong is told for the
-// path that it breaks.
+// TestVerify: R90, R91, R92: each misconfiguration of a VirtualService is reported
+// for the path that it breaks.
 func TestVerify(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -246,7 +246,7 @@ func TestVerifyWithoutRouter(t *testing.T) {
 	}
 }
 
-// TestMeshSettings: what is wrong with the settings is told, all of it.
+// TestMeshSettings: all problems of the settings are reported.
 func TestMeshSettings(t *testing.T) {
 	findings := mode.MeshSettings{Runtime: "Prod", Namespace: "a b", Hosts: []string{"https://x"}, Version: "0.0.1", EventSources: []string{"A"}}.Check(true)
 	var keys []string

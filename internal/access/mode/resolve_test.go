@@ -13,7 +13,7 @@ func set(value bool) *bool { return &value }
 
 const account = "0123456789abcdef01234567"
 
-// base are the settings of a runtime that says nothing about its access.
+// base are settings without an access mode.
 func base() mode.Settings {
 	return mode.Settings{Runtime: "prod", Namespace: "slipway", AccountID: account, TunnelDomain: "tunnels.example.com"}
 }
@@ -146,7 +146,7 @@ func mistakes() []findingCase {
 	}
 }
 
-// TestFindings: R35, R36, R43, R53: everything that is wrong is told, with its keys.
+// TestFindings: R35, R36, R43, R53: all problems are reported, with their keys.
 func TestFindings(t *testing.T) {
 	for _, tt := range slices.Concat(contradictions(), mistakes()) {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	addProcedure  = "/slipway.runtime.v1.ClusterService/AddCluster"
 )
 
-// verify knows three tokens; what tokens are is the matter of package token.
+// verify accepts three tokens; package token has the real verification.
 func verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	claims := wire.RuntimeClaims{Email: "ada@example.com", Role: "user", Prefix: wire.AppProxyPath}
 	switch bearer {
@@ -38,7 +38,7 @@ func verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	return claims, nil
 }
 
-// unreadBody fails the test when somebody reads it.
+// unreadBody fails the test when it is read.
 type unreadBody struct{ t *testing.T }
 
 func (b unreadBody) Read([]byte) (int, error) {
@@ -48,7 +48,7 @@ func (b unreadBody) Read([]byte) (int, error) {
 
 func (b unreadBody) Close() error { return nil }
 
-// echo answers with what reached it.
+// echo responds with the received request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	claims, _ := token.ClaimsFrom(r.Context())
 	body, err := io.ReadAll(r.Body)
@@ -80,7 +80,7 @@ func ask(handler http.Handler, method, target, bearer string, body io.Reader) *h
 	return answer
 }
 
-// TestRouter: what each path answers, with which token.
+// TestRouter: the response of each path, by token.
 func TestRouter(t *testing.T) {
 	handler := newRouter(nil)
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// TestReady: why a runtime is not ready is not told to everybody.
+// TestReady: the reason of not being ready is not public.
 func TestReady(t *testing.T) {
 	handler := newRouter(func(o *router.Options) {
 		o.Ready = func() error { return errors.New("the secret reason") }
@@ -217,8 +217,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// workflowServer is a server for workflows: an echo over a WebSocket, a stream,
-// and what reached it.
+// workflowServer is a server for workflows: an echo over a WebSocket, a stream, and
+// what reached it.
 func workflowServer(t *testing.T, goOn chan struct{}) *url.URL {
 	t.Helper()
 	mux := http.NewServeMux()

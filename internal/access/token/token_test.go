@@ -229,7 +229,7 @@ func TestKeysChange(t *testing.T) {
 	}
 }
 
-// TestNotJoined: before a runtime has a name at a platform nobody may ask.
+// TestNotJoined: a runtime that has not joined rejects all requests.
 func TestNotJoined(t *testing.T) {
 	p := newPlatform(t, "k1")
 	v := token.NewVerifier(func() string { return "" }, func() string { return keys(t, p) }, begin)

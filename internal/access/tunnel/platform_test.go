@@ -121,7 +121,7 @@ func run(t testing.TB, options tunnel.Options) (stop func()) {
 // to is the URLs of one platform.
 func to(url string) func() []string { return func() []string { return []string{url} } }
 
-// eventually waits for what no channel tells.
+// eventually polls for a condition without a channel.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

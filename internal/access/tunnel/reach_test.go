@@ -32,8 +32,8 @@ func roots(p *platform) *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// connectProxy is an HTTP proxy that wants a password and opens tunnels to one target,
-// whatever name they ask for.
+// connectProxy is an HTTP proxy that wants a password and opens tunnels to one
+// target, whatever name they ask for.
 func connectProxy(t testing.TB, target string, secure bool) (proxy *url.URL, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -80,8 +80,9 @@ func connectProxy(t testing.TB, target string, secure bool) (proxy *url.URL, ask
 	}
 }
 
-// R122: a proxy that is named, with TLS or without, leads to the platform, with CONNECT and
-// a password; the platform's certificate is checked against the platform's name.
+// R122: a proxy that is named, with TLS or without, leads to the platform, with
+// CONNECT and a password; the platform's certificate is checked against the
+// platform's name.
 func TestProxy(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		p := serve(t, &tls.Config{})
@@ -135,7 +136,7 @@ func agentOfEnvironment(t *testing.T, target string) {
 	stop()
 }
 
-// What is not the platform gets no token that it could use, and the log says what is
+// Other servers than the platform get no usable token, and the log has what is
 // wrong without it.
 func TestUnreachable(t *testing.T) {
 	secure := serve(t, &tls.Config{})

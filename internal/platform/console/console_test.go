@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Files are packed for who can read that, and asked for once.
+// Files are compressed for clients that accept it, and cached.
 func TestFile(t *testing.T) {
 	c := built(t)
 	response := ask(c, "GET", "/console/assets/main-1a.js", http.Header{"Accept-Encoding": {"br, gzip"}})
@@ -109,7 +109,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A program that was built without the console says so.
+// A binary without the console shows how to build it.
 func TestUnbuilt(t *testing.T) {
 	c, err := load(fstest.MapFS{})
 	if err != nil {

@@ -40,8 +40,8 @@ func (p *pulse) takeSent() bool {
 	return sent
 }
 
-// TestWatchKeepsAlive: an idle watch sends a keepalive every 20
-// seconds, counted from the last message, and ends with its client.
+// TestWatchKeepsAlive: an idle watch sends a keepalive every 20 seconds, counted
+// from the last message, and ends with its client.
 func TestWatchKeepsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, view := &Fleet{}, &pulse{began: time.Now()}
@@ -65,7 +65,7 @@ func TestWatchKeepsAlive(t *testing.T) {
 	})
 }
 
-// TestWatchEndsWithItsClient: a client that is gone is found by the sign of life.
+// TestWatchEndsWithItsClient: a client that is gone is detected by the keepalive.
 func TestWatchEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the client is gone")

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// R61, R63, R112: a runtime is online as long as its heartbeats come, and says what
+// R61, R63, R112: a runtime is online while its heartbeats arrive, and reports what
 // is pending, and which newer version there is.
 func TestHeartbeat(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
@@ -55,7 +55,7 @@ func TestHeartbeat(t *testing.T) {
 }
 
 // R113: a runtime that is online is not deleted; one that is offline is, with all
-// that is known of it. Uninstalling is asked for first.
+// that is stored of it. Uninstalling is requested first.
 func TestDeleteAndUninstall(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, credential := w.join(t, "prod", "east")
@@ -103,7 +103,7 @@ func TestUnregister(t *testing.T) {
 	})
 }
 
-// TestRenew: a refresh token is good once, and once more when the answer was lost;
+// TestRenew: a refresh token is valid once, and once more if the response was lost;
 // one that two parties hold ends everything.
 func TestRenew(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
@@ -160,8 +160,8 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// TestAccountsAreApart: nobody sees or touches the runtimes of another account, and
-// a name may be there twice.
+// TestAccountsAreApart: users cannot see or change the runtimes of another account,
+// and a name may be there twice.
 func TestAccountsAreApart(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")

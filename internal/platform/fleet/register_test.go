@@ -86,8 +86,9 @@ func TestRegisterRules(t *testing.T) {
 	})
 }
 
-// R3, R33: of runtimes that register at the same time, at replicas that know nothing
-// of each other, one gets a place and one gets a name; the others hear who has it.
+// R3, R33: of runtimes that register at the same time, at replicas that know
+// nothing of each other, one gets a place and one gets a name; the others hear who
+// has it.
 func TestRegisterAtOnce(t *testing.T) {
 	url := pgtest.URL(t)
 	one := newWorld(t, url)
@@ -157,8 +158,8 @@ func TestRegisterAgain(t *testing.T) {
 	})
 }
 
-// R53: a runtime that is reached by an Ingress is told the host of its tunnel with its
-// credential all the same, for when it goes back; others see the Ingress only.
+// R53: a runtime behind an Ingress gets the host of its tunnel with its credential
+// all the same, for when it goes back; others see the Ingress only.
 func TestModeIsChanged(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, credential := w.join(t, "prod", "east")
@@ -175,7 +176,7 @@ func TestModeIsChanged(t *testing.T) {
 	})
 }
 
-// R33, R43: what is wrong with a name is said, and a free one is proposed.
+// R33, R43: problems of a name are reported, and an available one is proposed.
 func TestCheckName(t *testing.T) {
 	w := newWorld(t, "sqlite://"+t.TempDir()+"/p.db")
 	w.join(t, "prod", "east")

@@ -19,7 +19,7 @@ func end(number int64) *platformv1.ReportEvent {
 	return &platformv1.ReportEvent{Number: number, Event: &platformv1.ReportEvent_ResyncEnd{ResyncEnd: true}}
 }
 
-// application is one that is synced; what is told after its name is its health.
+// application is a synced one with the given health.
 func application(number int64, name string, health ...string) *platformv1.ReportEvent {
 	return &platformv1.ReportEvent{Number: number, At: timestamppb.New(time.Now()), Event: &platformv1.ReportEvent_Application{Application: &platformv1.Application{
 		Runtime: "somebody-else", Namespace: "argocd", Name: name, Uid: "uid-" + name, Sync: "Synced",
@@ -62,8 +62,8 @@ func names(list *platformv1.ListApplicationsResponse) string {
 	return strings.Join(out, " ")
 }
 
-// TestReport: what is told is stored once, a gap asks for a resync, and what may be
-// old is marked.
+// TestReport: reports are stored once, a gap requests a resync, and what may be old
+// is marked.
 func TestReport(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")

@@ -69,8 +69,8 @@ func TestWatchRuntimes(t *testing.T) {
 	})
 }
 
-// TestWatchApplications: reports are seen as they are stored, and what may be old is
-// marked when its runtime goes silent.
+// TestWatchApplications: reports are seen as they are stored, and what may be old
+// is marked when its runtime goes silent.
 func TestWatchApplications(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")
@@ -109,8 +109,8 @@ func TestWatchApplications(t *testing.T) {
 	})
 }
 
-// TestWatchManyApplications: who asks for many gets all in few messages, in order and
-// bounded, and then what changes and what goes.
+// TestWatchManyApplications: clients that request batches get all in few messages,
+// in order and bounded, and then what changes and what goes.
 func TestWatchManyApplications(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")

@@ -198,7 +198,7 @@ func (w *world) join(t *testing.T, name, cluster string) (clients, *platformv1.C
 	return w.with(t, credential.GetAccessToken()), credential
 }
 
-// beat is a heartbeat that says everything.
+// beat is a complete heartbeat.
 func beat() *platformv1.HeartbeatRequest {
 	return &platformv1.HeartbeatRequest{
 		Version: "1.1.0", ChartVersion: "1.1.0", KubernetesVersion: "v1.36.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,

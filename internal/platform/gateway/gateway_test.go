@@ -17,7 +17,8 @@ import (
 )
 
 // TestNoCredentialPasses: nothing with which the caller showed who they are reaches
-// the runtime, nor what it must not believe, and the token is for this runtime only.
+// the runtime, nor what it must not believe, and the token is for this runtime
+// only.
 func TestNoCredentialPasses(t *testing.T) {
 	w := newWorld(t)
 	canaries := map[string]string{
@@ -202,8 +203,8 @@ func TestPathsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// TestOffline: the caller hears since when, in the words of Connect, and an answer
-// of somebody else is not passed on.
+// TestOffline: the caller gets the last heartbeat, as a Connect error, and a
+// response of another server is not forwarded.
 func TestOffline(t *testing.T) {
 	w := newWorld(t)
 	for name, part := range map[string]string{
@@ -281,7 +282,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestWebhooks: nobody signs in for them, so they are bounded, and only they pass.
+// TestWebhooks: they are unauthenticated, so they are bounded, and only they pass.
 func TestWebhooks(t *testing.T) {
 	w := newWorld(t)
 	tunnelled := wire.TunnelLabel(w.account.ID, "tunnelled") + ".tunnels.example.com"

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const list = "/app-proxy/slipway.runtime.v1.ApplicationService/ListApplications"
 
 // world is a gateway behind a real server, and a runtime that is one more: what it
-// gets is recorded, and it answers with what the test sets.
+// gets is recorded, and it responds as the test configures.
 type world struct {
 	store   *store.Store
 	signer  *signing.Signer
@@ -50,8 +50,8 @@ type world struct {
 	got      []*http.Request
 }
 
-// tunnels are connections that the hub would have: a request goes to a server of the
-// test, or nowhere.
+// tunnels are connections that the hub would have: a request goes to a server of
+// the test, or nowhere.
 type tunnels struct{ w *world }
 
 func (h tunnels) Transport(runtimeID string) http.RoundTripper {
@@ -157,7 +157,7 @@ func (w *world) key(t *testing.T, role store.Role, scope string) string {
 	return "slw_" + key.ID + "_" + value
 }
 
-// serveRouter is the runtime: it says who it is, as routers do.
+// serveRouter is the runtime: it sets the router's header.
 func (w *world) serveRouter(rw http.ResponseWriter, r *http.Request) {
 	name := "prod"
 	if !strings.HasPrefix(r.URL.Path, "/base/") {
@@ -171,14 +171,14 @@ func (w *world) serveRouter(rw http.ResponseWriter, r *http.Request) {
 	response(rw, r)
 }
 
-// reply sets what the runtime answers.
+// reply sets the runtime's response.
 func (w *world) reply(response http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.response = response
 }
 
-// received are the requests that the runtime got since it was asked last.
+// received returns the requests since the last call.
 func (w *world) received() []*http.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +187,7 @@ func (w *world) received() []*http.Request {
 	return got
 }
 
-// call makes a request to the platform and reads the answer.
+// call sends a request to the platform and reads the response.
 func (w *world) call(t *testing.T, method, path string, change ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader("{}"))

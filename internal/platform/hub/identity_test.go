@@ -59,8 +59,8 @@ func TestHandshakeDenied(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// An agent that asks for the name of another runtime is told why it is refused, and
-// gets no request of either.
+// An agent that requests the name of another runtime gets the reason of its
+// rejection, and gets no request of either.
 func TestAnotherName(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)
@@ -81,7 +81,7 @@ func TestAnotherName(t *testing.T) {
 	}
 }
 
-// A database that is away neither lets anybody in nor throws anybody out.
+// While the database is unavailable, agents are neither accepted nor disconnected.
 func TestStoreAway(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)
@@ -156,8 +156,8 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// An agent that is let in and presents itself after the revocation is not connected,
-// even where the hub heard of it before the agent was in any list.
+// An agent that is let in and presents itself after the revocation is not
+// connected, even where the hub heard of it before the agent was in any list.
 func TestRevocationInHandshake(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", func(o *hub.Options) { o.Timing.Recheck = time.Hour })
@@ -168,7 +168,7 @@ func TestRevocationInHandshake(t *testing.T) {
 	}, r).await(t, 2)
 	a := w.raw(t, r, token["a"])
 	w.revoke("a")
-	// The hub hears of revocations one after the other.
+	// The hub receives revocations one after the other.
 	w.revoke("b")
 	eventually(t, "the hub has heard of both", func() bool { return !r.Connected("b") })
 	answer, err := bufio.NewReader(a.control(t, fmt.Sprintf("{\"token\":%q}\n", token["a"]))).ReadString('\n')
@@ -181,7 +181,7 @@ func TestRevocationInHandshake(t *testing.T) {
 	}
 }
 
-// A token whose revocation nobody told of is found at intervals.
+// A token whose revocation event was lost is found by the periodic check.
 func TestRevocationUntold(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", func(o *hub.Options) { o.Timing.Recheck = 200 * time.Millisecond })
@@ -223,7 +223,8 @@ func TestTokenExpiry(t *testing.T) {
 	if got := <-answers["stale"]; got == "whole<nil>" {
 		t.Errorf("a request outlived the token: %s", got)
 	}
-	// The tokens of the first connections have expired by now, and so they are others.
+	// The tokens of the first connections have expired by now, and so they are
+	// others.
 	close(ends)
 	if got := <-answers["fresh"]; got != "whole<nil>" {
 		t.Errorf("a request did not outlive the first token: %s", got)
@@ -255,14 +256,14 @@ func (w *world) raw(t *testing.T, r *replica, token string) *rawAgent {
 	return &rawAgent{session}
 }
 
-// control opens a stream and says something on it.
+// control opens a stream and sends a message on it.
 func (a *rawAgent) control(t *testing.T, line string) net.Conn {
 	t.Helper()
 	stream, err := a.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The hub may end the connection before this side knows that all was sent.
+	// The hub may close the connection before this side has completed its write.
 	if _, err := io.WriteString(stream, line); err != nil && !errors.Is(err, yamux.ErrSessionShutdown) {
 		t.Fatal(err)
 	}

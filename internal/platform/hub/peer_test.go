@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// knows waits until a replica has heard of so many.
+// knows waits until a replica has so many live replicas.
 func (r *replica) knows(t testing.TB, replicas int) {
 	t.Helper()
 	eventually(t, "the replicas know each other", func() bool { return len(r.TunnelURLs()) == replicas })
@@ -59,7 +59,7 @@ func TestThroughPeer(t *testing.T) {
 	}
 }
 
-// A directory that says what is no longer true leads to one try and not to a circle.
+// A stale directory entry leads to one attempt and not to a loop.
 func TestStaleDirectory(t *testing.T) {
 	w := newWorld()
 	one, two := w.start(t, "one", nil), w.start(t, "two", nil)
@@ -74,8 +74,8 @@ func TestStaleDirectory(t *testing.T) {
 	}
 }
 
-// When the first replica is not there, and so has nothing of the request, the second
-// gets it with the whole body.
+// When the first replica is not there, and so has nothing of the request, the
+// second gets it with the whole body.
 func TestSecondPeer(t *testing.T) {
 	w := newWorld()
 	gone := listenLoopback(t)
@@ -209,8 +209,8 @@ func TestDrain(t *testing.T) {
 	t.Logf("%d rounds of requests while the agent moved", asked)
 }
 
-// An agent that ends finishes what it has begun, and the platform uses no connection
-// of it for anything new.
+// An agent that ends finishes what it has begun, and the platform uses no
+// connection of it for anything new.
 func TestAgentEnds(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)

@@ -19,8 +19,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// A request arrives as it is: method, path in its spelling, query, host, headers and
-// body; and so does the answer.
+// A request arrives as it is: method, path in its spelling, query, host, headers
+// and body; and so does the response.
 func TestRequestArrivesAsItIs(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)
@@ -105,7 +105,7 @@ func outcomeOf(response *http.Response, err error) string {
 	return err.Error()
 }
 
-// A runtime that is connected to nobody is offline.
+// A runtime without a connection is offline.
 func TestOffline(t *testing.T) {
 	r := newWorld().start(t, "one", nil)
 	_, _, err := r.ask(t.Context(), "a", "GET", "/app-proxy/x", nil)
@@ -129,13 +129,13 @@ func TestStreamLimit(t *testing.T) {
 	second()
 }
 
-// stuck answers with a header and then with nothing, until the request is cancelled.
+// stuck sends a header and then nothing, until the request is cancelled.
 var stuck = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 })
 
-// hold begins a request whose answer does not end. The function drops it.
+// hold starts a request whose response does not end. The function drops it.
 func hold(t testing.TB, r *replica, runtimeID string) func() {
 	t.Helper()
 	request, _ := http.NewRequestWithContext(t.Context(), "GET", "http://any.test/app-proxy/stuck", nil)
@@ -170,8 +170,8 @@ func TestCancelReachesAgent(t *testing.T) {
 	}
 }
 
-// A handler that waits for its answer to be read hears of the end too: nobody reads it
-// any longer, and the agent is told.
+// A handler that is blocked on writing its response is cancelled too: the response
+// is not read any longer, and the stream is reset.
 func TestCancelReachesWriter(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)
@@ -198,7 +198,7 @@ func await(t testing.TB, done <-chan struct{}, what string) {
 	}
 }
 
-// Server-sent events come one by one, while the answer goes on.
+// Server-sent events arrive one by one, while the response continues.
 func TestEventStream(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)

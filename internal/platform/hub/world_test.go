@@ -131,8 +131,8 @@ func (d *directory) tell(change store.Change) {
 	}
 }
 
-// authority makes tokens: runtime, generation and expiry, as they are. Signatures are
-// the signer's business and tested there.
+// authority makes tokens: runtime, generation and expiry, as they are. Signatures
+// are the signer's business and tested there.
 type authority struct {
 	directory *directory
 
@@ -299,7 +299,7 @@ func (a *agent) await(t testing.TB, want int) {
 	}
 }
 
-// eventually waits for what no channel tells.
+// eventually polls for a condition without a channel.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -326,7 +326,7 @@ func (r *replica) ask(ctx context.Context, runtimeID, method, path string, body 
 	return response.StatusCode, string(text), err
 }
 
-// mustAsk gets the text of an answer that is 200.
+// mustAsk returns the body of a response with status 200.
 func (r *replica) mustAsk(t testing.TB, runtimeID, path string) string {
 	t.Helper()
 	status, text, err := r.ask(t.Context(), runtimeID, http.MethodGet, path, nil)
@@ -336,12 +336,12 @@ func (r *replica) mustAsk(t testing.TB, runtimeID, path string) string {
 	return text
 }
 
-// says is a handler that answers with one text.
+// says is a handler that responds with one text.
 func says(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-// testLog shows the log of a test that fails, when it is asked for.
+// testLog shows the log of a failed test, if requested.
 func testLog(t testing.TB) *slog.Logger {
 	if !testing.Verbose() {
 		return slog.New(slog.DiscardHandler)

@@ -17,7 +17,7 @@ import (
 )
 
 // crawlTable is who may call which procedure of the platform. A cell is yes, 401
-// (nobody knows who you are) or 403 (you may not). The callers: nobody; a user; an
+// (unauthenticated) or 403 (not permitted). The callers: anonymous; a user; an
 // admin; an admin whose password is good once; keys of an admin to read and to
 // register; the same of a user; a key that has expired; a runtime.
 const crawlTable = `
@@ -59,7 +59,8 @@ AgentService/Report                 401    403  403   403  403  403      403   4
 AgentService/Unregister             401    403  403   403  403  403      403   403  401     yes
 `
 
-// R32, R128: every procedure with every caller, over HTTP, as the table says.
+// R32, R128: every procedure with every caller, over HTTP, as in the permission
+// table.
 func TestCrawl(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -91,8 +92,8 @@ func TestCrawl(t *testing.T) {
 	}
 }
 
-// crawlers makes each caller of the table. Sessions are shared, but for those that a
-// call would end.
+// crawlers makes each caller of the table. Sessions are shared, but for those that
+// a call would end.
 func crawlers(w *world) map[string]func() *person {
 	w.t.Helper()
 	admin := w.admin()
@@ -137,8 +138,8 @@ func crawlers(w *world) map[string]func() *person {
 	return callers
 }
 
-// crawl calls a procedure with an empty message. Whatever the service itself says of
-// that, it was let in.
+// crawl calls a procedure with an empty message. Any error of the service itself
+// about that, it was let in.
 func crawl(t *testing.T, p *person, procedure string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -171,7 +172,7 @@ func crawl(t *testing.T, p *person, procedure string) string {
 	return "yes"
 }
 
-// A procedure without a row is for nobody, an admin neither.
+// A procedure without a row is denied to everyone, including admins.
 func TestAuthoriseWithoutARow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

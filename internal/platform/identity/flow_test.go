@@ -31,7 +31,7 @@ func TestFlowBox(t *testing.T) {
 	}
 }
 
-// FuzzFlowBox: nobody makes a flow without the key.
+// FuzzFlowBox: a flow cannot be forged without the key.
 func FuzzFlowBox(f *testing.F) {
 	box := newFlowSealer([32]byte{1})
 	f.Add("AAAA")

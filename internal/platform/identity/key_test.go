@@ -46,7 +46,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 	}
 }
 
-// Keys that are not whole, have expired or were revoked are nobody's.
+// Incomplete, expired and revoked keys are rejected.
 func TestKeyEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

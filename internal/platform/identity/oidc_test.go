@@ -34,7 +34,7 @@ func external(t *testing.T, change ...func(*identity.OIDCOptions)) (*world, *oid
 	return w, p
 }
 
-// visit goes to a page and follows redirects, and gives the last answer.
+// visit opens a page, follows redirects, and returns the last response.
 func (p *person) visit(address string) (status int, at *url.URL, body string) {
 	p.w.t.Helper()
 	request, err := http.NewRequestWithContext(p.w.t.Context(), http.MethodGet, address, nil)
@@ -275,7 +275,8 @@ func TestOIDCRoles(t *testing.T) {
 	}
 }
 
-// Options that cannot work are refused at the start; a provider that is away is not.
+// Options that cannot work are refused at the start; a provider that is away is
+// not.
 func TestOIDCOptions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

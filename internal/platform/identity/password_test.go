@@ -44,7 +44,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// A name that nobody has is hashed too: it waits for its turn as any other.
+// An unknown name is hashed too: it queues like any other.
 func TestUnknownNamesAreHashed(t *testing.T) {
 	h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 2), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -61,7 +61,7 @@ func TestOneTimePasswordIsSpent(t *testing.T) {
 	want(t, "after a reset by the operator", err, 0)
 }
 
-// A wrong password and a name that nobody has look the same.
+// A wrong password and an unknown name are indistinguishable.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestWrongPassword(t *testing.T) {
 	want(t, "a book", err, connect.CodeUnauthenticated)
 }
 
-// Passwords that people choose have rules.
+// Chosen passwords have rules.
 func TestPasswordRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -176,7 +176,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Requests with a cookie need the token of the session, and must come from our pages.
+// Requests with a cookie need the token of the session, and must come from our
+// pages.
 func TestCSRF(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -215,7 +216,7 @@ func TestCSRF(t *testing.T) {
 	want(t, "signing a visitor in", err, connect.CodePermissionDenied)
 }
 
-// What the gateway asks follows the same rules, by the method of the request.
+// Requests of the gateway follow the same rules, by their method.
 func TestAuthenticateRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

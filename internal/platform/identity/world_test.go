@@ -120,8 +120,8 @@ func newWorld(t *testing.T, change ...func(*identity.Options)) *world {
 	return w
 }
 
-// serve answers with the services of identity, and with the fleet's services as
-// stubs behind the same guard.
+// serve serves the services of identity, and the fleet's services as stubs behind
+// the same guard.
 func (w *world) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	for path, handler := range w.identity.Handlers() {
@@ -143,7 +143,7 @@ func (w *world) serve(listener net.Listener) {
 	w.t.Cleanup(func() { _ = server.Close() })
 }
 
-// endlessRuntimes watches until it is told to stop.
+// endlessRuntimes watches until it is stopped.
 type endlessRuntimes struct {
 	platformv1connect.UnimplementedRuntimeServiceHandler
 }
@@ -188,7 +188,7 @@ func (w *world) bearer(token string) *person {
 	return p
 }
 
-// from says where the person is, through a proxy that is trusted.
+// from sets the client's address, through a trusted proxy.
 func (p *person) from(address string) *person {
 	p.header.Set("X-Forwarded-For", address)
 	return p

@@ -92,7 +92,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestOIDCThroughServer: somebody signs in through the identity provider, with the
+// TestOIDCThroughServer: a user signs in through the identity provider, with the
 // server, its cookies and its redirects as they are.
 func TestOIDCThroughServer(t *testing.T) {
 	provider := oidctest.New(t)
@@ -226,7 +226,7 @@ func agent(t *testing.T, credential *platformv1.Credential, router http.HandlerF
 }
 
 // TestAddresses: every address has one spelling, unknown ones say so in the words
-// of the API, and answers cannot be framed, guessed or kept.
+// of the API, and responses cannot be framed, sniffed or cached.
 func TestAddresses(t *testing.T) {
 	p := launch(t)
 	key := p.key(identity.ScopeRead)

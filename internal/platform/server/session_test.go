@@ -17,7 +17,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
-// browser is the console in somebody's browser: a session's cookie, the headers that
+// browser is the console in a user's browser: a session cookie, the headers that
 // browsers add, and the token of the session.
 type browser struct {
 	p    *platform
@@ -26,7 +26,7 @@ type browser struct {
 }
 
 // signIn signs the first admin in with the password that was announced, and chooses
-// another one, as the console asks for.
+// another one, as the console requests.
 func (p *platform) signIn() *browser {
 	p.t.Helper()
 	b := &browser{p: p, http: client(p.t, "", nil)}

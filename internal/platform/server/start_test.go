@@ -47,8 +47,8 @@ func TestAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// TestAnnounceFails: a password that reached nobody ends the start with the reason,
-// and is not made again by itself.
+// TestAnnounceFails: a password that cannot be announced aborts the start with the
+// reason, and is not made again by itself.
 func TestAnnounceFails(t *testing.T) {
 	full := errors.New("the disk of the terminal is full")
 	p := begin(t, func(o *server.Options) { o.Announce = func(string, secret.Text) error { return full } })

@@ -64,7 +64,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// passwords is what was announced, by anybody.
+// passwords are the announced passwords.
 type passwords struct {
 	mu   sync.Mutex
 	said []string
@@ -184,7 +184,7 @@ func client(t *testing.T, token string, transport *http.Transport) *http.Client 
 	return &http.Client{Jar: jar, Transport: bearer{token, transport}, Timeout: patience}
 }
 
-// users are the emails of everybody in a database that nobody has open.
+// users are the emails of all users in a database that is not open.
 func users(t *testing.T, database string) []string {
 	t.Helper()
 	opened, err := store.Open(t.Context(), store.Options{URL: database})

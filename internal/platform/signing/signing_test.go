@@ -60,7 +60,7 @@ func mustSign(t *testing.T) func(token string, err error) string {
 	}
 }
 
-// TestRuntimeAccess: an agent's token says who it is, for ten minutes.
+// TestRuntimeAccess: an agent's token identifies it for ten minutes.
 func TestRuntimeAccess(t *testing.T) {
 	at := &clock{time.Now()}
 	signer := newSigner(t, openStore(t), at)
@@ -158,8 +158,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRotation: a new key is told for an hour before it signs, old tokens stay good,
-// and keys that are over are removed.
+// TestRotation: a new key is published for an hour before it signs, old tokens stay
+// valid, and keys that are over are removed.
 func TestRotation(t *testing.T) {
 	at := &clock{time.Now()}
 	database := openStore(t)

@@ -106,7 +106,7 @@ type subscribers struct {
 
 // subscriber is one reader. Its queue is guarded by subscribers.mu.
 type subscriber struct {
-	pending []Change      // guarded by audience.mu
+	pending []Change      // guarded by subscribers.mu
 	wake    chan struct{} // capacity 1
 }
 

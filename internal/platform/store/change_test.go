@@ -26,7 +26,7 @@ func next(t testing.TB, changes <-chan store.Change) store.Change {
 	return store.Change{}
 }
 
-// Everything that is stored is told once, with what it is about.
+// Every stored change is published once, with its keys.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -60,7 +60,7 @@ func TestChanges(t *testing.T) {
 		replica := store.Replica{ID: "a", SeenAt: w.clock.advance(0)}
 		check(t, w.PutReplica(ctx, replica))
 		replica.SeenAt = w.clock.advance(time.Second)
-		check(t, w.PutReplica(ctx, replica)) // a sign of life is nothing new
+		check(t, w.PutReplica(ctx, replica)) // a heartbeat is no change
 		check(t, w.PutConnection(ctx, store.Connection{RuntimeID: runtime.ID, ReplicaID: "a", Count: 1}))
 		check(t, w.PutConnection(ctx, store.Connection{RuntimeID: runtime.ID, ReplicaID: "a", Count: 1}))
 		check(t, w.DeleteRuntime(ctx, account.ID, runtime.ID, time.Time{}))
@@ -80,7 +80,7 @@ func make30() []store.Application {
 	return applications
 }
 
-// What is refused is not told.
+// Rejected changes are not published.
 func TestChangesOfRefusals(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
@@ -98,8 +98,8 @@ func TestChangesOfRefusals(t *testing.T) {
 	})
 }
 
-// A reader that does not read holds nobody up, and is told that it missed
-// something.
+// A subscriber that does not read blocks no one, and gets ChangeAll for what it
+// missed something.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {

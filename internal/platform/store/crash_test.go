@@ -20,10 +20,10 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// childMode says what a process of the test binary does in place of tests.
+// childMode selects what a child process of the test binary does instead of tests.
 const childMode = "SLIPWAY_STORE_TEST_CHILD"
 
-// unsupported is how a child says that this machine does not let it do its part.
+// unsupported is the exit code of a child on a machine without the needed features.
 const unsupported = 77
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func child(t testing.TB, mode, folder string) *exec.Cmd {
 
 func childURL(folder string) string { return "sqlite://" + filepath.Join(folder, "platform.db") }
 
-// writeForever has several writers of which each says what is stored, as soon as
+// writeForever has several writers, each of which prints what is stored, as soon as
 // it knows.
 func writeForever(folder string) error {
 	ctx := context.Background()
@@ -104,8 +104,8 @@ func writeForever(folder string) error {
 	return <-failures
 }
 
-// A platform that is killed while it writes loses nothing that it has answered, and
-// its database opens clean: again and again.
+// A platform that is killed while it writes loses nothing that it has acknowledged,
+// and its database opens clean: again and again.
 func TestKilledWhileWriting(t *testing.T) {
 	t.Parallel()
 	rounds := 20
@@ -203,8 +203,8 @@ func onTmpfs(folder string) error {
 	return fillAndFree(folder, "free space there", func() error { return os.Remove(ballast) })
 }
 
-// underLimit lets no file grow beyond a size, which the kernel answers as if there
-// were no room.
+// underLimit bounds the size of files, which the kernel reports as if there were no
+// room.
 func underLimit(folder string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := &unix.Rlimit{Cur: 2 << 20, Max: unix.RLIM_INFINITY}

@@ -65,7 +65,7 @@ func TestAccountsAndUsers(t *testing.T) {
 	})
 }
 
-// An account keeps somebody who can administer it.
+// An account keeps an admin.
 func TestLastAdmin(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {

@@ -185,8 +185,9 @@ func TestConcurrentUpdates(t *testing.T) {
 	})
 }
 
-// Refresh tokens rotate. A lost answer is forgiven within the grace; a token that
-// was replaced before ends the runtime's credentials; a guess ends nothing.
+// Refresh tokens rotate. A lost response is tolerated within the grace period; a
+// token that was replaced before ends the runtime's credentials; a guess ends
+// nothing.
 func TestCredentialRotation(t *testing.T) {
 	t.Parallel()
 	const grace = time.Minute

@@ -16,7 +16,7 @@ func fileWorld(t testing.TB) (*world, string) {
 	return newWorld(t, "sqlite://"+path), path
 }
 
-// Nobody else reads the files, whatever mode they had.
+// The files are private, regardless of their previous mode.
 func TestSQLiteFileModes(t *testing.T) {
 	t.Parallel()
 	w, path := fileWorld(t)

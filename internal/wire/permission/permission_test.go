@@ -45,7 +45,7 @@ func TestEachProcedureHasARow(t *testing.T) {
 	}
 }
 
-// What is not in the table is for nobody.
+// A procedure without a row is denied.
 func TestNoRow(t *testing.T) {
 	for _, procedure := range []string{"", "/", "/slipway.platform.v1.AuthService/", "/slipway.platform.v1.AuthService/me", "/slipway.platform.v1.Other/Me"} {
 		rule, ok := permission.Of(procedure)
