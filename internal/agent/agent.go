@@ -21,44 +21,47 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Options is what an agent works with.
+// Options configures an agent.
 type Options struct {
 	Cluster *kube.Cluster
 	// ControlNamespace has the AppProjects, the credentials and Applications.
 	ControlNamespace string
-	// Namespaces are more that have Applications; * is every one.
+	// Namespaces are further namespaces with Applications; * selects all.
 	Namespaces []string
-	// Destinations are the namespaces that objects may be in; empty is the whole
-	// cluster.
+	// Destinations are the namespaces that objects may be applied to; empty is
+	// the whole cluster.
 	Destinations []string
-	// Interval and Jitter are how often Git is asked: the first, and up to the
-	// second more.
+	// Interval is how often repositories are polled, and Jitter the random time
+	// that is added, so that they are not all polled at once.
 	Interval time.Duration
 	Jitter   time.Duration
-	// Workers is how many Applications are worked on at a time.
+	// Workers is how many Applications are reconciled in parallel.
 	Workers int
 
-	// CacheDir is for what is fetched. When it is empty, it is a new folder that
-	// is deleted at the end.
+	// CacheDir has the fetched repositories and charts. If it is empty, a
+	// temporary directory is used and removed at the end.
 	CacheDir     string
 	FetchTimeout time.Duration
-	// Credential is one for repositories that is in a file; nil if there is none.
+	// Credential is a credential for repositories that is read from a file; nil
+	// if there is none.
 	Credential *FileCredential
-	// Render bounds rendering. Its Log and Observe are set here.
+	// Render configures the renderer. Log and Observe are set by Run.
 	Render render.Options
 
-	// Webhooks is where Git hosts are heard. Run closes it.
+	// Webhooks is the listener for requests of Git hosts. Run closes it.
 	Webhooks net.Listener
-	// WebhookSecret is the Secret in the control namespace with their secrets.
+	// WebhookSecret is the Secret in the control namespace with the keys that
+	// Git hosts sign with.
 	WebhookSecret string
 
-	// Runtime makes the agent a runtime of a platform; nil if there is none.
+	// Runtime registers the agent as a runtime of a platform; nil for none.
 	Runtime *RuntimeOptions
 
-	// Lease is what replicas compete for, in the namespace of the cluster's
-	// connection. When it is empty there is no other replica.
+	// Lease is the Lease that replicas compete for, in the namespace of the
+	// cluster's connection. If it is empty there is a single replica, which
+	// always leads.
 	Lease string
-	// Identity is this replica.
+	// Identity is the name of this replica.
 	Identity string
 
 	Log     *slog.Logger
@@ -66,10 +69,11 @@ type Options struct {
 	Health  *observe.Health
 }
 
-// The Lease is renewed half as often as by default, because an agent that has
-// nothing to do should do little, and is shorter in return. A replica looks at it
-// after at most 2.2 periods: it has seen the last renewal 4.4 s late, waits for 10
-// s, and looks again 4.4 s later, so that it takes over after 18.8 s at most.
+// The Lease is renewed half as often as by default, because an idle agent
+// should cause little load, and has a shorter duration in return. A candidate
+// checks it after at most 2.2 retry periods: it observes the last renewal 4.4 s
+// late, waits for 10 s, and checks again 4.4 s later. It takes over after at
+// most 18.8 s.
 const (
 	leaseDuration = 10 * time.Second
 	leaseRenew    = 7 * time.Second
@@ -78,46 +82,49 @@ const (
 
 // agent is a running agent.
 type agent struct {
-	options   Options
-	log       *slog.Logger
-	metrics   *Metrics
-	book      *credential.Store
-	clusters  *clusters.Book
-	secrets   *hookSecrets
-	sources   *source.Sources
-	renderer  *render.Renderer
-	mailbox   *mailbox
-	leading   leadership
-	settings  argoSettings
-	readiness readiness
-	// runtime is what a platform needs; nil without one.
-	runtime *station
+	options     Options
+	log         *slog.Logger
+	metrics     *Metrics
+	credentials *credential.Store
+	clusters    *clusters.Registry
+	secrets     *hookSecrets
+	sources     *source.Sources
+	renderer    *render.Renderer
+	relay       *pushRelay
+	leading     leadership
+	settings    argoSettings
+	readiness   readiness
+	// runtime has the parts that a platform needs; nil without one.
+	runtime *platformRuntime
 
-	// The goroutine that follows Secrets owns these: the credentials that are in
-	// the book, and the versions of Secrets that somebody was told about.
-	known map[types.NamespacedName]bool
-	told  map[types.UID]string
+	// The goroutine that watches Secrets owns these: the Secrets whose
+	// credentials are loaded, and the versions of refused Secrets that were
+	// logged.
+	loadedSecrets   map[types.NamespacedName]bool
+	reportedSecrets map[types.UID]string
 }
 
-// readiness is what has to hold before the agent is ready.
+// readiness has the conditions that must hold before the agent is ready.
 type readiness struct {
 	definitions, credentials, applications *observe.Condition
 }
 
-// Run runs an agent until the context is done, and ends in good order.
+// Run runs an agent until the context is done and shuts it down in order: the
+// controllers first, then the watches they read from, then the renderer and the
+// sources.
 func Run(ctx context.Context, options Options) error {
 	a := &agent{
 		options: options, log: options.Log,
-		metrics: options.Metrics,
-		known:   map[types.NamespacedName]bool{}, told: map[types.UID]string{},
-		book: &credential.Store{}, clusters: clusters.NewBook(options.Log), secrets: &hookSecrets{log: options.Log},
+		metrics:       options.Metrics,
+		loadedSecrets: map[types.NamespacedName]bool{}, reportedSecrets: map[types.UID]string{},
+		credentials: &credential.Store{}, clusters: clusters.NewRegistry(options.Log), secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{
-			definitions:  options.Health.Condition("definitions", "the API server has not been asked for the kinds yet"),
+			definitions:  options.Health.Condition("definitions", "the CustomResourceDefinitions have not been checked yet"),
 			credentials:  options.Health.Condition("credentials", "the credentials have not been read yet"),
 			applications: options.Health.Condition("applications", "no replica leads yet"),
 		},
 	}
-	a.mailbox = a.newMailbox()
+	a.relay = a.newPushRelay()
 	closeParts, err := a.open()
 	if err != nil {
 		return errors.Join(err, options.closeListeners())
@@ -129,12 +136,13 @@ func Run(ctx context.Context, options Options) error {
 		}
 	}
 
-	// What is read is followed until the loops have ended.
+	// The watches outlive the controllers, which read from them until they
+	// stop.
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer stop()
-	read := a.followCluster(following, &beside)
+	read := a.watchCluster(following, &beside)
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	served := make(chan error, 1)
@@ -154,7 +162,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 }
 
-// closeListeners is for an agent that does not come to serve.
+// closeListeners closes the listeners of an agent that fails to start.
 func (o *Options) closeListeners() error {
 	if o.Runtime != nil {
 		return errors.Join(o.Webhooks.Close(), o.Runtime.Router.Close())
@@ -162,7 +170,7 @@ func (o *Options) closeListeners() error {
 	return o.Webhooks.Close()
 }
 
-// serve runs what every replica serves. If one part of it breaks, all of it ends.
+// serve runs the servers of every replica. If one of them fails, all end.
 func (a *agent) serve(ctx context.Context) error {
 	if a.runtime == nil {
 		return a.serveWebhooks(ctx)
@@ -173,14 +181,15 @@ func (a *agent) serve(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// open makes what outlives a term of leadership. The function closes it.
+// open creates what outlives a term of leadership: the caches of repositories
+// and the render workers. The returned function closes them.
 func (a *agent) open() (func(), error) {
 	folder, removeFolder, err := cacheFolder(a.options.CacheDir)
 	if err != nil {
 		return nil, err
 	}
 	a.sources, err = source.New(source.Options{
-		Folder: folder, Credentials: a.book, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
+		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
 		Log: a.log, Observe: a.metrics.engine.Fetched,
 	})
 	if err != nil {
@@ -197,13 +206,14 @@ func (a *agent) open() (func(), error) {
 	}
 	return func() {
 		if err := errors.Join(a.renderer.Close(), a.sources.Close()); err != nil {
-			a.log.Warn("not everything ended in good order", observe.KeyError, err)
+			a.log.Warn("shutdown failed", observe.KeyError, err)
 		}
 		removeFolder()
 	}, nil
 }
 
-// cacheFolder is the folder for what is fetched, for this user alone.
+// cacheFolder returns the directory for fetched repositories, readable by this
+// user alone, and a function that cleans it up.
 func cacheFolder(named string) (string, func(), error) {
 	if named == "" {
 		folder, err := os.MkdirTemp("", "slipway-sources-")
@@ -218,7 +228,9 @@ func cacheFolder(named string) (string, func(), error) {
 	return named, func() {}, nil
 }
 
-// run waits for what is needed and then leads whenever it is elected.
+// run waits for the CustomResourceDefinitions and the credentials, and then
+// leads whenever this replica is elected. Without the credentials every private
+// repository would fail once after each start.
 func (a *agent) run(ctx context.Context, read <-chan struct{}) error {
 	if err := a.awaitDefinitions(ctx); err != nil {
 		return err
@@ -233,15 +245,15 @@ func (a *agent) run(ctx context.Context, read <-chan struct{}) error {
 		a.lead(ctx)
 		return ctx.Err()
 	}
-	a.standBy()
+	a.onStoppedLeading()
 	election := kube.Election{
 		Namespace: a.options.Cluster.Namespace, Name: a.options.Lease, Identity: a.options.Identity,
 		Duration: leaseDuration, Renew: leaseRenew, Retry: leaseRetry,
-		Failed: func(err error) { a.log.Warn("this replica cannot compete for the Lease", observe.KeyError, err) },
+		Failed: func(err error) { a.log.Warn("leader election failed", observe.KeyError, err) },
 	}
-	a.log.Info("this replica waits for the Lease", "lease", election.Namespace+"/"+election.Name, "identity", election.Identity)
+	a.log.Info("waiting for Lease", "lease", election.Namespace+"/"+election.Name, "identity", election.Identity)
 	return a.options.Cluster.Elect(ctx, election, func(held context.Context) {
 		a.lead(held)
-		a.standBy()
+		a.onStoppedLeading()
 	})
 }

@@ -104,7 +104,7 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 	w.hookSecret(t)
 	repository := gittest.Serve(t).Repository(t, "app", content("first"))
 	first := w.start(t, "first")
-	first.logs(t, "this replica works")
+	first.logs(t, "became leader")
 	second := w.start(t, "second")
 	second.readyWhen(t, "")
 	w.application(t, "app", repository.URL())
@@ -115,7 +115,7 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 		t.Errorf("the replica that waits answers %d", status)
 	}
 	w.syncedTo(t, "app", commit)
-	if strings.Contains(second.log.String(), "this replica works") {
+	if strings.Contains(second.log.String(), "became leader") {
 		t.Errorf("two replicas work:\n%s", second.log)
 	}
 	kubetest.WaitFor(t, w.Client.CoreV1().ConfigMaps(w.control), kube.Named("agent-pushes"), patience, func(found []*corev1.ConfigMap) error {
@@ -127,7 +127,7 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 
 	began := time.Now()
 	first.end(t)
-	second.logs(t, "this replica works")
+	second.logs(t, "became leader")
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s to take over from one that ended in good order", took)
 	}

@@ -15,7 +15,8 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// argoSettingsConfigMap has Argo CD's settings. None of them has an effect here.
+// argoSettingsConfigMap has Argo CD's settings. None of them has an effect
+// here.
 const argoSettingsConfigMap = "argocd-cm"
 
 // settingsTimeout bounds the request for an Event.
@@ -26,8 +27,8 @@ const settingsTimeout = 10 * time.Second
 // leader writes. It is safe for concurrent use.
 type argoSettings struct {
 	mu sync.Mutex
-	// found is the ConfigMap; nil if there is none.
-	found *corev1.ConfigMap
+	// configMap is the current one; nil if there is none.
+	configMap *corev1.ConfigMap
 	// logged and announced are the versions that were reported.
 	logged, announced settingsVersion
 }
@@ -79,6 +80,7 @@ func describeSettings(data map[string]string) string {
 		if strings.TrimSpace(data[key]) == "" {
 			continue
 		}
+		// The first advice that fits counts: more specific prefixes come first.
 		all := adviceForSettings()
 		if i := slices.IndexFunc(all, func(one advice) bool { return one.fits(key) }); i >= 0 {
 			byAdvice[all[i].text] = append(byAdvice[all[i].text], key)
@@ -101,12 +103,12 @@ func describeSettings(data map[string]string) string {
 	return "these settings of Argo CD have no effect: " + strings.Join(parts, "; ")
 }
 
-// takeSettings takes the ConfigMap, or that there is none.
-func (a *agent) takeSettings(ctx context.Context, found []*corev1.ConfigMap) {
+// updateSettings stores the ConfigMap, or that there is none, and reports it.
+func (a *agent) updateSettings(ctx context.Context, found []*corev1.ConfigMap) {
 	a.settings.mu.Lock()
-	a.settings.found = nil
+	a.settings.configMap = nil
 	if len(found) > 0 {
-		a.settings.found = found[0]
+		a.settings.configMap = found[0]
 	}
 	a.settings.mu.Unlock()
 	a.reportSettings(ctx)
@@ -117,7 +119,7 @@ func (a *agent) takeSettings(ctx context.Context, found []*corev1.ConfigMap) {
 func (a *agent) reportSettings(ctx context.Context) {
 	a.settings.mu.Lock()
 	defer a.settings.mu.Unlock()
-	found := a.settings.found
+	found := a.settings.configMap
 	if found == nil {
 		return
 	}
@@ -125,6 +127,7 @@ func (a *agent) reportSettings(ctx context.Context) {
 	if text == "" {
 		return
 	}
+	// Each version is reported once, also when the watch restarts.
 	now := settingsVersion{uid: found.UID, version: found.ResourceVersion}
 	if a.settings.logged != now {
 		a.settings.logged = now
@@ -133,6 +136,8 @@ func (a *agent) reportSettings(ctx context.Context) {
 	if a.settings.announced == now || a.leading.current() == nil {
 		return
 	}
+	// Set before the request: a failed Event is not retried, as the log has the
+	// same text.
 	a.settings.announced = now
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()

@@ -17,32 +17,34 @@ import (
 )
 
 const (
-	// credentialFilePause is how often the file is read: a Secret that is mounted
-	// changes without an event.
-	credentialFilePause = 10 * time.Second
-	// maxCredentialFile bounds it.
+	// credentialFileInterval is how often the file is read: the kubelet updates
+	// a mounted Secret without an event.
+	credentialFileInterval = 10 * time.Second
+	// maxCredentialFile bounds the file.
 	maxCredentialFile = 64 << 10
 )
 
-// FileCredential is a credential for repositories whose password or token is in a
-// file: that of a Secret that the agent has no right to read by the API.
+// FileCredential is a credential for repositories whose password or token is in
+// a file, such as a mounted Secret that the agent may not read by the API.
 type FileCredential struct {
-	// URL is what the addresses of the repositories begin with.
+	// URL is the prefix of the repositories' addresses.
 	URL      string
 	Username string
 	// File has the password or token.
 	File string
 }
 
-// fileCredentialName sorts behind every Secret: one for the same addresses wins.
+// fileCredentialName sorts after every Secret, so that a Secret for the same
+// addresses wins.
 func fileCredentialName() types.NamespacedName {
 	return types.NamespacedName{Namespace: "~", Name: "sources.credentials"}
 }
 
-// followCredentialFile takes the credential of the file, again when it changes,
-// until the context is done. The function is called after the first look.
-func (a *agent) followCredentialFile(ctx context.Context, looked func()) {
-	tick := time.NewTicker(credentialFilePause)
+// watchCredentialFile loads the credential of the file, and again after each
+// change, until the context is done. It calls looked after the first read,
+// whether that succeeded or not: the agent works without the file.
+func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
+	tick := time.NewTicker(credentialFileInterval)
 	defer tick.Stop()
 	var last secret.Text
 	told := ""
@@ -51,10 +53,10 @@ func (a *agent) followCredentialFile(ctx context.Context, looked func()) {
 		switch {
 		case err != nil && err.Error() != told:
 			told = err.Error()
-			a.log.Error("the credential for repositories cannot be read; it is tried again", observe.KeyError, err)
+			a.log.Error("cannot read credential file; retrying", observe.KeyError, err)
 		case err == nil && password.Reveal() != last.Reveal():
 			last, told = password, ""
-			a.takeCredentialFile(password)
+			a.updateCredentialFile(password)
 		}
 		looked()
 		select {
@@ -65,16 +67,17 @@ func (a *agent) followCredentialFile(ctx context.Context, looked func()) {
 	}
 }
 
-func (a *agent) takeCredentialFile(password secret.Text) {
+// updateCredentialFile replaces the credential of the file.
+func (a *agent) updateCredentialFile(password secret.Text) {
 	given := a.options.Credential
-	a.book.Set(fileCredentialName(), credential.Credential{
+	a.credentials.Set(fileCredentialName(), credential.Credential{
 		Scope: credential.Prefix, Kind: credential.Git, URL: given.URL, Username: given.Username, Password: password,
 	})
 	a.leading.credentialsChanged()
 }
 
-// readCredentialFile reads a password. The error names the file and none of its
-// content.
+// readCredentialFile reads a password. The error names the file and contains
+// nothing of its content.
 func readCredentialFile(place string) (secret.Text, error) {
 	file, err := os.Open(place)
 	if errors.Is(err, os.ErrNotExist) {

@@ -14,10 +14,12 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// takeSecrets takes the credentials of all labelled Secrets of the control
-// namespace.
-func (a *agent) takeSecrets(secrets []*corev1.Secret) {
-	a.clusters.Take(secrets)
+// updateSecrets replaces the credentials by those of all labelled Secrets of
+// the control namespace. A Secret that cannot be used is recorded with the
+// reason, which the Applications of its repository or cluster show.
+func (a *agent) updateSecrets(secrets []*corev1.Secret) {
+	a.clusters.Update(secrets)
+	// The fixed order keeps log lines and conditions stable.
 	slices.SortFunc(secrets, func(x, y *corev1.Secret) int { return cmp.Compare(x.Name, y.Name) })
 	seen, present := map[types.NamespacedName]bool{}, map[types.UID]bool{}
 	var refused []credential.RefusedSecret
@@ -29,39 +31,42 @@ func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 		name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 		given, err := credential.Parse(secret)
 		if err != nil {
-			a.tellSecret(secret, err)
+			a.logRefusedSecret(secret, err)
 			refused = append(refused, credential.Refuse(secret, err))
 			continue
 		}
 		seen[name] = true
-		a.book.Set(name, given)
+		a.credentials.Set(name, given)
 	}
-	for name := range a.known {
+	// Secrets that were deleted, or are refused now, lose their credential.
+	for name := range a.loadedSecrets {
 		if !seen[name] {
-			a.book.Remove(name)
+			a.credentials.Remove(name)
 		}
 	}
-	a.known = seen
-	a.book.SetRefused(refused)
-	maps.DeleteFunc(a.told, func(uid types.UID, _ string) bool { return !present[uid] })
+	a.loadedSecrets = seen
+	a.credentials.SetRefused(refused)
+	maps.DeleteFunc(a.reportedSecrets, func(uid types.UID, _ string) bool { return !present[uid] })
+	// Repositories that failed are retried with the new credentials.
 	a.leading.credentialsChanged()
 }
 
-// tellSecret says once what is wrong with a version of a Secret.
-func (a *agent) tellSecret(secret *corev1.Secret, err error) {
-	if a.told[secret.UID] == secret.ResourceVersion {
+// logRefusedSecret logs once for each version of a Secret why it is refused.
+func (a *agent) logRefusedSecret(secret *corev1.Secret, err error) {
+	if a.reportedSecrets[secret.UID] == secret.ResourceVersion {
 		return
 	}
-	a.told[secret.UID] = secret.ResourceVersion
-	a.log.Error("a Secret with credentials cannot be used", "secret", secret.Namespace+"/"+secret.Name, observe.KeyError, err)
+	a.reportedSecrets[secret.UID] = secret.ResourceVersion
+	a.log.Error("refused Secret with credentials", "secret", secret.Namespace+"/"+secret.Name, observe.KeyError, err)
 }
 
-// takeConfigMap takes one of the two ConfigMaps. One that is gone is empty.
-func (a *agent) takeConfigMap(name string, found []*corev1.ConfigMap) {
+// updateConfigMap replaces the known hosts or the certificate authorities. A
+// ConfigMap that was deleted counts as empty.
+func (a *agent) updateConfigMap(name string, found []*corev1.ConfigMap) {
 	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if len(found) > 0 {
 		content = found[0]
 	}
-	a.book.SetConfigMap(content)
+	a.credentials.SetConfigMap(content)
 	a.leading.credentialsChanged()
 }

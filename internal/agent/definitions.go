@@ -17,17 +17,19 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// definitionsPause is how often the API server is asked while kinds are missing.
-const definitionsPause = 2 * time.Second
+// definitionsInterval is how often discovery is repeated while kinds are
+// missing.
+const definitionsInterval = 2 * time.Second
 
-// installDefinitions is what to do where they are missing.
+// installDefinitions tells an operator how to install them.
 const installDefinitions = "install them with kubectl apply --server-side -f charts/gitops-runtime/crds/"
 
-// awaitDefinitions waits until the API server knows the kinds of Applications.
-// It says once what is missing, and again when that changes.
+// awaitDefinitions waits until the API server serves Applications, AppProjects
+// and ApplicationSets. It logs what is missing once, and again when that
+// changes. A watch of a kind that is not served would fail in a loop.
 func (a *agent) awaitDefinitions(ctx context.Context) error {
 	told := ""
-	tick := time.NewTicker(definitionsPause)
+	tick := time.NewTicker(definitionsInterval)
 	defer tick.Stop()
 	for {
 		err := a.missingDefinitions(ctx)
@@ -39,9 +41,11 @@ func (a *agent) awaitDefinitions(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.readiness.definitions.Unmet(err.Error())
+		// The text of an error can contain a request id or a time, so that its
+		// kind is compared.
 		if kind := kube.FailureKind(err); kind != told {
 			told = kind
-			a.log.Error("the agent waits", observe.KeyReason, err.Error())
+			a.log.Error("waiting for CustomResourceDefinitions", observe.KeyReason, err.Error())
 		}
 		select {
 		case <-tick.C:
@@ -51,8 +55,10 @@ func (a *agent) awaitDefinitions(ctx context.Context) error {
 	}
 }
 
-// missingDefinitions says which kinds the API server does not know.
+// missingDefinitions returns an error that lists the kinds that the API server
+// does not serve.
 func (a *agent) missingDefinitions(ctx context.Context) error {
+	// NotFound means that the whole group is missing.
 	served, err := discovery.ToDiscoveryInterfaceWithContext(a.options.Cluster.Client.Discovery()).ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.APIVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask the API server for the kinds of %s: %w", v1alpha1.APIVersion, err)

@@ -23,23 +23,24 @@ import (
 )
 
 const (
-	// controllerName is who tells Events.
+	// controllerName is the reporting controller of Events.
 	controllerName = "slipway.dev/agent"
-	// termPause is how long a term that broke rests before it begins anew.
-	termPause = 5 * time.Second
-	// readyLook is how often a term is asked whether it is ready.
-	readyLook = 200 * time.Millisecond
+	// termRestartDelay is the pause before a term that failed is restarted.
+	termRestartDelay = 5 * time.Second
+	// readyInterval is how often the readiness of a term is checked.
+	readyInterval = 200 * time.Millisecond
 )
 
-// leadership is the term that runs, if one does.
+// leadership has the current term, if this replica leads.
 type leadership struct {
 	mu   sync.Mutex
-	term *term
+	term *leadershipTerm
 }
 
-// term is what the replica that leads runs. All of it is made anew for each
-// term: what was known when the Lease was lost may be wrong.
-type term struct {
+// leadershipTerm is what the leader runs. Every term starts with new
+// controllers and empty caches: state from before the Lease was lost may be
+// stale.
+type leadershipTerm struct {
 	live    *live.Cache
 	fleet   *clusters.Fleet
 	apps    *reconcile.Controller
@@ -47,19 +48,21 @@ type term struct {
 	sources *source.Sources
 }
 
-func (l *leadership) set(current *term) {
+// set starts or, with nil, ends a term.
+func (l *leadership) set(current *leadershipTerm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.term = current
 }
 
-func (l *leadership) current() *term {
+// current returns the term; nil if this replica does not lead.
+func (l *leadership) current() *leadershipTerm {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.term
 }
 
-// fleet is the clusters of the term that runs; nil if none does.
+// fleet returns the clusters of the current term; nil if there is none.
 func (l *leadership) fleet() *clusters.Fleet {
 	if current := l.current(); current != nil {
 		return current.fleet
@@ -67,14 +70,16 @@ func (l *leadership) fleet() *clusters.Fleet {
 	return nil
 }
 
-// credentialsChanged has repositories tried again that could not be read.
+// credentialsChanged retries the repositories that failed.
 func (l *leadership) credentialsChanged() {
 	if current := l.current(); current != nil {
 		current.apps.CredentialsChanged()
 	}
 }
 
-// pushed tells of a push, if this replica leads.
+// pushed passes a push to the controllers. It returns false if this replica
+// does not lead. The cached refs are dropped before ApplicationSets are
+// generated, so that they read the pushed commit.
 func (l *leadership) pushed(push webhook.Push) bool {
 	current := l.current()
 	if current == nil {
@@ -88,37 +93,40 @@ func (l *leadership) pushed(push webhook.Push) bool {
 	return true
 }
 
-// standBy is how a replica is that waits for the Lease: ready, because it takes
-// webhooks and is quick to take over.
-func (a *agent) standBy() {
+// onStoppedLeading puts the replica into standby. It is ready: it serves
+// webhooks and can take over.
+func (a *agent) onStoppedLeading() {
 	a.leading.set(nil)
 	a.metrics.leader.Set(0)
 	a.readiness.applications.Met()
 }
 
-// lead works until the context is done. A part that breaks ends the term, and
-// another begins.
+// lead runs terms until the context is done, which is when the Lease is lost. A
+// part that fails ends the term, and a new one starts.
 func (a *agent) lead(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := a.leadOnce(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		a.log.Error("a part of the agent ended; it begins anew", observe.KeyError, err)
-		_ = backoff.Sleep(ctx, termPause) // the loop ends with the context
+		a.log.Error("controller failed; restarting", observe.KeyError, err)
+		_ = backoff.Sleep(ctx, termRestartDelay) // the loop ends with the context
 	}
-	a.log.Info("this replica does not work any more")
+	a.log.Info("stopped leading")
 }
 
-// leadOnce runs one term.
+// leadOnce runs one term and returns the error that ended it.
 func (a *agent) leadOnce(ctx context.Context) error {
-	current, err := a.newTerm()
+	// New controllers for each term: the queues and caches of the last one may
+	// be stale.
+	current, err := a.newLeadershipTerm()
 	if err != nil {
 		return err
 	}
+	// The agent is not ready until the new term has listed its objects.
 	a.readiness.applications.Unmet("the Applications have not been read yet")
 	a.metrics.leader.Set(1)
-	a.log.Info("this replica works")
+	a.log.Info("became leader")
 	parts, running := errgroup.WithContext(ctx)
 	parts.Go(func() error { return current.live.Run(running) })
 	parts.Go(func() error { return current.fleet.Run(running) })
@@ -130,7 +138,8 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	}
 	a.leading.set(current)
 	a.reportSettings(ctx)
-	a.mailbox.look()
+	// Pushes may have arrived while no replica led.
+	a.relay.checkNow()
 	defer a.leading.set(nil)
 	err = parts.Wait()
 	if err == nil {
@@ -140,9 +149,9 @@ func (a *agent) leadOnce(ctx context.Context) error {
 }
 
 // awaitReady makes the agent ready when Applications and ApplicationSets were
-// read.
-func (a *agent) awaitReady(ctx context.Context, current *term) error {
-	tick := time.NewTicker(readyLook)
+// listed.
+func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
+	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
 	for {
 		err := errors.Join(current.apps.Ready(), current.sets.Ready())
@@ -160,22 +169,27 @@ func (a *agent) awaitReady(ctx context.Context, current *term) error {
 	}
 }
 
-// newTerm wires the rooms of the delivery plane.
-func (a *agent) newTerm() (*term, error) {
+// newLeadershipTerm creates the controllers of a term. The cache and the
+// clusters notify the controller of Applications, which is created after them;
+// both call it only while they run.
+func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 	cluster := a.options.Cluster
 	kinds := live.NewKinds(cluster)
 	namespaces := a.namespaces()
 	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
 	var apps *reconcile.Controller
+	// The callbacks use the variable apps, which is set below and before any of
+	// them runs.
 	cache := live.New(live.Options{
 		Cluster: cluster, Kinds: kinds, Namespaces: a.options.Destinations, Log: a.log,
 		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) },
 	})
 	fleet := clusters.NewFleet(clusters.FleetOptions{
-		Book: a.clusters, Home: cluster, Namespace: a.options.ControlNamespace, Log: a.log,
-		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) }, Moved: func() { apps.DestinationsChanged() },
+		Registry: a.clusters, Home: cluster, Namespace: a.options.ControlNamespace, Log: a.log,
+		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) }, DestinationsChanged: func() { apps.DestinationsChanged() },
 	})
 	applier := apply.New(cluster, kinds)
+	// Responses to our writes update the cache before the watch does.
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: applier,
@@ -195,13 +209,13 @@ func (a *agent) newTerm() (*term, error) {
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})
-	return &term{live: cache, fleet: fleet, apps: apps, sets: sets, sources: a.sources}, nil
+	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, sources: a.sources}, nil
 }
 
-// everyNamespace stands for all of them.
+// everyNamespace selects all namespaces.
 const everyNamespace = "*"
 
-// namespaces are all that Applications are read from.
+// namespaces lists the namespaces that Applications are read from.
 func (a *agent) namespaces() []string {
 	if slices.Contains(a.options.Namespaces, everyNamespace) {
 		return []string{everyNamespace}

@@ -12,13 +12,13 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Metrics are those of an agent: the engine's, slipway_gitops_…, and those of
-// what is around it, slipway_agent_….
+// Metrics are the metrics of an agent: slipway_gitops_… for the delivery engine
+// and slipway_agent_… for the parts around it.
 type Metrics struct {
 	engine   *reconcile.Metrics
 	leader   prometheus.Gauge
 	webhooks *prometheus.CounterVec
-	mail     *prometheus.CounterVec
+	relayed  *prometheus.CounterVec
 	renders  *prometheus.HistogramVec
 }
 
@@ -27,33 +27,36 @@ func NewMetrics(registry *observe.Metrics) *Metrics {
 	m := &Metrics{
 		engine: reconcile.NewMetrics(registry.For("gitops")),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "leader", Help: "1 while this replica works, 0 while it waits for the Lease.",
+			Name: "leader", Help: "1 while this replica is the leader, 0 while it waits for the Lease.",
 		}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "webhooks_total", Help: "Requests of Git hosts, by host and what became of them.",
+			Name: "webhooks_total", Help: "Webhook requests of Git hosts, by provider and outcome.",
 		}, []string{"provider", "outcome"}),
-		mail: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pushes_passed_on_total", Help: "Pushes that a replica that waits has passed on to the one that works, or could not.",
+		relayed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pushes_passed_on_total", Help: "Pushes that a standby replica relayed to the leader, by outcome.",
 		}, []string{"outcome"}),
 		renders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "render_seconds", Help: "Renders, without the wait for a worker.",
+			Name: "render_seconds", Help: "Duration of renders, without the wait for a worker.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
 		}, []string{"outcome"}),
 	}
-	registry.For("agent").MustRegister(m.leader, m.webhooks, m.mail, m.renders)
+	registry.For("agent").MustRegister(m.leader, m.webhooks, m.relayed, m.renders)
 	return m
 }
 
-// Transport counts requests to the API server. It is for the Wrap of a
+// Transport counts requests to the API server. It wraps the transport of a
 // rest.Config.
 func (m *Metrics) Transport(next http.RoundTripper) http.RoundTripper {
 	return m.engine.Transport(next)
 }
 
-func (m *Metrics) heard(provider webhook.Provider, outcome webhook.Outcome) {
+// webhookReceived counts a request of a Git host.
+func (m *Metrics) webhookReceived(provider webhook.Provider, outcome webhook.Outcome) {
 	m.webhooks.WithLabelValues(string(provider), string(outcome)).Inc()
 }
 
+// rendered observes one render. The outcome is the kind of error, so that a
+// timeout can be told from an invalid chart.
 func (m *Metrics) rendered(done render.Outcome) {
 	outcome := "ok"
 	if failed, ok := errors.AsType[*render.Error](done.Err); ok {

@@ -12,51 +12,55 @@ import (
 	"slipway.dev/slipway/internal/preflight"
 )
 
-// preflight is what the checks of this runtime look at: its cluster with its own
-// rights, how it is reached, and the Git provider with its token.
-func (r *station) preflight(ctx context.Context) (preflight.World, preflight.Options, error) {
-	world := preflight.World{Cluster: r.agent.options.Cluster, Platform: &preflight.Platform{URL: r.given.PlatformURL}}
-	if trusted := tlsWith(r.given.CAs); trusted != nil {
+// preflight returns the input of the checks of an installed runtime: its
+// cluster with the agent's rights, its access mode, and the Git provider with
+// its token.
+func (r *platformRuntime) preflight(ctx context.Context) (preflight.World, preflight.Options, error) {
+	world := preflight.World{Cluster: r.agent.options.Cluster, Platform: &preflight.Platform{URL: r.runtimeOptions.PlatformURL}}
+	if trusted := tlsWith(r.runtimeOptions.CAs); trusted != nil {
 		world.Roots = trusted.RootCAs
 	}
-	options := preflight.Options{RuntimeVersion: r.given.Version, Settings: mode.Settings{
-		Runtime: r.given.Name, Namespace: r.agent.options.ControlNamespace, AccountID: r.membership.AccountID(),
+	options := preflight.Options{RuntimeVersion: r.runtimeOptions.Version, Settings: mode.Settings{
+		Runtime: r.runtimeOptions.Name, Namespace: r.agent.options.ControlNamespace, AccountID: r.membership.AccountID(),
 	}}
-	r.reached(ctx, &options.Settings)
+	r.setAccessMode(ctx, &options.Settings)
 	options.Git.Repository = r.membership.GitSettings().GetSharedRepository()
-	// Without credentials the checks of them are left out: setting them is a step
-	// of the installation.
+	// Without credentials their checks are skipped: setting them is a later
+	// step of the installation.
 	if provider, _, err := r.integrations.Provider(ctx); err == nil {
 		world.GitProvider = provider
 	}
 	return world, options, nil
 }
 
-// reached fills in the access mode.
-func (r *station) reached(ctx context.Context, settings *mode.Settings) {
-	address, err := url.Parse(r.given.AccessURL)
+// setAccessMode sets how the platform reaches the runtime. The checks of the
+// tunnel need nothing but its settings.
+func (r *platformRuntime) setAccessMode(ctx context.Context, settings *mode.Settings) {
+	// The address was validated with the options; an invalid one fails its own
+	// check.
+	address, err := url.Parse(r.runtimeOptions.AccessURL)
 	if err != nil {
 		address = &url.URL{}
 	}
-	switch r.given.Mode {
+	switch r.runtimeOptions.Mode {
 	case mode.Ingress:
 		settings.Ingress = mode.IngressSettings{
-			Enabled: true, Hosts: []string{address.Host}, ClassName: r.given.IngressClass, Protocol: address.Scheme,
+			Enabled: true, Hosts: []string{address.Host}, ClassName: r.runtimeOptions.IngressClass, Protocol: address.Scheme,
 		}
 	case mode.HTTPRoute:
 		settings.HTTPRoute = mode.HTTPRouteSettings{
-			Enabled: true, Hostnames: []string{address.Host}, Protocol: address.Scheme, ParentRefs: r.gateways(ctx, settings.Namespace),
+			Enabled: true, Hostnames: []string{address.Host}, Protocol: address.Scheme, ParentRefs: r.parentRefs(ctx, settings.Namespace),
 		}
 	case mode.Mesh:
 		off := false
-		settings.TunnelEnabled, settings.IngressURL = &off, r.given.AccessURL
+		settings.TunnelEnabled, settings.IngressURL = &off, r.runtimeOptions.AccessURL
 	case mode.Unresolved, mode.Tunnel:
 	}
 }
 
-// gateways are those of the runtime's HTTPRoute. That there is no route is told by
-// the checks.
-func (r *station) gateways(ctx context.Context, namespace string) []mode.ParentRef {
+// parentRefs returns the Gateways of the runtime's HTTPRoute. The checks report
+// a missing route.
+func (r *platformRuntime) parentRefs(ctx context.Context, namespace string) []mode.ParentRef {
 	resource := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 	route, err := r.agent.options.Cluster.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, mode.RouterService, metav1.GetOptions{})
 	if err != nil {

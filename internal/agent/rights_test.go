@@ -103,7 +103,7 @@ func TestShippedRights(t *testing.T) {
 		options.Cluster, options.Lease = account(t, cluster, "slipway-system", "slipway-agent"), "slipway-agent"
 	}
 	first := w.start(t, "first", as)
-	first.logs(t, "this replica works")
+	first.logs(t, "became leader")
 	second := w.start(t, "second", as)
 	second.readyWhen(t, "")
 	w.syncedTo(t, "app", repository.Head(t))

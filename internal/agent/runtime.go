@@ -33,21 +33,21 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// RuntimeOptions make an agent a runtime of a platform.
+// RuntimeOptions register an agent as a runtime of a platform.
 type RuntimeOptions struct {
-	// Name is that of the runtime, and Cluster how people know its cluster.
+	// Name is that of the runtime, and Cluster the display name of its cluster.
 	Name    string
 	Cluster string
-	// PlatformURL is where the platform is, and Key what the runtime is registered
-	// with.
+	// PlatformURL is the address of the platform, and Key the API key that
+	// registers the runtime.
 	PlatformURL    string
 	AccountID      string
 	Key            join.KeySource
 	CAs            []byte
 	AllowPlainHTTP bool
 
-	// Mode is how the platform reaches the runtime; AccessURL and IngressClass are
-	// for all modes but the tunnel.
+	// Mode is how the platform reaches the runtime. AccessURL and IngressClass
+	// are for all modes but the tunnel.
 	Mode                 mode.Mode
 	AccessURL            string
 	IngressClass         string
@@ -55,34 +55,35 @@ type RuntimeOptions struct {
 
 	Version      string
 	ChartVersion string
-	// Folder is for what has to be told to the platform, and for what is fetched of
-	// the Shared Configuration Repository.
+	// Folder has the spool of reports and the Shared Configuration Repository.
 	Folder string
-	// Chart is what the runtime is installed from; nil where that is not known.
+	// Chart returns the chart that the runtime is installed from; nil where
+	// that is unknown.
 	Chart func(context.Context) (sharedrepo.Chart, error)
-	// Router is where the router listens, for what leads to it by an Ingress or a
-	// mesh. Run closes it.
+	// Router is the listener of the router, for an Ingress or a mesh. Run
+	// closes it.
 	Router net.Listener
-	// Workflows is the server for workflows; nil if there is none.
+	// Workflows is the server of workflows; nil if there is none.
 	Workflows *url.URL
-	// Edges are asked about traffic.
+	// Edges configures how traffic is read from the edges.
 	Edges EdgeOptions
 	// Metrics may be nil.
 	Metrics *RuntimeMetrics
 }
 
-// EdgeOptions is where the edges of the cluster are, and what they share with the
-// agent.
+// EdgeOptions is where the edges of the cluster are and the secret they share
+// with the agent.
 type EdgeOptions struct {
-	// Addresses are asked instead of the Pods of the agent's namespace, which have
-	// the Port.
+	// Addresses replace the discovery of Pods in the agent's namespace, which
+	// listen on Port.
 	Addresses []string
 	Port      int
-	// SecretFile has what is shared; or else Secret, of the control namespace.
+	// SecretFile has the shared secret; without it it is in Secret, in the
+	// control namespace.
 	Secret, SecretFile string
 }
 
-// RuntimeMetrics are those of the parts that make an agent a runtime.
+// RuntimeMetrics are the metrics of a runtime's parts.
 type RuntimeMetrics struct {
 	join   *join.Metrics
 	report *report.Metrics
@@ -102,29 +103,32 @@ func NewRuntimeMetrics(registry *observe.Metrics) (*RuntimeMetrics, error) {
 	}, nil
 }
 
-// station is what a runtime has beside the engine.
-type station struct {
+// platformRuntime has the parts of a runtime beside the delivery engine: the
+// registration, the API that the platform calls, and the controllers of the
+// Shared Configuration Repository and of reports.
+type platformRuntime struct {
 	*agent
-	given RuntimeOptions
+	runtimeOptions RuntimeOptions
 
-	membership   *join.Membership
-	integrations *integration.Service
-	home         *sharedrepo.Home
-	gitSources   *gitsource.Service
-	clusters     *clusters.Service
-	connections  *clusters.Connections
-	reporter     *report.Reporter
-	traffic      *traffic.Service
-	router       http.Handler
+	membership       *join.Membership
+	integrations     *integration.Service
+	sharedRepository *sharedrepo.Controller
+	gitSources       *gitsource.Service
+	clusters         *clusters.Service
+	connections      *clusters.Connections
+	reporter         *report.Reporter
+	traffic          *traffic.Service
+	router           http.Handler
 }
 
-// newRuntime wires the rooms that a platform needs. Nothing is sent before they
-// run.
-func (a *agent) newRuntime(given RuntimeOptions) (*station, error) {
+// newRuntime wires the parts that a platform needs. They send nothing before
+// they run. Callbacks between them are closures, as some refer to parts that
+// are created later.
+func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	if given.Metrics == nil {
 		given.Metrics = &RuntimeMetrics{}
 	}
-	r := &station{agent: a, given: given, connections: clusters.NewConnections(a.clusters, given.Version)}
+	r := &platformRuntime{agent: a, runtimeOptions: given, connections: clusters.NewConnections(a.clusters, given.Version)}
 	namespace := a.options.ControlNamespace
 	var err error
 	r.membership, err = join.New(join.Options{
@@ -133,8 +137,10 @@ func (a *agent) newRuntime(given RuntimeOptions) (*station, error) {
 		ClusterName: given.Cluster, Version: given.Version, ChartVersion: given.ChartVersion,
 		AccessMode: given.Mode.Wire(), AccessURL: given.AccessURL, IngressClass: given.IngressClass,
 		ConfigurationRuntime: given.ConfigurationRuntime, State: r,
-		CleanSharedRepository: func(ctx context.Context) error { return r.home.Leave(ctx, r.home.Committer(), true) },
-		Log:                   a.log, Metrics: given.Metrics.join,
+		CleanSharedRepository: func(ctx context.Context) error {
+			return r.sharedRepository.Leave(ctx, r.sharedRepository.Committer(), true)
+		},
+		Log: a.log, Metrics: given.Metrics.join,
 		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
 	})
 	if err != nil {
@@ -142,18 +148,18 @@ func (a *agent) newRuntime(given RuntimeOptions) (*station, error) {
 	}
 	r.integrations = integration.New(integration.Options{
 		Cluster: a.options.Cluster, Namespace: namespace, Runtime: given.Name, Settings: r.membership.GitSettings,
-		Changed: func() { r.home.Changed() }, Log: a.log,
+		Changed: func() { r.sharedRepository.Changed() }, Log: a.log,
 	})
-	r.home = sharedrepo.NewHome(sharedrepo.HomeOptions{
+	r.sharedRepository = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: a.options.Cluster, Runtime: given.Name, Namespace: namespace, Settings: r.membership.GitSettings,
 		Access: r.integrations.RuntimeAccess, Create: r.integrations.CreateRepository,
 		Chart: given.Chart, Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
 	})
 	r.gitSources = gitsource.New(gitsource.Options{
-		Home: r.home, Integrations: r.integrations, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,
+		SharedRepository: r.sharedRepository, Integrations: r.integrations, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,
 	})
 	r.clusters = clusters.NewService(clusters.ServiceOptions{
-		Book: a.clusters, Home: a.options.Cluster, Namespace: namespace, Fleet: a.leading.fleet,
+		Registry: a.clusters, Home: a.options.Cluster, Namespace: namespace, Fleet: a.leading.fleet,
 		Applications: a.listApplications, Version: given.Version, Log: a.log,
 	})
 	r.reporter, err = report.New(report.Options{
@@ -164,12 +170,14 @@ func (a *agent) newRuntime(given RuntimeOptions) (*station, error) {
 	return r, err
 }
 
-// newRouter is what the platform and Git hosts reach, in every mode.
-func (r *station) newRouter() http.Handler {
+// newRouter returns the handler that the platform and Git hosts reach, in every
+// access mode. It verifies the platform's token before any service sees the
+// request; webhooks are verified by their signature instead.
+func (r *platformRuntime) newRouter() http.Handler {
 	options := r.agent.options
 	proxy := appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
-		Sources: r.sources, Renderer: r.renderer, Elsewhere: r.elsewhere, Configure: r.home.Configure, Info: r.info, Preflight: r.preflight,
+		Sources: r.sources, Renderer: r.renderer, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
 		ComponentNamespace: options.Cluster.Namespace, Log: r.log,
 	})
 	r.traffic = r.newTraffic(proxy)
@@ -182,84 +190,87 @@ func (r *station) newRouter() http.Handler {
 		}
 	}
 	hooks := appproxy.NewWebhooks(appproxy.WebhookOptions{
-		Secrets: r.secrets.ofSource, Shared: r.secrets.of, Notify: r.heard, Count: r.metrics.heard,
+		Secrets: r.secrets.forSource, Shared: r.secrets.forProvider, Notify: r.onPush, Count: r.metrics.webhookReceived,
 	})
 	verifier := token.NewVerifier(r.membership.RuntimeID, r.membership.PlatformKeys, time.Now)
 	return router.New(router.Options{
-		Runtime: r.given.Name, AppProxy: mux, Webhooks: hooks, Workflows: r.given.Workflows,
-		Verify: verifier.Verify, Log: r.log, Metrics: r.given.Metrics.router,
+		Runtime: r.runtimeOptions.Name, AppProxy: mux, Webhooks: hooks, Workflows: r.runtimeOptions.Workflows,
+		Verify: verifier.Verify, Log: r.log, Metrics: r.runtimeOptions.Metrics.router,
 	})
 }
 
-// serve runs what every replica runs, until the context is done: the credential,
-// the router, and the tunnel.
-func (r *station) serve(ctx context.Context) error {
+// serve runs the parts of every replica until the context is done: the
+// credential, the router, and the tunnel. Every replica has a tunnel, so that
+// the platform reaches the runtime while the leader changes.
+func (r *platformRuntime) serve(ctx context.Context) error {
 	defer r.connections.Close()
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	parts.Go(func() { r.logEnd(running, "platform", r.membership.Run(running)) })
-	if r.given.Mode == mode.Tunnel {
+	if r.runtimeOptions.Mode == mode.Tunnel {
 		parts.Go(func() {
 			r.logEnd(running, "tunnel", tunnel.Run(running, tunnel.Options{
-				URLs: r.membership.TunnelURLs, Token: r.membership.AccessToken, Handler: r.router, Runtime: r.given.Name,
-				TLS: tlsWith(r.given.CAs), Log: r.log, Metrics: r.given.Metrics.tunnel,
+				URLs: r.membership.TunnelURLs, Token: r.membership.AccessToken, Handler: r.router, Runtime: r.runtimeOptions.Name,
+				TLS: tlsWith(r.runtimeOptions.CAs), Log: r.log, Metrics: r.runtimeOptions.Metrics.tunnel,
 			}))
 		})
 	}
-	return serveHTTP(ctx, r.given.Router, &http.Server{Handler: r.router}, r.log.With(observe.KeyServer, "router"))
+	return serveHTTP(ctx, r.runtimeOptions.Router, &http.Server{Handler: r.router}, r.log.With(observe.KeyServer, "router"))
 }
 
-// lead runs what the elected replica runs, until the context is done: the
-// heartbeat, the Shared Configuration Repository, and the reports. None of it ends
-// the term: Applications are delivered without a platform too.
-func (r *station) lead(ctx context.Context) {
+// lead runs the parts of the leader until the context is done: the heartbeat,
+// the Shared Configuration Repository, and reports. None of them ends the term:
+// Applications are delivered without a platform too.
+func (r *platformRuntime) lead(ctx context.Context) {
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	for name, run := range map[string]func(context.Context) error{
-		"platform": r.membership.Lead, "shared repository": r.home.Run, "git integrations": r.integrations.Run,
-		"report": r.reporter.Run, "settings": r.followMembership, "webhooks": r.gitSources.Run, "traffic": r.traffic.Run,
+		"platform": r.membership.Lead, "shared repository": r.sharedRepository.Run, "git integrations": r.integrations.Run,
+		"report": r.reporter.Run, "settings": r.watchMembership, "webhooks": r.gitSources.Run, "traffic": r.traffic.Run,
 	} {
 		parts.Go(func() { r.logEnd(ctx, name, run(ctx)) })
 	}
-	parts.Go(func() { r.followApplications(ctx) })
+	parts.Go(func() { r.watchApplications(ctx) })
 }
 
-func (r *station) logEnd(ctx context.Context, part string, err error) {
+// logEnd logs a part that ends before the context is done.
+func (r *platformRuntime) logEnd(ctx context.Context, part string, err error) {
 	if ctx.Err() == nil {
-		r.log.Error("a part of the runtime ended", "part", part, observe.KeyError, err)
+		r.log.Error("runtime part ended", "part", part, observe.KeyError, err)
 	}
 }
 
-// followMembership has the Shared Configuration Repository looked at when the
-// account's settings come or change.
-func (r *station) followMembership(ctx context.Context) error {
+// watchMembership reconciles the Shared Configuration Repository when the
+// account's settings change.
+func (r *platformRuntime) watchMembership(ctx context.Context) error {
 	for {
 		select {
 		case <-r.membership.Changes():
-			r.home.Changed()
+			r.sharedRepository.Changed()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// webhookURL is where a Git host tells of pushes to a Git Source.
-func (r *station) webhookURL(source string) string {
-	base := strings.TrimSuffix(r.given.AccessURL, "/")
-	if r.given.Mode == mode.Tunnel {
+// webhookURL returns the address that a Git host sends pushes of a Git Source
+// to; empty while the tunnel has no host name.
+func (r *platformRuntime) webhookURL(source string) string {
+	base := strings.TrimSuffix(r.runtimeOptions.AccessURL, "/")
+	if r.runtimeOptions.Mode == mode.Tunnel {
 		host := r.membership.TunnelHost()
 		if host == "" {
 			return ""
 		}
 		base = "https://" + host
 	}
-	return base + wire.WebhooksPath + url.PathEscape(r.given.Name) + "/" + url.PathEscape(source)
+	return base + wire.WebhooksPath + url.PathEscape(r.runtimeOptions.Name) + "/" + url.PathEscape(source)
 }
 
-// elsewhere is the clients for another cluster.
-func (r *station) elsewhere(destination v1alpha1.ApplicationDestination) (appproxy.Target, error) {
+// remoteTarget returns the clients of another cluster.
+func (r *platformRuntime) remoteTarget(destination v1alpha1.ApplicationDestination) (appproxy.Target, error) {
 	found, err := r.connections.Find(destination.Server, destination.Name)
 	if err != nil {
 		return appproxy.Target{}, err
@@ -267,13 +278,14 @@ func (r *station) elsewhere(destination v1alpha1.ApplicationDestination) (apppro
 	return appproxy.Target{Cluster: found.Cluster, Kinds: found.Kinds, Applier: found.Applier, Server: found.Server, Name: found.Name}, nil
 }
 
-func (r *station) info() appproxy.Info {
+// info describes this replica for the API.
+func (r *platformRuntime) info() appproxy.Info {
 	return appproxy.Info{
-		Name: r.given.Name, Version: r.given.Version, Namespace: r.agent.options.ControlNamespace, Leading: r.leading.current() != nil,
+		Name: r.runtimeOptions.Name, Version: r.runtimeOptions.Version, Namespace: r.agent.options.ControlNamespace, Leading: r.leading.current() != nil,
 	}
 }
 
-// listApplications is all Applications of the agent's namespaces.
+// listApplications lists the Applications of all of the agent's namespaces.
 func (a *agent) listApplications(ctx context.Context) ([]*v1alpha1.Application, error) {
 	var apps []*v1alpha1.Application
 	for _, namespace := range a.namespaces() {
@@ -282,7 +294,7 @@ func (a *agent) listApplications(ctx context.Context) ([]*v1alpha1.Application, 
 			return nil, fmt.Errorf("list the Applications: %w", err)
 		}
 		for i := range list.Items {
-			if app := a.decoded(&list.Items[i]); app != nil {
+			if app := a.decodeApplication(&list.Items[i]); app != nil {
 				apps = append(apps, app)
 			}
 		}
@@ -290,16 +302,17 @@ func (a *agent) listApplications(ctx context.Context) ([]*v1alpha1.Application, 
 	return apps, nil
 }
 
-// decoded is an Application; nil if it cannot be read as one.
-func (a *agent) decoded(object *unstructured.Unstructured) *v1alpha1.Application {
+// decodeApplication returns an Application; nil if the object cannot be
+// decoded.
+func (a *agent) decodeApplication(object *unstructured.Unstructured) *v1alpha1.Application {
 	app, _, err := v1alpha1.Decode(object.Object)
 	if err != nil {
-		a.log.Debug("this is not an Application", "namespace", object.GetNamespace(), "name", object.GetName(), observe.KeyError, err)
+		a.log.Debug("cannot decode Application", "namespace", object.GetNamespace(), "name", object.GetName(), observe.KeyError, err)
 		return nil
 	}
 	return app
 }
 
-// ofSource are the secrets of a Git Source that has its own: none has yet, so the
-// shared ones count.
-func (h *hookSecrets) ofSource(string, webhook.Provider) ([]string, bool) { return nil, false }
+// forSource returns the secrets of a Git Source that has its own. None has yet,
+// so the shared ones count.
+func (h *hookSecrets) forSource(string, webhook.Provider) ([]string, bool) { return nil, false }

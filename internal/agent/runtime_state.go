@@ -23,11 +23,13 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Heartbeat is what the platform is told of the runtime. What cannot be read is
-// left out, and said in the message of its health: a sign of life matters more.
-func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
+// Heartbeat returns the state of the runtime for the platform. A part that
+// cannot be read is left out and named in the health message: the heartbeat
+// itself matters more.
+func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
 	told := &platformv1.HeartbeatRequest{Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY}
 	var problems []string
+	// note records a part that could not be read.
 	note := func(what string, err error) {
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s cannot be read: %v", what, err))
@@ -36,7 +38,7 @@ func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, 
 	components, err := r.components(ctx)
 	note("the components", err)
 	told.Components = components
-	note("the Git Sources", r.tellGitSources(ctx, told))
+	note("the Git Sources", r.addGitSources(ctx, told))
 	for _, one := range r.clusters.Others(ctx) {
 		told.Clusters = append(told.Clusters, &platformv1.ManagedClusterSummary{
 			Name: one.GetName(), Server: one.GetServer(), Version: one.GetVersion(), Status: one.GetStatus(), Message: one.GetMessage(),
@@ -47,9 +49,10 @@ func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, 
 	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil && !expires.IsZero() {
 		told.GitTokenExpiresAt = timestamppb.New(expires)
 	}
-	told.SharedRepository = r.home.Reached()
+	told.SharedRepository = r.sharedRepository.ReadyRepository()
 	told.SharedRepositoryValid = told.SharedRepository != ""
-	note("the runtime's Application", r.tellOwnApplication(ctx, told))
+	note("the runtime's Application", r.addOwnApplication(ctx, told))
+	// Components that are not healthy decide the health of the runtime.
 	for _, one := range told.Components {
 		if one.GetHealth() != platformv1.HealthStatus_HEALTH_STATUS_HEALTHY {
 			told.Health = one.GetHealth()
@@ -60,8 +63,8 @@ func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, 
 	return told, nil
 }
 
-// components are the Deployments of the runtime.
-func (r *station) components(ctx context.Context) ([]*platformv1.Component, error) {
+// components returns the Deployments of the runtime.
+func (r *platformRuntime) components(ctx context.Context) ([]*platformv1.Component, error) {
 	deployments := r.agent.options.Cluster.Client.AppsV1().Deployments(r.agent.options.Cluster.Namespace)
 	list, err := deployments.List(ctx, metav1.ListOptions{LabelSelector: appproxy.ComponentSelector})
 	if err != nil {
@@ -74,6 +77,8 @@ func (r *station) components(ctx context.Context) ([]*platformv1.Component, erro
 	return components, nil
 }
 
+// component converts a Deployment. It is Progressing until all wanted replicas
+// of its last generation are available.
 func component(of *appsv1.Deployment) *platformv1.Component {
 	one := &platformv1.Component{
 		Name: of.Name, Version: of.Labels["app.kubernetes.io/version"], Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY,
@@ -89,8 +94,8 @@ func component(of *appsv1.Deployment) *platformv1.Component {
 	return one
 }
 
-// tellGitSources adds the Git Sources.
-func (r *station) tellGitSources(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+// addGitSources adds the Git Sources to a heartbeat.
+func (r *platformRuntime) addGitSources(ctx context.Context, told *platformv1.HeartbeatRequest) error {
 	found, err := r.gitSources.Live(ctx)
 	for _, one := range found {
 		told.GitSources = append(told.GitSources, &platformv1.GitSourceSummary{
@@ -101,14 +106,15 @@ func (r *station) tellGitSources(ctx context.Context, told *platformv1.Heartbeat
 	return err
 }
 
-// tellOwnApplication adds how the runtime's own Application is, if there is one.
-func (r *station) tellOwnApplication(ctx context.Context, told *platformv1.HeartbeatRequest) error {
-	selector := sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime + "," + sharedrepo.RuntimeLabel + "=" + r.given.Name
-	list, err := r.home.Applications().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
+// addOwnApplication adds the sync status of the runtime's own Application, if
+// there is one. Its components have the same status.
+func (r *platformRuntime) addOwnApplication(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+	selector := sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime + "," + sharedrepo.RuntimeLabel + "=" + r.runtimeOptions.Name
+	list, err := r.sharedRepository.Applications().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}
-	app := r.decoded(&list.Items[0])
+	app := r.decodeApplication(&list.Items[0])
 	if app == nil {
 		return nil
 	}
@@ -119,7 +125,7 @@ func (r *station) tellOwnApplication(ctx context.Context, told *platformv1.Heart
 	return nil
 }
 
-// syncOf and healthOf are Argo's words in those of the platform.
+// syncOf converts Argo CD's sync status to the platform's.
 func syncOf(word string) platformv1.SyncStatus {
 	switch v1alpha1.SyncStatusCode(word) {
 	case v1alpha1.SyncSynced:
@@ -130,6 +136,7 @@ func syncOf(word string) platformv1.SyncStatus {
 	return platformv1.SyncStatus_SYNC_STATUS_UNKNOWN
 }
 
+// healthOf converts Argo CD's health to the platform's.
 func healthOf(word string) platformv1.HealthStatus {
 	number, known := platformv1.HealthStatus_value["HEALTH_STATUS_"+strings.ToUpper(word)]
 	if !known {
@@ -138,17 +145,19 @@ func healthOf(word string) platformv1.HealthStatus {
 	return platformv1.HealthStatus(number)
 }
 
-// followApplications tells the reporter of each Application that changes, until
+// watchApplications passes each change of an Application to the reporter until
 // the context is done.
-func (r *station) followApplications(ctx context.Context) {
+func (r *platformRuntime) watchApplications(ctx context.Context) {
 	done := make(chan struct{})
 	namespaces := r.namespaces()
 	for _, namespace := range namespaces {
+		// One watch for each namespace: the agent may have rights in these
+		// only.
 		go func() {
 			seen := map[types.UID]*unstructured.Unstructured{}
-			failed := r.complain("the Applications for the platform", nil)
+			failed := r.logOnce("the Applications for the platform", nil)
 			_ = kube.Follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
-				r.tellChanges(seen, found)
+				r.reportChanges(seen, found)
 			})
 			done <- struct{}{}
 		}()
@@ -158,16 +167,19 @@ func (r *station) followApplications(ctx context.Context) {
 	}
 }
 
-// tellChanges tells what differs from what was seen.
-func (r *station) tellChanges(seen map[types.UID]*unstructured.Unstructured, found []*unstructured.Unstructured) {
+// reportChanges compares a list with the last one and reports what differs.
+// Versions are compared, as a watch that restarts lists everything again.
+func (r *platformRuntime) reportChanges(seen map[types.UID]*unstructured.Unstructured, found []*unstructured.Unstructured) {
 	present := make(map[types.UID]bool, len(found))
 	for _, object := range found {
 		present[object.GetUID()] = true
+		// The UID identifies an Application: one that was deleted and created
+		// again is a deletion and a new one.
 		if before := seen[object.GetUID()]; before != nil && before.GetResourceVersion() == object.GetResourceVersion() {
 			continue
 		}
 		seen[object.GetUID()] = object
-		if app := r.decoded(object); app != nil {
+		if app := r.decodeApplication(object); app != nil {
 			r.reporter.Changed(app)
 		}
 	}
@@ -179,7 +191,8 @@ func (r *station) tellChanges(seen map[types.UID]*unstructured.Unstructured, fou
 	}
 }
 
-// applicationsOf are the Applications of a namespace; * is all.
+// applicationsOf returns the client for the Applications of a namespace; *
+// selects all.
 func (a *agent) applicationsOf(namespace string) dynamic.ResourceInterface {
 	resource := a.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource())
 	if namespace == everyNamespace {
@@ -188,10 +201,12 @@ func (a *agent) applicationsOf(namespace string) dynamic.ResourceInterface {
 	return resource.Namespace(namespace)
 }
 
+// listEverything selects all objects.
 func listEverything() metav1.ListOptions { return metav1.ListOptions{} }
 
-// tlsWith believes the authorities of the system and some more; nil is those of
-// the system. PEM that has none was refused when it was read.
+// tlsWith returns a configuration that trusts further authorities beside the
+// system's; nil trusts those of the system alone. PEM without a certificate was
+// refused when it was read.
 func tlsWith(authorities []byte) *tls.Config {
 	if len(authorities) == 0 {
 		return nil
@@ -200,6 +215,7 @@ func tlsWith(authorities []byte) *tls.Config {
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
+	// The pool copies nothing, so that the caller's bytes are cloned.
 	roots.AppendCertsFromPEM(slices.Clone(authorities))
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }

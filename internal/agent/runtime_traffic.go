@@ -7,10 +7,10 @@ import (
 	"slipway.dev/slipway/internal/agent/traffic"
 )
 
-// newTraffic is what tells of the edges. Every replica does: the platform may ask
-// any of them.
-func (r *station) newTraffic(proxy *appproxy.Service) *traffic.Service {
-	options, edges := r.agent.options, r.given.Edges
+// newTraffic returns the service that reads traffic from the edges. Every
+// replica has one, because the platform may call any of them.
+func (r *platformRuntime) newTraffic(proxy *appproxy.Service) *traffic.Service {
+	options, edges := r.agent.options, r.runtimeOptions.Edges
 	var shared traffic.Secret = traffic.ClusterSecret{
 		Cluster: options.Cluster, Namespace: options.ControlNamespace, Name: edges.Secret, Log: r.log,
 	}

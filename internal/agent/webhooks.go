@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// What the server for webhooks allows. Hosts wait ten seconds for an answer.
+// Limits of the webhook server. Git hosts give up after ten seconds.
 const (
 	hookReadTimeout  = 15 * time.Second
 	hookWriteTimeout = 20 * time.Second
@@ -27,8 +27,8 @@ const (
 	hookHeaderBytes  = 32 << 10
 )
 
-// hookKeys are the keys of the Secret by host: Argo CD's, and our own where it
-// has none. The first one that is there counts.
+// hookKeys are the keys of the Secret by provider: Argo CD's, and our own where
+// it has none. The first one that is present counts.
 func hookKeys() map[webhook.Provider][]string {
 	return map[webhook.Provider][]string{
 		webhook.GitHub:           {"webhook.github.secret"},
@@ -40,32 +40,35 @@ func hookKeys() map[webhook.Provider][]string {
 	}
 }
 
-// uselessHookKeys are keys of Argo CD that open nothing here, and what to do.
-func uselessHookKeys() map[string]string {
+// unsupportedHookKeys are keys of Argo CD that have no effect, with what to do.
+func unsupportedHookKeys() map[string]string {
 	return map[string]string{
-		"webhook.bitbucket.uuid":       "everybody who sees one request knows it: give the webhook a secret, and write it as webhook.bitbucket.secret",
+		"webhook.bitbucket.uuid":       "it is part of every request and proves nothing: give the webhook a secret, and write it as webhook.bitbucket.secret",
 		"webhook.azuredevops.username": "webhooks of Azure DevOps are not supported: its repositories are polled",
 	}
 }
 
-// hookSecrets are the secrets that Git hosts sign with.
+// hookSecrets has the keys that Git hosts sign with. It is safe for concurrent
+// use.
 type hookSecrets struct {
 	log *slog.Logger
 
-	mu    sync.RWMutex
-	known map[webhook.Provider][]secret.Text
-	told  map[string]bool
+	mu         sync.RWMutex
+	byProvider map[webhook.Provider][]secret.Text
+	reported   map[string]bool
 }
 
-// take takes the Secret; without one every request is refused.
-func (h *hookSecrets) take(found []*corev1.Secret) {
+// update replaces the keys by those of the Secret. Without a Secret every
+// request is refused.
+func (h *hookSecrets) update(found []*corev1.Secret) {
 	known := map[webhook.Provider][]secret.Text{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told == nil {
-		h.told = map[string]bool{}
+	if h.reported == nil {
+		h.reported = map[string]bool{}
 	}
 	for _, given := range found {
+		// The first key with a value counts.
 		for provider, keys := range hookKeys() {
 			for _, key := range keys {
 				if text := strings.TrimSpace(string(given.Data[key])); text != "" {
@@ -74,31 +77,34 @@ func (h *hookSecrets) take(found []*corev1.Secret) {
 				}
 			}
 		}
-		for key, fix := range uselessHookKeys() {
-			if len(given.Data[key]) > 0 && !h.told[key] {
-				h.told[key] = true
-				h.log.Warn("a secret for webhooks is not used", "secret", given.Namespace+"/"+given.Name, "key", key, observe.KeyReason, fix)
+		for key, fix := range unsupportedHookKeys() {
+			if len(given.Data[key]) > 0 && !h.reported[key] {
+				h.reported[key] = true
+				h.log.Warn("ignored webhook secret", "secret", given.Namespace+"/"+given.Name, "key", key, observe.KeyReason, fix)
 			}
 		}
 	}
-	h.known = known
+	h.byProvider = known
 }
 
-// of are the secrets of a host, for the one call that compares them.
-func (h *hookSecrets) of(provider webhook.Provider) []string {
+// forProvider returns the keys of a provider, for the comparison with a
+// signature.
+func (h *hookSecrets) forProvider(provider webhook.Provider) []string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var texts []string
-	for _, text := range h.known[provider] {
+	for _, text := range h.byProvider[provider] {
 		texts = append(texts, text.Reveal())
 	}
 	return texts
 }
 
-// serveWebhooks hears Git hosts until the context is done.
+// serveWebhooks serves requests of Git hosts until the context is done.
 func (a *agent) serveWebhooks(ctx context.Context) error {
-	handler := &webhook.Handler{Secrets: a.secrets.of, Notify: a.heard, Count: a.metrics.heard}
+	handler := &webhook.Handler{Secrets: a.secrets.forProvider, Notify: a.onPush, Count: a.metrics.webhookReceived}
 	mux := http.NewServeMux()
+	// Both paths, so that webhooks that were registered for Argo CD keep
+	// working.
 	mux.Handle("/webhooks", handler)
 	mux.Handle("/api/webhook", handler) // as in Argo CD
 	return serveHTTP(ctx, a.options.Webhooks, &http.Server{
@@ -106,7 +112,8 @@ func (a *agent) serveWebhooks(ctx context.Context) error {
 	}, a.log.With(observe.KeyServer, "webhooks"))
 }
 
-// serveHTTP serves until the context is done, and lets running requests end.
+// serveHTTP serves until the context is done, and then drains running requests
+// up to hookStopTimeout.
 func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = hookReadTimeout, hookIdleTimeout, hookHeaderBytes
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
@@ -118,6 +125,7 @@ func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, 
 		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
+	// The context is done already, so that the drain needs one of its own.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookStopTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
@@ -127,10 +135,10 @@ func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, 
 	return nil
 }
 
-// heard passes a push on: to the loops if this replica leads, and else to the
-// replica that does.
-func (a *agent) heard(push webhook.Push) {
+// onPush passes a push to the controllers if this replica leads, or else to the
+// leader through the relay.
+func (a *agent) onPush(push webhook.Push) {
 	if !a.leading.pushed(push) {
-		a.mailbox.put(push)
+		a.relay.forward(push)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	// works is what the agent that leads says.
-	works = "this replica works"
+	works = "became leader"
 	// takeOver is how long the Applications may have no agent after one was
 	// killed, and handOver after one ended in good order, which the other sees
 	// when it looks at the Lease the next time.

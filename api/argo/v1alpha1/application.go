@@ -2,7 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Application says what is to be live in a cluster, and where it is in Git.
+// Application declares the desired state of a part of a cluster, and where it
+// is in Git.
 type Application struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -16,7 +17,7 @@ type Application struct {
 	Warnings []Warning `json:"-"`
 }
 
-// ApplicationSpec is what an Application asks for.
+// ApplicationSpec is the desired state of an Application.
 type ApplicationSpec struct {
 	Source               *ApplicationSource          `json:"source,omitzero" description:"Where the manifests are. An Application has either source or sources."`
 	Sources              []ApplicationSource         `json:"sources,omitzero" description:"Several places that the manifests are in."`
@@ -29,14 +30,14 @@ type ApplicationSpec struct {
 	SourceHydrator       Unsupported                 `json:"sourceHydrator,omitzero" refused:"rendered manifests are not written to Git: name what to render in source" description:"Not supported."`
 }
 
-// DefaultRevisionHistoryLimit is how many past syncs are kept when an
-// Application does not say.
+// DefaultRevisionHistoryLimit is the default number of past syncs in the
+// status.
 const DefaultRevisionHistoryLimit = 10
 
 // DefaultProject is the project of an Application that names none.
 const DefaultProject = "default"
 
-// AllSources lists the sources in their order, whichever field has them.
+// AllSources returns the sources in their order, from either field.
 func (s *ApplicationSpec) AllSources() []ApplicationSource {
 	if len(s.Sources) > 0 {
 		return s.Sources
@@ -47,7 +48,7 @@ func (s *ApplicationSpec) AllSources() []ApplicationSource {
 	return nil
 }
 
-// ProjectName is the project, also when none is named.
+// ProjectName returns the project, or the default one.
 func (s *ApplicationSpec) ProjectName() string {
 	if s.Project == "" {
 		return DefaultProject
@@ -55,7 +56,7 @@ func (s *ApplicationSpec) ProjectName() string {
 	return s.Project
 }
 
-// HistoryLimit is how many past syncs are kept.
+// HistoryLimit returns the number of past syncs that are kept.
 func (s *ApplicationSpec) HistoryLimit() int {
 	if s.RevisionHistoryLimit == nil {
 		return DefaultRevisionHistoryLimit
@@ -63,11 +64,11 @@ func (s *ApplicationSpec) HistoryLimit() int {
 	return int(max(0, min(*s.RevisionHistoryLimit, maxHistory)))
 }
 
-// maxHistory bounds the status of an Application, which the API server bounds
-// as well.
+// maxHistory bounds the status of an Application. The API server bounds its
+// size as well.
 const maxHistory = 1000
 
-// ApplicationDestination is the cluster and namespace that objects go to. In an
+// ApplicationDestination is the cluster and namespace of the objects. In an
 // AppProject each field is a pattern.
 type ApplicationDestination struct {
 	Server    string `json:"server,omitzero" description:"Address of the API server, such as https://kubernetes.default.svc."`
@@ -75,8 +76,8 @@ type ApplicationDestination struct {
 	Namespace string `json:"namespace,omitzero" description:"Namespace of objects that name none."`
 }
 
-// ResourceIgnoreDifferences names objects and the fields of them that do not
-// count when Git and cluster are compared.
+// ResourceIgnoreDifferences selects objects, and the fields of them that the
+// comparison of Git and cluster ignores.
 type ResourceIgnoreDifferences struct {
 	Group                 string   `json:"group,omitzero" description:"Group of the objects; * is every group."`
 	Kind                  string   `json:"kind" required:"true" description:"Kind of the objects; * is every kind."`
@@ -87,13 +88,13 @@ type ResourceIgnoreDifferences struct {
 	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitzero" description:"Field managers whose fields do not count."`
 }
 
-// Info is a name and a value for people.
+// Info is a name and a value for display.
 type Info struct {
 	Name  string `json:"name" required:"true" description:"What the value is."`
 	Value string `json:"value" required:"true" description:"The value, such as an address."`
 }
 
-// SyncPolicy says when and how the cluster is made equal to Git.
+// SyncPolicy configures syncs.
 type SyncPolicy struct {
 	Automated                *SyncPolicyAutomated      `json:"automated,omitzero" description:"Syncs without being asked."`
 	SyncOptions              []string                  `json:"syncOptions,omitzero" description:"How objects are applied, such as CreateNamespace=true."`
@@ -101,7 +102,7 @@ type SyncPolicy struct {
 	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"Labels and annotations of the namespace, with CreateNamespace=true."`
 }
 
-// SyncPolicyAutomated says what is done without being asked.
+// SyncPolicyAutomated configures automated syncs.
 type SyncPolicyAutomated struct {
 	Prune      bool  `json:"prune,omitzero" description:"Deletes what is no longer in Git."`
 	SelfHeal   bool  `json:"selfHeal,omitzero" description:"Undoes changes that were made in the cluster."`
@@ -109,12 +110,13 @@ type SyncPolicyAutomated struct {
 	Enabled    *bool `json:"enabled,omitzero" description:"Turns automated syncs off when it is false."`
 }
 
-// IsAutomated reports whether syncs start without being asked.
+// IsAutomated reports whether syncs start automatically.
 func (p *SyncPolicy) IsAutomated() bool {
 	return p != nil && p.Automated != nil && (p.Automated.Enabled == nil || *p.Automated.Enabled)
 }
 
-// ManagedNamespaceMetadata is what the namespace of an Application has.
+// ManagedNamespaceMetadata are labels and annotations of an Application's
+// namespace.
 type ManagedNamespaceMetadata struct {
 	Labels      map[string]string `json:"labels,omitzero" description:"Labels of the namespace."`
 	Annotations map[string]string `json:"annotations,omitzero" description:"Annotations of the namespace."`

@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is one of the kinds, for whoever writes about all of them.
+// Kind describes one of the kinds, for generators of definitions and
+// documentation.
 type Kind struct {
 	Name        string
 	Plural      string
@@ -16,12 +17,13 @@ type Kind struct {
 
 	spec, status, operation reflect.Type
 	columns                 []column
-	// statusSubresource is whether the status has an address of its own. Argo
-	// CD's clients write the status of an Application together with the rest,
-	// so that there it has none.
+	// statusSubresource enables the status subresource. Argo CD's clients write
+	// the status of an Application together with the rest, so that there it is
+	// disabled.
 	statusSubresource bool
 }
 
+// column is a column of kubectl get. Priority 10 is shown with -o wide.
 type column struct {
 	name, path string
 	priority   int
@@ -54,10 +56,10 @@ func Kinds() []Kind {
 	}
 }
 
-// File is the name of the file with the CustomResourceDefinition of the kind.
+// File is the name of the file of the kind's CustomResourceDefinition.
 func (k Kind) File() string { return Group + "_" + k.Plural + ".yaml" }
 
-// CRD is the CustomResourceDefinition of the kind, as YAML.
+// CRD returns the CustomResourceDefinition of the kind as YAML.
 func (k Kind) CRD() ([]byte, error) {
 	version := map[string]any{
 		"name": Version, "served": true, "storage": true,
@@ -93,6 +95,8 @@ func (k Kind) CRD() ([]byte, error) {
 	})
 }
 
+// schema returns the OpenAPI schema. Unknown fields are preserved in spec and
+// operation, where they may be limits, and pruned from the status.
 func (k Kind) schema() map[string]any {
 	spec := schema(k.spec, true)
 	spec["description"] = "What the object asks for."
@@ -115,7 +119,7 @@ func (k Kind) schema() map[string]any {
 	}
 }
 
-// CRDs are the CustomResourceDefinitions of all kinds, as one YAML text.
+// CRDs returns the CustomResourceDefinitions of all kinds as one YAML text.
 func CRDs() ([]byte, error) {
 	var all []byte
 	for _, kind := range Kinds() {

@@ -65,7 +65,7 @@ func DecodeSet(object map[string]any) (*ApplicationSet, []Refused, error) {
 	return set, bounded(d.refused), nil
 }
 
-// header reads what every object has, and checks that it is of the kind.
+// header decodes the metadata and checks the kind.
 func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata *metav1.ObjectMeta) error {
 	version, _ := object["apiVersion"].(string)
 	given, _ := object["kind"].(string)
@@ -77,7 +77,7 @@ func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata 
 	if !ok {
 		return errors.New("it has no metadata: give it a name")
 	}
-	// The converter panics on values that no JSON has.
+	// The converter panics on values that JSON does not have.
 	copied, err := freeForm(content, 0)
 	if err != nil {
 		return fmt.Errorf("the metadata cannot be read: %w", err)
@@ -88,21 +88,20 @@ func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata 
 	return nil
 }
 
-// Unstructured is the Application as decoded JSON. Fields that are empty are
-// left out.
+// Unstructured returns the Application as decoded JSON, without empty fields.
 func (a *Application) Unstructured() (map[string]any, error) { return encode(a) }
 
-// Unstructured is the AppProject as decoded JSON.
+// Unstructured returns the AppProject as decoded JSON.
 func (p *AppProject) Unstructured() (map[string]any, error) { return encode(p) }
 
-// Unstructured is the ApplicationSet as decoded JSON.
+// Unstructured returns the ApplicationSet as decoded JSON.
 func (s *ApplicationSet) Unstructured() (map[string]any, error) { return encode(s) }
 
-// Unstructured is the status as decoded JSON, for a patch.
+// Unstructured returns the status as decoded JSON, for a patch.
 func (s *ApplicationStatus) Unstructured() (map[string]any, error) { return encode(s) }
 
-// encode gives the form that clients send. What is in a free-form field is
-// copied, so that a change of the result does not change the object.
+// encode converts an object to the form that clients send. Free-form fields are
+// copied, so that the result can be changed.
 func encode(object any) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 }

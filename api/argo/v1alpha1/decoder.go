@@ -16,8 +16,9 @@ import (
 	"slipway.dev/slipway/api/declare"
 )
 
-// decoder puts decoded JSON into the structs of this package and notes what
-// does not fit.
+// decoder copies decoded JSON into the structs of this package and records what
+// does not fit. It never stops at the first problem, so that a user sees all of
+// them.
 type decoder struct {
 	refused []Refused
 	// warnings are the parts without effect, and moreWarnings how many were found
@@ -30,31 +31,31 @@ type decoder struct {
 	ignoreUnknown bool
 }
 
-// maxNoted bounds the memory for one object. What is left out is counted from
-// here on.
+// maxNoted bounds the memory for one object. Further problems are only counted.
 const maxNoted = 1000
 
+// refuse records a refusal. A lenient decoder drops it.
 func (d *decoder) refuse(place string, reason Reason, format string, args ...any) {
 	if !d.lenient && len(d.refused) < maxNoted {
 		d.refused = append(d.refused, Refused{Field: place, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// invalid refuses a value that does not fit. It returns false, which is what
-// those who decode it report then.
+// invalid refuses a value that does not fit. It returns false, which its
+// callers return.
 func (d *decoder) invalid(place, format string, args ...any) bool {
 	d.refuse(place, ReasonInvalid, format, args...)
 	return false
 }
 
-// part decodes one part of an object, if it is there.
+// part decodes one part of an object, if it is present.
 func (d *decoder) part(object map[string]any, name string, into any) {
 	if value := object[name]; value != nil {
 		d.value(value, reflect.ValueOf(into).Elem(), &field{}, name)
 	}
 }
 
-// required is part for one that has to be there.
+// required is part for one that must be present.
 func (d *decoder) required(object map[string]any, name string, into any) {
 	if object[name] == nil {
 		d.invalid(name, "it is missing")
@@ -69,8 +70,8 @@ func (d *decoder) unknownParts(object map[string]any, known ...string) {
 	d.unknown(object, known, "")
 }
 
-// value decodes one value that is there, and reports whether it has the type of
-// the target. If not, the target stays as it is.
+// value decodes one value, and reports whether it has the type of the target.
+// If not, the target is unchanged.
 func (d *decoder) value(value any, target reflect.Value, declared *field, place string) bool {
 	switch target.Addr().Interface().(type) {
 	case *metav1.Time:
@@ -107,6 +108,7 @@ func (d *decoder) value(value any, target reflect.Value, declared *field, place 
 	panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // an error in the declarations, which their test finds
 }
 
+// structure decodes the fields of a struct as its tags declare them.
 func (d *decoder) structure(value any, target reflect.Value, place string) bool {
 	given, ok := value.(map[string]any)
 	if !ok {
@@ -116,12 +118,16 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 	names := make([]string, 0, len(fields))
 	for i := range fields {
 		declared := &fields[i]
+		// All names are collected for the search of unknown fields.
 		names = append(names, declared.name)
 		content, at := given[declared.name], join(place, declared.name)
 		switch {
+		// null counts as missing, as it does for the API server.
 		case content == nil && declared.required:
 			d.invalid(at, "it is missing: %s", lowered(declared.description))
 		case content == nil:
+		// Values that mean nothing, such as false, are accepted: templates
+		// write them.
 		case declared.refusal != "":
 			if !isNothing(content) {
 				d.refuse(at, ReasonUnsupported, "it is not supported: %s", declared.refusal)
@@ -138,8 +144,8 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 	return true
 }
 
-// isNothing reports whether a value means the same as none. A field that is not
-// supported may be written so.
+// isNothing reports whether a value means the same as none. An unsupported
+// field may have such a value.
 func isNothing(value any) bool {
 	switch v := value.(type) {
 	case bool:
@@ -181,12 +187,14 @@ func (d *decoder) unknown(given map[string]any, names []string, place string) {
 	}
 }
 
+// list decodes a list.
 func (d *decoder) list(value any, target reflect.Value, place string) bool {
 	given, ok := value.([]any)
 	if !ok {
 		return d.invalid(place, "it is %s: write a list", nameOf(value))
 	}
-	// A list that is written and empty is not the same as none.
+	// An empty list differs from a missing one: an AppProject with an empty
+	// whitelist allows nothing.
 	list := reflect.MakeSlice(target.Type(), 0, len(given))
 	for i, content := range given {
 		at := fmt.Sprintf("%s[%d]", place, i)
@@ -197,8 +205,7 @@ func (d *decoder) list(value any, target reflect.Value, place string) bool {
 		} else {
 			fits = d.value(content, element, &field{}, at)
 		}
-		// The elements of what is refused keep their places, for what else is said
-		// about them.
+		// Refused elements keep their position, as other messages refer to it.
 		if fits || !d.lenient {
 			list = reflect.Append(list, element)
 		}
@@ -232,6 +239,8 @@ func (d *decoder) entries(value any, target reflect.Value, place string) bool {
 	return true
 }
 
+// text decodes a string. Numbers are refused and not converted: YAML reads 1.10
+// as 1.1.
 func (d *decoder) text(value any, target reflect.Value, declared *field, place string) bool {
 	text, ok := value.(string)
 	switch {
@@ -244,6 +253,7 @@ func (d *decoder) text(value any, target reflect.Value, declared *field, place s
 	return true
 }
 
+// number decodes an integer.
 func (d *decoder) number(value any, target reflect.Value, declared *field, place string) bool {
 	number, ok := wholeNumber(value)
 	switch {
@@ -256,6 +266,8 @@ func (d *decoder) number(value any, target reflect.Value, declared *field, place
 	return true
 }
 
+// time decodes a timestamp, with the precision that is written, so that a
+// decoded and encoded object is unchanged.
 func (d *decoder) time(value any, target reflect.Value, place string) bool {
 	text, _ := value.(string)
 	parsed, err := time.Parse(time.RFC3339, text)
@@ -268,6 +280,7 @@ func (d *decoder) time(value any, target reflect.Value, place string) bool {
 	return true
 }
 
+// intOrString decodes a number or a text.
 func (d *decoder) intOrString(value any, target reflect.Value, place string) bool {
 	if text, ok := value.(string); ok {
 		target.Set(reflect.ValueOf(intstr.FromString(text)))
@@ -281,7 +294,8 @@ func (d *decoder) intOrString(value any, target reflect.Value, place string) boo
 	return true
 }
 
-// wholeNumber accepts what decoders of JSON and YAML make of a number.
+// wholeNumber accepts the types of numbers that decoders of JSON and YAML
+// return.
 func wholeNumber(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:
@@ -297,11 +311,11 @@ func wholeNumber(value any) (int64, bool) {
 	return 0, false
 }
 
-// maxDepth bounds lists and groups in each other, where the content is free.
+// maxDepth bounds the nesting of free-form content.
 const maxDepth = 64
 
-// freeForm copies a value whose form is up to who writes it. The numbers are
-// int64 and float64 then, as in every unstructured object.
+// freeForm copies a value of any structure. Its numbers are int64 and float64,
+// as in every unstructured object.
 func freeForm(value any, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("lists and groups are nested more than %d deep", maxDepth)
@@ -340,7 +354,7 @@ func freeForm(value any, depth int) (any, error) {
 	return nil, fmt.Errorf("a value is %s, which JSON does not have", nameOf(value))
 }
 
-// lowered is the first sentence of a description, to end a message with.
+// lowered returns the first sentence of a description, as the end of a message.
 func lowered(description string) string {
 	text, _, _ := strings.Cut(strings.TrimSuffix(description, "."), ". ")
 	if text == "" {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// field is what a struct declares about one of its fields.
+// field is the declaration of a struct's field.
 type field struct {
 	name        string
 	position    int
@@ -16,7 +16,7 @@ type field struct {
 	required    bool
 	enum        []string
 	minimum     *int64
-	// refusal is why the field is not supported; empty when it is.
+	// refusal is why the field is not supported; empty if it is.
 	refusal string
 	// ignored is why the field has no effect, although it is accepted; empty when
 	// it has one.
@@ -24,11 +24,12 @@ type field struct {
 	free    bool
 }
 
-// declarations has what was read of structs: tags do not change, and reading them
-// was a tenth of what an agent does.
+// declarations caches the fields of structs: tags do not change, and reading
+// them was a tenth of an agent's CPU time.
 var declarations sync.Map // reflect.Type -> []field
 
-// fieldsOf lists what a struct declares, in its order. Nobody may change it.
+// fieldsOf returns the fields of a struct in their order. The result is shared
+// and must not be changed.
 func fieldsOf(of reflect.Type) []field {
 	if known, ok := declarations.Load(of); ok {
 		return known.([]field)
@@ -37,7 +38,7 @@ func fieldsOf(of reflect.Type) []field {
 	return known.([]field)
 }
 
-// readFields reads the tags of a struct.
+// readFields parses the tags of a struct.
 func readFields(of reflect.Type) []field {
 	fields := make([]field, 0, of.NumField())
 	for i := range of.NumField() {

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Operation is a request for a sync. Whoever wants one writes it into the
-// Application; it is removed when it starts.
+// Operation is a request for a sync. A client writes it into the Application,
+// and it is removed when the sync starts.
 type Operation struct {
 	Sync        *SyncOperation     `json:"sync,omitzero" description:"What to sync."`
 	InitiatedBy OperationInitiator `json:"initiatedBy,omitzero" description:"Who asked."`
@@ -11,13 +11,13 @@ type Operation struct {
 	Retry       *RetryStrategy     `json:"retry,omitzero" description:"What follows when it fails."`
 }
 
-// OperationInitiator is who asked for a sync.
+// OperationInitiator is the user or the policy that requested a sync.
 type OperationInitiator struct {
 	Username  string `json:"username,omitzero" description:"Name of the user."`
 	Automated bool   `json:"automated,omitzero" description:"Nobody asked: the policy of the Application did."`
 }
 
-// SyncOperation says what to sync.
+// SyncOperation configures one sync.
 type SyncOperation struct {
 	Revision              string                  `json:"revision,omitzero" description:"Revision to sync to. Without it that of the source."`
 	Revisions             []string                `json:"revisions,omitzero" description:"Revision for each of sources."`
@@ -32,18 +32,19 @@ type SyncOperation struct {
 	Manifests             Unsupported             `json:"manifests,omitzero" refused:"what is applied comes from the source and not from a client: commit it" description:"Not supported."`
 }
 
-// SyncStrategy says whether hooks run. Without it they do.
+// SyncStrategy selects whether hooks run. By default they do.
 type SyncStrategy struct {
 	Apply *SyncStrategyForce `json:"apply,omitzero" description:"Applies objects and runs no hooks."`
 	Hook  *SyncStrategyForce `json:"hook,omitzero" description:"Runs hooks."`
 }
 
-// SyncStrategyForce is what both strategies have.
+// SyncStrategyForce is common to both strategies.
 type SyncStrategyForce struct {
 	Force bool `json:"force,omitzero" description:"Deletes and creates objects that cannot be changed."`
 }
 
-// Forced reports whether objects that cannot be changed are made anew.
+// Forced reports whether objects with immutable changes are deleted and
+// created.
 func (s *SyncStrategy) Forced() bool {
 	return s != nil && (s.Apply != nil && s.Apply.Force || s.Hook != nil && s.Hook.Force)
 }
@@ -51,7 +52,7 @@ func (s *SyncStrategy) Forced() bool {
 // RunsHooks reports whether hooks run.
 func (s *SyncStrategy) RunsHooks() bool { return s == nil || s.Apply == nil }
 
-// SyncOperationResource names an object to sync.
+// SyncOperationResource selects an object to sync.
 type SyncOperationResource struct {
 	Group     string `json:"group,omitzero" description:"Group of the object."`
 	Kind      string `json:"kind" required:"true" description:"Kind of the object."`
@@ -59,7 +60,7 @@ type SyncOperationResource struct {
 	Namespace string `json:"namespace,omitzero" description:"Namespace of the object. Without it any."`
 }
 
-// OperationPhase is how far a sync is.
+// OperationPhase is the progress of a sync.
 type OperationPhase string
 
 // The phases of a sync.
@@ -71,12 +72,12 @@ const (
 	OperationSucceeded   OperationPhase = "Succeeded"
 )
 
-// Completed reports whether the sync has ended, whatever its result.
+// Completed reports whether the sync has ended, with any result.
 func (p OperationPhase) Completed() bool {
 	return p == OperationFailed || p == OperationError || p == OperationSucceeded
 }
 
-// OperationState is the state of the last sync, or of the one that runs.
+// OperationState is the state of the last or the running sync.
 type OperationState struct {
 	Operation  Operation            `json:"operation" free:"true" description:"What was asked for."`
 	Phase      OperationPhase       `json:"phase" description:"How far it is: Running, Terminating, Failed, Error or Succeeded."`
@@ -87,7 +88,7 @@ type OperationState struct {
 	RetryCount int64                `json:"retryCount,omitzero" description:"How often it was tried again."`
 }
 
-// SyncOperationResult is what a sync did.
+// SyncOperationResult is the result of a sync.
 type SyncOperationResult struct {
 	Resources                []ResourceResult          `json:"resources,omitzero" description:"What was done to each object."`
 	Revision                 string                    `json:"revision" description:"The revision that was synced to."`
@@ -97,7 +98,7 @@ type SyncOperationResult struct {
 	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"What the namespace was given."`
 }
 
-// ResultCode says what became of an object in a sync.
+// ResultCode is the result of one object in a sync.
 type ResultCode string
 
 // What becomes of an object.
@@ -108,7 +109,7 @@ const (
 	ResultPruneSkipped ResultCode = "PruneSkipped"
 )
 
-// HookType is when a hook runs.
+// HookType is the phase in which a hook runs.
 type HookType string
 
 // When hooks run. Skip is for objects that are never applied.
@@ -122,7 +123,7 @@ const (
 	HookPostDelete HookType = "PostDelete"
 )
 
-// ResourceResult is what a sync did to one object.
+// ResourceResult is the result of a sync for one object.
 type ResourceResult struct {
 	Group     string         `json:"group" description:"Group of the object."`
 	Version   string         `json:"version" description:"Version of the object."`

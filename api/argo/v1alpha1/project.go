@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AppProject limits what the Applications of a tenant may do.
+// AppProject limits the Applications of a tenant.
 type AppProject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -15,10 +15,10 @@ type AppProject struct {
 	Warnings []Warning `json:"-"`
 }
 
-// AppProjectSpec is what an AppProject allows.
+// AppProjectSpec has the limits of an AppProject.
 //
-// An empty namespaceResourceWhitelist allows nothing, and one that is not there
-// allows everything, so that lists that are written and empty stay so.
+// An empty namespaceResourceWhitelist allows nothing, and a missing one allows
+// everything, so that empty lists are preserved.
 type AppProjectSpec struct {
 	SourceRepos                     []string                               `json:"sourceRepos,omitzero" description:"Patterns of the repositories that may be used; one that starts with ! forbids."`
 	Destinations                    []ApplicationDestination               `json:"destinations,omitzero" description:"Patterns of the clusters and namespaces that objects may go to; one that starts with ! forbids."`
@@ -65,8 +65,8 @@ type SyncWindow struct {
 	Description    string   `json:"description,omitzero" description:"What the window is for."`
 }
 
-// OrphanedResourcesMonitorSettings is which objects that no Application owns Argo
-// CD warns about. It limits nothing, and is kept without effect.
+// OrphanedResourcesMonitorSettings selects the objects without an Application
+// that Argo CD warns about. It limits nothing and is preserved without effect.
 type OrphanedResourcesMonitorSettings struct {
 	Warn   *bool                 `json:"warn,omitzero" description:"Has no effect."`
 	Ignore []OrphanedResourceKey `json:"ignore,omitzero" description:"Has no effect."`
@@ -79,15 +79,16 @@ type OrphanedResourceKey struct {
 	Name  string `json:"name,omitzero" description:"Has no effect."`
 }
 
-// ApplicationDestinationServiceAccount says whose rights objects are applied
-// with.
+// ApplicationDestinationServiceAccount is the ServiceAccount that objects are
+// applied as.
 type ApplicationDestinationServiceAccount struct {
 	Server                string `json:"server" required:"true" description:"Pattern of the cluster's address."`
 	Namespace             string `json:"namespace,omitzero" description:"Pattern of the namespace of the destination."`
 	DefaultServiceAccount string `json:"defaultServiceAccount" required:"true" description:"The ServiceAccount, as name or namespace:name."`
 }
 
-// ProjectRole is a role in Argo CD's API. It is kept, and gives no rights here.
+// ProjectRole is a role in Argo CD's API. It is preserved and grants no rights
+// here.
 type ProjectRole struct {
 	Name        string     `json:"name" required:"true" description:"Name of the role."`
 	Description string     `json:"description,omitzero" description:"What it is for."`
@@ -96,14 +97,14 @@ type ProjectRole struct {
 	JWTTokens   []JWTToken `json:"jwtTokens,omitzero" description:"Tokens that were given out."`
 }
 
-// JWTToken is a token that Argo CD gave out. It has no secret.
+// JWTToken is a token that Argo CD issued. It contains no secret.
 type JWTToken struct {
 	IssuedAt  int64  `json:"iat" required:"true" description:"When it was given out."`
 	ExpiresAt int64  `json:"exp,omitzero" description:"When it ends."`
 	ID        string `json:"id,omitzero" description:"Its name."`
 }
 
-// AppProjectStatus is what is known about an AppProject.
+// AppProjectStatus is the status of an AppProject.
 type AppProjectStatus struct {
 	JWTTokensByRole map[string]any `json:"jwtTokensByRole,omitzero" description:"Tokens that Argo CD gave out, by role."`
 }

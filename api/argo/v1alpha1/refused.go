@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// Reason says why a field is refused, in one word.
+// Reason is why a field is refused, in one word.
 type Reason string
 
-// Why fields are refused.
+// The reasons of refusals.
 const (
 	// ReasonUnsupported is for what Argo CD has and we do not.
 	ReasonUnsupported Reason = "Unsupported"
-	// ReasonUnknown is for names that nobody knows: most are misspelt.
+	// ReasonUnknown is for undeclared names: most are misspelt.
 	ReasonUnknown Reason = "Unknown"
 	// ReasonInvalid is for values that do not fit.
 	ReasonInvalid Reason = "Invalid"
 )
 
-// Refused is something in an object that we will not do. It belongs into the
-// status of the object, and the object is not acted upon.
+// Refused is a part of an object that is not supported or invalid. It belongs
+// in the status of the object, and the object is not acted upon.
 type Refused struct {
 	// Field is its place, such as spec.source.plugin or
 	// spec.syncPolicy.syncOptions[1].
 	Field  string
 	Reason Reason
-	// Message says what is wrong and what to do.
+	// Message is what is wrong and what to do.
 	Message string
 }
 
 // String is place and message on one line.
 func (r Refused) String() string { return r.Field + ": " + r.Message }
 
-// Summary puts refusals into one text for a condition.
+// Summary joins refusals into one text for a condition.
 func Summary(refused []Refused) string {
 	lines := make([]string, 0, len(refused))
 	for _, r := range refused {
@@ -42,10 +42,11 @@ func Summary(refused []Refused) string {
 	return strings.Join(lines, "; ")
 }
 
-// maxRefused bounds what is said about one object.
+// maxRefused bounds the refusals of one object, and with them the size of its
+// status.
 const maxRefused = 20
 
-// bounded keeps the first refusals and says how many are left out.
+// bounded keeps the first refusals and counts the rest.
 func bounded(refused []Refused) []Refused {
 	if len(refused) <= maxRefused {
 		return refused
@@ -56,7 +57,7 @@ func bounded(refused []Refused) []Refused {
 	return append(refused[:maxRefused:maxRefused], last)
 }
 
-// shortened keeps a text short: it is whatever somebody wrote.
+// shortened cuts a user's text for a message.
 func shortened(text string) string {
 	const most = 64
 	if len(text) > most {
@@ -65,9 +66,10 @@ func shortened(text string) string {
 	return text
 }
 
+// quoted quotes a user's text, which makes control characters visible.
 func quoted(text string) string { return strconv.Quote(shortened(text)) }
 
-// nameOf tells people what a value is.
+// nameOf describes a value for users.
 func nameOf(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -87,6 +89,7 @@ func nameOf(value any) string {
 	}
 }
 
+// join returns the path of a field.
 func join(place, name string) string {
 	if place == "" {
 		return name

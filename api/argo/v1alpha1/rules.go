@@ -10,13 +10,13 @@ import (
 	_ "time/tzdata" // time zones of sync windows are the same on every machine
 )
 
-// specRules refuses what each field of a spec allows and all of them together
-// do not.
+// specRules checks fields that depend on each other.
 func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 	d.resolveSources(spec, place)
 	if spec.Source != nil {
 		d.sourceRules(spec.Source, join(place, "source"), false)
 	}
+	// Value files refer to sources by name, which must be unique.
 	refs := map[string]bool{}
 	for i := range spec.Sources {
 		source := &spec.Sources[i]
@@ -34,6 +34,7 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 		at := join(place, "syncPolicy")
 		d.optionRules(policy.SyncOptions, join(at, "syncOptions"))
 		d.retryRules(policy.Retry, join(at, "retry"))
+		// Without CreateNamespace the metadata would never be written.
 		if policy.ManagedNamespaceMetadata != nil {
 			options, _ := ParseSyncOptions(policy.SyncOptions, "")
 			if !options.CreateNamespace.Or(false) {
@@ -63,6 +64,8 @@ func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 	}
 }
 
+// sourceRules checks one source. several is set for an element of sources,
+// which others can refer to.
 func (d *decoder) sourceRules(source *ApplicationSource, place string, several bool) {
 	switch {
 	case source.RepoURL == "":
@@ -113,6 +116,7 @@ func (d *decoder) ignore(place, format string, args ...any) {
 	d.warn(place, format, args...)
 }
 
+// kustomizeRules checks the options of patches and the numbers of replicas.
 func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place string) {
 	for i := range options.Patches {
 		for _, name := range slices.Sorted(maps.Keys(options.Patches[i].Options)) {
@@ -143,6 +147,7 @@ func (d *decoder) optionRules(options []string, place string) {
 	}
 }
 
+// retryRules checks the durations of a backoff.
 func (d *decoder) retryRules(retry *RetryStrategy, place string) {
 	if retry == nil || retry.Backoff == nil {
 		return
@@ -155,6 +160,7 @@ func (d *decoder) retryRules(retry *RetryStrategy, place string) {
 	}
 }
 
+// operationRules checks a requested operation.
 func (d *decoder) operationRules(operation *Operation) {
 	if operation == nil {
 		return
@@ -173,13 +179,16 @@ func (d *decoder) operationRules(operation *Operation) {
 	}
 }
 
-// maxWindow bounds a sync window: what is longer is a rule, and not a time.
+// maxWindow bounds a sync window: a longer one is no window.
 const maxWindow = 366 * 24 * time.Hour
 
+// projectRules checks sync windows and ServiceAccounts. Other rules are
+// compiled by internal/gitops/project, which fails closed.
 func (d *decoder) projectRules(spec *AppProjectSpec) {
 	for i := range spec.SyncWindows {
 		window := &spec.SyncWindows[i]
 		place := fmt.Sprintf("spec.syncWindows[%d]", i)
+		// An invalid kind was refused already.
 		if window.Kind == "" && !d.refusedAt(join(place, "kind")) {
 			d.invalid(join(place, "kind"), "it is missing: write allow or deny")
 		}

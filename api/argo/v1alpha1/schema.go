@@ -11,9 +11,9 @@ import (
 // keepUnknown makes the API server store fields that the schema does not have.
 const keepUnknown = "x-kubernetes-preserve-unknown-fields"
 
-// schema describes a struct as a structural schema of OpenAPI v3. With keep, the
-// API server stores unknown fields, for Decode to refuse: dropped ones would
-// change what the object means, and nobody would know.
+// schema describes a struct as a structural schema of OpenAPI v3. With keep,
+// the API server stores unknown fields, so that Decode can refuse them:
+// dropping them would silently change what the object means.
 func schema(of reflect.Type, keep bool) map[string]any {
 	node := map[string]any{"type": "object"}
 	if keep {
@@ -42,6 +42,8 @@ func schema(of reflect.Type, keep bool) map[string]any {
 	return node
 }
 
+// fieldSchema describes one field. Unsupported fields accept any value, as
+// Decode explains the refusal better than the API server.
 func fieldSchema(declared *field, keep bool) map[string]any {
 	switch {
 	case declared.refusal != "":
@@ -65,8 +67,10 @@ func fieldSchema(declared *field, keep bool) map[string]any {
 	return node
 }
 
+// freeSchema accepts any object.
 func freeSchema() map[string]any { return map[string]any{"type": "object", keepUnknown: true} }
 
+// typeSchema describes a Go type.
 func typeSchema(of reflect.Type, keep bool) map[string]any {
 	switch of {
 	case reflect.TypeFor[metav1.Time]():

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// setRules refuses what each field of an ApplicationSet allows and all of them
-// together do not.
+// setRules checks fields of an ApplicationSet that depend on each other.
 func (d *decoder) setRules(spec *ApplicationSetSpec) {
 	if !spec.GoTemplate {
 		d.refuse("spec.goTemplate", ReasonUnsupported, "it is not supported: only Go templates are: write goTemplate: true, and {{.name}} in the place of {{name}}")
@@ -27,8 +26,8 @@ func (d *decoder) setRules(spec *ApplicationSetSpec) {
 	}
 }
 
-// nestedRules checks generators in another one. The number is how many there
-// have to be; 0 is any.
+// nestedRules checks generators in another one. number is how many there must
+// be; 0 is any.
 func (d *decoder) nestedRules(generators []NestedGenerator, place string, number int) {
 	d.matrixCount(len(generators), place, number)
 	for i := range generators {
@@ -47,6 +46,7 @@ func (d *decoder) nestedRules(generators []NestedGenerator, place string, number
 	}
 }
 
+// terminalRules checks generators of the last level.
 func (d *decoder) terminalRules(generators []TerminalGenerator, place string, number int) {
 	d.matrixCount(len(generators), place, number)
 	for i := range generators {
@@ -57,12 +57,14 @@ func (d *decoder) terminalRules(generators []TerminalGenerator, place string, nu
 	}
 }
 
+// matrixCount checks the number of generators.
 func (d *decoder) matrixCount(given int, place string, number int) {
 	if number != 0 && given != number {
 		d.invalid(join(place, "generators"), "it has %d generators, and must have %d: nest them for more", given, number)
 	}
 }
 
+// mergeRules checks a merge generator.
 func (d *decoder) mergeRules(generators int, keys []string, place string) {
 	if generators < 2 {
 		d.invalid(join(place, "generators"), "it has %d generators, and must have two or more", generators)
@@ -72,6 +74,7 @@ func (d *decoder) mergeRules(generators int, keys []string, place string) {
 	}
 }
 
+// gitRules requires either directories or files.
 func (d *decoder) gitRules(generator *GitGenerator, place string) {
 	if generator == nil {
 		return
@@ -81,14 +84,15 @@ func (d *decoder) gitRules(generator *GitGenerator, place string) {
 	}
 }
 
-// generatorCount allows none where a kind of generator that is not supported
-// was refused already.
+// generatorCount requires one kind of generator. An element whose kind was
+// refused already is not refused twice.
 func (d *decoder) generatorCount(count int, place string) {
 	if count > 1 || count == 0 && !d.refusedBelow(place) {
 		d.invalid(place, "it has %d generators, and must have exactly one: make an element of each", count)
 	}
 }
 
+// refusedBelow reports whether a field below a place was refused.
 func (d *decoder) refusedBelow(place string) bool {
 	for _, r := range d.refused {
 		if isBelow(r.Field, place) {
@@ -102,6 +106,7 @@ func (d *decoder) refusedBelow(place string) bool {
 // spec.source.
 func isBelow(field, place string) bool { return strings.HasPrefix(field, place+".") }
 
+// refusedAt reports whether a field was refused.
 func (d *decoder) refusedAt(place string) bool {
 	for _, r := range d.refused {
 		if r.Field == place {
@@ -111,6 +116,7 @@ func (d *decoder) refusedAt(place string) bool {
 	return false
 }
 
+// present counts the set conditions.
 func present(given ...bool) int {
 	count := 0
 	for _, there := range given {

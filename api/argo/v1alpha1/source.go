@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ApplicationSource is one place that manifests are in.
+// ApplicationSource is one source of manifests.
 type ApplicationSource struct {
 	RepoURL        string                      `json:"repoURL" required:"true" description:"Address of the Git repository, of the Helm repository, or of the OCI registry."`
 	Path           string                      `json:"path,omitzero" description:"Folder in the Git repository."`
@@ -81,7 +81,7 @@ type KustomizeReplica struct {
 	Count intstr.IntOrString `json:"count" required:"true" description:"Number of replicas."`
 }
 
-// Number is the count as a number.
+// Number returns the count as a number.
 func (r *KustomizeReplica) Number() (int64, error) {
 	count := int64(r.Count.IntVal)
 	if r.Count.Type == intstr.String {
@@ -97,7 +97,7 @@ func (r *KustomizeReplica) Number() (int64, error) {
 	return count, nil
 }
 
-// KustomizePatch is a change to objects.
+// KustomizePatch is a patch of objects.
 type KustomizePatch struct {
 	Path    string             `json:"path,omitzero" description:"File with the patch."`
 	Patch   string             `json:"patch,omitzero" description:"The patch: a part of an object, or JSON patch operations."`
@@ -105,7 +105,7 @@ type KustomizePatch struct {
 	Options map[string]bool    `json:"options,omitzero" description:"allowNameChange and allowKindChange."`
 }
 
-// KustomizeSelector names objects of a kustomization. Texts are regular
+// KustomizeSelector selects objects of a kustomization. Its texts are regular
 // expressions.
 type KustomizeSelector struct {
 	Group              string `json:"group,omitzero" description:"Group of the objects."`
@@ -117,7 +117,7 @@ type KustomizeSelector struct {
 	LabelSelector      string `json:"labelSelector,omitzero" description:"Selector of labels."`
 }
 
-// ApplicationSourceDirectory says which files of a folder are read.
+// ApplicationSourceDirectory selects the files of a folder.
 type ApplicationSourceDirectory struct {
 	Recurse bool                      `json:"recurse,omitzero" description:"Reads folders in the folder as well."`
 	Include string                    `json:"include,omitzero" description:"Pattern of the files to read; {a,b} is one of several."`

@@ -18,7 +18,7 @@ func (f *optionField) value() string           { return f.target.String() }
 func (f *optionField) set(value string)        { f.target.SetString(value) }
 func (f *optionField) takes(value string) bool { return slices.Contains(f.values, value) }
 
-// optionFields lists the options in the order in which they are declared.
+// optionFields lists the options in the order of their declaration.
 func optionFields(of *SyncOptions) []*optionField {
 	structure := reflect.ValueOf(of).Elem()
 	fields := make([]*optionField, 0, structure.NumField())
@@ -36,6 +36,7 @@ func optionFields(of *SyncOptions) []*optionField {
 	return fields
 }
 
+// optionNamed finds an option; nil if there is none.
 func optionNamed(of *SyncOptions, name string) *optionField {
 	for _, option := range optionFields(of) {
 		if option.name == name {

@@ -7,7 +7,7 @@ import (
 	"slipway.dev/slipway/api/declare"
 )
 
-// Toggle is an option that is on, off, or not written.
+// Toggle is an option that is on, off, or not set.
 type Toggle string
 
 // What is written for a Toggle.
@@ -16,7 +16,7 @@ const (
 	Off Toggle = "false"
 )
 
-// Or is the option, or a default where it is not written.
+// Or returns the option, or a default if it is not set.
 func (t Toggle) Or(fallback bool) bool {
 	if t == "" {
 		return fallback
@@ -24,21 +24,21 @@ func (t Toggle) Or(fallback bool) bool {
 	return t == On
 }
 
-// Consent says whether objects may be deleted: On, Off, or once somebody
-// confirms it. Where it is not written they may.
+// Consent is whether objects may be deleted: On, Off, or after a confirmation.
+// If it is not set they may.
 type Consent string
 
-// Confirm is for objects that are deleted once somebody confirms it.
+// Confirm requires a confirmation before objects are deleted.
 const Confirm Consent = "confirm"
 
-// Allowed reports whether objects may be deleted, and whether somebody has to
-// confirm it first.
+// Allowed reports whether objects may be deleted, and whether that must be
+// confirmed first.
 func (c Consent) Allowed() (allowed, confirmed bool) {
 	return c != Consent(Off), c == Confirm
 }
 
-// SyncOptions is what syncOptions of an Application, or the annotation
-// sync-options of an object, say. A field that is empty was not written.
+// SyncOptions are the syncOptions of an Application, or the annotation
+// sync-options of an object. An empty field is not set.
 type SyncOptions struct {
 	// Prune and Delete are for objects that left Git, and for objects of an
 	// Application that is deleted.
@@ -62,12 +62,12 @@ type SyncOptions struct {
 	PrunePropagationPolicy string `option:"PrunePropagationPolicy" values:"foreground,background,orphan" scope:"application"`
 }
 
-// SyncOptionsAnnotation is where an object has its sync options, parted by
-// commas.
+// SyncOptionsAnnotation has the sync options of an object, separated by commas.
 const SyncOptionsAnnotation = "argocd.argoproj.io/sync-options"
 
-// ParseSyncOptions reads the sync options of an Application. The field is the
-// place of the list, for what is refused.
+// ParseSyncOptions parses the sync options of an Application. field is the
+// place of the list, for refusals. Callers decide whether an option with
+// ReasonUnknown is a refusal: in a stored Application it is a warning.
 func ParseSyncOptions(options []string, field string) (SyncOptions, []Refused) {
 	var parsed SyncOptions
 	var refused []Refused
@@ -79,7 +79,7 @@ func ParseSyncOptions(options []string, field string) (SyncOptions, []Refused) {
 	return parsed, bounded(refused)
 }
 
-// ParseSyncOptionsOf reads the sync options in the annotation of an object.
+// ParseSyncOptionsOf parses the sync options in the annotation of an object.
 func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []Refused) {
 	var parsed SyncOptions
 	var refused []Refused
@@ -95,8 +95,8 @@ func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []Refused) 
 	return parsed, bounded(refused)
 }
 
-// Over gives these options, and where they are not written those of an
-// Application. That is how the annotation of an object wins.
+// Over returns these options, completed with those of an Application: the
+// annotation of an object wins.
 func (o SyncOptions) Over(application SyncOptions) SyncOptions {
 	for _, option := range optionFields(&o) {
 		if option.value() == "" {
@@ -106,12 +106,13 @@ func (o SyncOptions) Over(application SyncOptions) SyncOptions {
 	return o
 }
 
+// optionError is why an option is refused.
 type optionError struct {
 	reason  Reason
 	message string
 }
 
-// set reads one option such as Prune=false. A later one wins.
+// set parses one option such as Prune=false. A later one wins.
 func (o *SyncOptions) set(text string, ofObject bool) *optionError {
 	name, value, _ := strings.Cut(text, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)

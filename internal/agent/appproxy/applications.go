@@ -19,28 +19,30 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// listBytes bounds the manifests of one list.
-const listBytes = 32 << 20
+// maxListBytes bounds the manifests in one list. It is below maxResponseBytes,
+// so that the error explains what to do.
+const maxListBytes = 32 << 20
 
-// ListApplications lists those of the agent's namespaces.
+// ListApplications lists the Applications of the agent's namespaces.
 func (s *Service) ListApplications(ctx context.Context, request *connect.Request[runtimev1.ListApplicationsRequest]) (*connect.Response[runtimev1.ListApplicationsResponse], error) {
 	if _, err := labels.Parse(request.Msg.GetSelector()); err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the selector is none of Kubernetes: %w", err))
 	}
-	leave, err := enter(ctx, s.reading)
+	leave, err := acquire(ctx, s.reading)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	answer := &runtimev1.ListApplicationsResponse{}
 	size := 0
+	// One request for each namespace: the agent may have rights in these only.
 	for _, namespace := range s.namespaces() {
 		if namespace == everyNamespace {
 			namespace = metav1.NamespaceAll
 		}
 		apps, err := s.inspector.List(ctx, namespace, request.Msg.GetSelector())
 		if err != nil {
-			return nil, s.fault(err, tracking.App{Namespace: namespace})
+			return nil, s.toConnectError(err, tracking.App{Namespace: namespace})
 		}
 		for _, app := range apps {
 			if project := request.Msg.GetProject(); project != "" && app.Spec.ProjectName() != project {
@@ -48,9 +50,10 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 			}
 			detail, err := detailOf(app)
 			if err != nil {
-				return nil, s.fault(err, app.ID())
+				return nil, s.toConnectError(err, app.ID())
 			}
-			if size += len(detail.GetManifest()); size > listBytes {
+			// The size is bounded while the list is built, not after.
+			if size += len(detail.GetManifest()); size > maxListBytes {
 				return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many Applications for one answer: choose some with selector or project"))
 			}
 			answer.Applications = append(answer.Applications, detail)
@@ -59,17 +62,19 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 	return connect.NewResponse(answer), nil
 }
 
-// detailOf is an Application as the API tells it.
+// detailOf converts an Application to its message, without managed fields and
+// values of Secrets.
 func detailOf(app *inspect.Application) (*runtimev1.ApplicationDetail, error) {
 	manifest, err := manifestOf(inspect.ShownApplication(app))
 	return &runtimev1.ApplicationDetail{Ref: refOf(app.ID()), Manifest: manifest}, err
 }
 
+// refOf converts an identity to its message.
 func refOf(app tracking.App) *runtimev1.ApplicationRef {
 	return &runtimev1.ApplicationRef{Namespace: app.Namespace, Name: app.Name}
 }
 
-// manifestOf is an object that may be shown, as JSON; nothing for nil.
+// manifestOf encodes an object as JSON; nil for nil. The caller masks it first.
 func manifestOf(object *unstructured.Unstructured) ([]byte, error) {
 	if object == nil {
 		return nil, nil
@@ -77,16 +82,17 @@ func manifestOf(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(object.Object)
 }
 
-// keyOf is the object that a request names.
+// keyOf returns the object that a request names.
 func keyOf(ref *runtimev1.ObjectRef) tracking.Key {
 	return tracking.Key{Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
+// objectRef converts an object's identity to its message.
 func objectRef(key tracking.Key, version string, uid types.UID) *runtimev1.ObjectRef {
 	return &runtimev1.ObjectRef{Group: key.Group, Version: version, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Uid: string(uid)}
 }
 
-// GetApplication reads one.
+// GetApplication returns one Application.
 func (s *Service) GetApplication(ctx context.Context, request *connect.Request[runtimev1.GetApplicationRequest]) (*connect.Response[runtimev1.GetApplicationResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -94,12 +100,12 @@ func (s *Service) GetApplication(ctx context.Context, request *connect.Request[r
 	}
 	detail, err := detailOf(app)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.GetApplicationResponse{Application: detail}), nil
 }
 
-// GetTree reads the objects of an Application, and what they own.
+// GetTree returns the objects of an Application and the objects these own.
 func (s *Service) GetTree(ctx context.Context, request *connect.Request[runtimev1.GetTreeRequest]) (*connect.Response[runtimev1.GetTreeResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -112,11 +118,13 @@ func (s *Service) GetTree(ctx context.Context, request *connect.Request[runtimev
 	return connect.NewResponse(&runtimev1.GetTreeResponse{Nodes: nodesOf(tree)}), nil
 }
 
-// nodesOf is a tree as the API tells it: without the Application itself.
+// nodesOf converts a tree to a flat list of messages, without the Application
+// itself. An object with several owners is one node with several parents.
 func nodesOf(tree *inspect.Tree) []*runtimev1.Node {
 	var nodes []*runtimev1.Node
 	known := map[types.UID]*runtimev1.Node{}
 	tree.Root.Walk(func(node, parent *inspect.Node) {
+		// The root is the Application, which the client has.
 		if parent == nil {
 			return
 		}
@@ -135,33 +143,34 @@ func nodesOf(tree *inspect.Tree) []*runtimev1.Node {
 	return nodes
 }
 
-// tree reads a tree when it is its turn.
+// tree reads a tree from the cluster of the Application.
 func (s *Service) tree(ctx context.Context, app *inspect.Application) (*inspect.Tree, error) {
 	at, err := s.target(app)
 	if err != nil {
 		return nil, err
 	}
-	return s.readTree(ctx, app, s.within(at))
+	return s.readTree(ctx, app, s.strictFor(at))
 }
 
-// treeSource is what trees are read with.
+// treeSource reads trees. A TreeReader of it caches what has not changed.
 type treeSource interface {
 	Tree(ctx context.Context, app *inspect.Application, skipped func(kind, namespace string)) (*inspect.Tree, error)
 }
 
-// readTree is tree, with what it is read with.
+// readTree reads a tree with a given reader, when a slot is free.
 func (s *Service) readTree(ctx context.Context, app *inspect.Application, with treeSource) (*inspect.Tree, error) {
-	leave, err := enter(ctx, s.reading)
+	leave, err := acquire(ctx, s.reading)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	tree, err := with.Tree(ctx, app, func(kind, namespace string) {
-		s.log.Debug("the agent may not list what Applications own", "kind", kind, "namespace", namespace)
+		s.log.Debug("cannot list owned objects", "kind", kind, "namespace", namespace)
 	})
-	return tree, s.fault(err, app.ID())
+	return tree, s.toConnectError(err, app.ID())
 }
 
+// nodeOf converts one object of a tree to its message.
 func nodeOf(node *inspect.Node) *runtimev1.Node {
 	told := &runtimev1.Node{
 		Ref: objectRef(node.Key(), node.Version, node.UID), Sync: node.Sync, Health: node.Health, HealthMessage: node.Message,
@@ -173,7 +182,8 @@ func nodeOf(node *inspect.Node) *runtimev1.Node {
 	return told
 }
 
-// object reads an object that belongs to the Application; nil if there is none.
+// object reads an object of the Application; nil if it does not exist. An
+// object of something else is an error like one that does not exist.
 func (s *Service) object(ctx context.Context, app *inspect.Application, ref *runtimev1.ObjectRef) (*unstructured.Unstructured, error) {
 	at, err := s.target(app)
 	if err != nil {
@@ -182,16 +192,18 @@ func (s *Service) object(ctx context.Context, app *inspect.Application, ref *run
 	if ref.GetKind() == "" || ref.GetName() == "" {
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the request names no object: give its kind and name"))
 	}
-	leave, err := enter(ctx, s.reading)
+	leave, err := acquire(ctx, s.reading)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	object, err := s.within(at).Belongs(ctx, app, keyOf(ref), types.UID(ref.GetUid()))
-	return object, s.fault(err, app.ID())
+	object, err := s.strictFor(at).Belongs(ctx, app, keyOf(ref), types.UID(ref.GetUid()))
+	return object, s.toConnectError(err, app.ID())
 }
 
-// GetResource reads one object of an Application: as it is, and as Git says.
+// GetResource returns one object of an Application: the live one, and the one
+// that Git declares. Where Git cannot be read the live object is returned
+// alone, with the reason.
 func (s *Service) GetResource(ctx context.Context, request *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -202,6 +214,7 @@ func (s *Service) GetResource(ctx context.Context, request *connect.Request[runt
 		return nil, err
 	}
 	key := keyOf(request.Msg.GetObject())
+	// Git may be unreachable. The live object is useful alone.
 	desired, problem := s.desired(ctx, app, key)
 	if problem != nil && live == nil {
 		return nil, problem
@@ -209,6 +222,8 @@ func (s *Service) GetResource(ctx context.Context, request *connect.Request[runt
 	if live == nil && desired == nil {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s has no %s", app.ID(), key))
 	}
+	// Both are masked together, so that differing values of a Secret stay
+	// visible.
 	live, desired = inspect.MaskedPair(live, desired)
 	answer := &runtimev1.GetResourceResponse{}
 	if answer.Live, err = manifestOf(live); err == nil {
@@ -217,10 +232,10 @@ func (s *Service) GetResource(ctx context.Context, request *connect.Request[runt
 	if problem != nil {
 		answer.DesiredProblem = messageOf(problem)
 	}
-	return connect.NewResponse(answer), s.fault(err, app.ID())
+	return connect.NewResponse(answer), s.toConnectError(err, app.ID())
 }
 
-// messageOf is the text of an error without its code.
+// messageOf returns the text of an error without its code.
 func messageOf(err error) string {
 	var told *connect.Error
 	if errors.As(err, &told) {

@@ -18,11 +18,13 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// diffBytes bounds the manifests of one difference.
-const diffBytes = 32 << 20
+// maxDiffBytes bounds the manifests of one diff.
+const maxDiffBytes = 32 << 20
 
-// compared is a comparison of an Application, as far as its project allows.
-func (s *Service) compared(ctx context.Context, app *inspect.Application, warn func(string)) (*inspect.Comparison, error) {
+// newComparison prepares a comparison of an Application within the limits of
+// its project. Where the project names a ServiceAccount the dry runs
+// impersonate it, as a sync does: the result is that of the sync.
+func (s *Service) newComparison(ctx context.Context, app *inspect.Application, warn func(string)) (*inspect.Comparison, error) {
 	if s.options.Sources == nil || s.options.Renderer == nil {
 		return nil, connect.NewError(connect.CodeUnavailable, errors.New("this replica renders nothing"))
 	}
@@ -30,16 +32,18 @@ func (s *Service) compared(ctx context.Context, app *inspect.Application, warn f
 	if err != nil {
 		return nil, err
 	}
+	// The comparison of an Application with unsupported fields would show a
+	// wrong result.
 	if err := inspect.Syncable(app); err != nil {
 		return nil, err
 	}
-	destination := at.called(app)
-	charter, err := s.strict.Charter(ctx, app, destination)
+	destination := at.destination(app)
+	charter, err := s.strict.CompiledProject(ctx, app, destination)
 	if err != nil {
 		return nil, err
 	}
 	comparison := &inspect.Comparison{
-		Inspector: s.within(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
+		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
 		Gate: charter.Gate(destination), Applier: at.Applier, Warn: warn,
 	}
 	if namespace, name, ok := charter.ServiceAccount(destination); ok {
@@ -51,10 +55,12 @@ func (s *Service) compared(ctx context.Context, app *inspect.Application, warn f
 	return comparison, nil
 }
 
-// render renders what Git says, and tells the revision.
+// render resolves and renders the sources. It returns the objects and their
+// revisions, joined by commas.
 func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, revision string) ([]*unstructured.Unstructured, string, error) {
 	sources := append([]v1alpha1.ApplicationSource{}, comparison.App.Spec.AllSources()...)
 	if revision != "" {
+		// One revision cannot be assigned to several sources.
 		if len(sources) != 1 {
 			return nil, "", connect.NewError(connect.CodeInvalidArgument, errors.New("the Application has several sources, and a revision is for one"))
 		}
@@ -63,6 +69,7 @@ func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, re
 	var inputs []render.Input
 	var revisions []string
 	for _, wanted := range sources {
+		// Cached refs are good enough for a preview.
 		found, err := s.options.Sources.Resolve(ctx, wanted, -1)
 		if err != nil {
 			return nil, "", err
@@ -74,24 +81,24 @@ func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, re
 	return objects, strings.Join(revisions, ","), err
 }
 
-// desired is what Git says of one object; nil if it has none.
+// desired returns the object that Git declares; nil if it declares none.
 func (s *Service) desired(ctx context.Context, app *inspect.Application, key tracking.Key) (*unstructured.Unstructured, error) {
-	leave, err := enter(ctx, s.rendering)
+	leave, err := acquire(ctx, s.rendering)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	comparison, err := s.compared(ctx, app, nil)
+	comparison, err := s.newComparison(ctx, app, nil)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	rendered, _, err := s.render(ctx, comparison, "")
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	objects, err := comparison.Prepare(rendered)
 	if err != nil {
-		return nil, refusedBy(err)
+		return nil, preconditionError(err)
 	}
 	for _, object := range objects {
 		if object.Key == key {
@@ -101,45 +108,45 @@ func (s *Service) desired(ctx context.Context, app *inspect.Application, key tra
 	return nil, nil
 }
 
-// refusedBy is the error of objects that are not applied as they are.
-func refusedBy(err error) error { return connect.NewError(connect.CodeFailedPrecondition, err) }
+// preconditionError is for objects that a sync would refuse.
+func preconditionError(err error) error { return connect.NewError(connect.CodeFailedPrecondition, err) }
 
-// Diff is what a sync would change.
+// Diff returns what a sync would change.
 func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
-	leave, err := enter(ctx, s.rendering)
+	leave, err := acquire(ctx, s.rendering)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	answer := &runtimev1.DiffResponse{}
-	comparison, err := s.compared(ctx, app, func(text string) { answer.Warnings = append(answer.Warnings, text) })
+	comparison, err := s.newComparison(ctx, app, func(text string) { answer.Warnings = append(answer.Warnings, text) })
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	rendered, revision, err := s.render(ctx, comparison, request.Msg.GetRevision())
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	answer.Revision = revision
 	if _, err := comparison.Prepare(rendered); err != nil {
-		return nil, refusedBy(err)
+		return nil, preconditionError(err)
 	}
 	answer.Warnings = nil // Run prepares again, and tells them again
 	diffs, err := comparison.Run(ctx, rendered)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	size := 0
 	for _, diff := range diffs {
 		told, err := diffOf(diff)
 		if err != nil {
-			return nil, s.fault(err, app.ID())
+			return nil, s.toConnectError(err, app.ID())
 		}
-		if size += len(told.GetLive()) + len(told.GetPredicted()) + len(told.GetText()); size > diffBytes {
+		if size += len(told.GetLive()) + len(told.GetPredicted()) + len(told.GetText()); size > maxDiffBytes {
 			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one answer: use slipway app diff with a kubeconfig"))
 		}
 		answer.Objects = append(answer.Objects, told)
@@ -147,11 +154,12 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 	return connect.NewResponse(answer), nil
 }
 
-// diffOf is the difference of one object as the API tells it.
+// diffOf converts the diff of one object to its message.
 func diffOf(diff inspect.ObjectDiff) (*runtimev1.ObjectDiff, error) {
 	actions := map[plan.SyncState]string{plan.Synced: "same", plan.OutOfSync: "change", plan.Absent: "create", plan.Extra: "prune"}
 	told := &runtimev1.ObjectDiff{Action: actions[diff.State], Text: diff.Text}
 	version := ""
+	// The predicted object wins, as it has the version that Git declares.
 	for _, object := range []*unstructured.Unstructured{diff.Live, diff.Predicted} {
 		if object != nil {
 			version = object.GroupVersionKind().Version

@@ -27,15 +27,16 @@ const (
 	// componentLabel names the component of a Pod.
 	componentLabel = "app.kubernetes.io/component"
 
-	// What an archive may hold: of each container, and in all.
-	mostComponents = 200
+	// Limits of an archive: Pods, bytes of one container, bytes of all, lines
+	// of one container, and bytes of one message.
+	maxComponents  = 200
 	containerBytes = 8 << 20
 	archiveBytes   = 256 << 20
 	archiveTail    = 100_000
 	archivePiece   = 64 << 10
 )
 
-// GetInfo is what the runtime says of itself.
+// GetInfo returns name, version and state of the runtime.
 func (s *Service) GetInfo(context.Context, *connect.Request[runtimev1.GetInfoRequest]) (*connect.Response[runtimev1.GetInfoResponse], error) {
 	answer := &runtimev1.GetInfoResponse{Namespace: s.options.ControlNamespace}
 	if s.options.Info != nil {
@@ -47,26 +48,28 @@ func (s *Service) GetInfo(context.Context, *connect.Request[runtimev1.GetInfoReq
 	return connect.NewResponse(answer), nil
 }
 
-// ConfigureAsApplication makes the runtime an Application of itself.
+// ConfigureAsApplication makes the runtime manage itself by an Application.
 func (s *Service) ConfigureAsApplication(ctx context.Context, _ *connect.Request[runtimev1.ConfigureAsApplicationRequest]) (*connect.Response[runtimev1.ConfigureAsApplicationResponse], error) {
 	if s.options.Configure == nil {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("this runtime has no Shared Configuration Repository to be configured in"))
 	}
 	application, commit, err := s.options.Configure(ctx)
 	if err != nil {
-		return nil, s.fault(err, tracking.App{Namespace: s.options.ControlNamespace})
+		return nil, s.toConnectError(err, tracking.App{Namespace: s.options.ControlNamespace})
 	}
 	return connect.NewResponse(&runtimev1.ConfigureAsApplicationResponse{Application: application, Commit: commit}), nil
 }
 
-// ComponentLogs is the logs of the runtime's own Pods: of one component as lines,
-// or of all as the pieces of one tar.gz.
+// ComponentLogs streams the logs of the runtime's own Pods: the lines of one
+// component, or a tar.gz of all in chunks.
 func (s *Service) ComponentLogs(ctx context.Context, request *connect.Request[runtimev1.ComponentLogsRequest], stream *connect.ServerStream[runtimev1.ComponentLogsResponse]) error {
-	leave, err := s.enterNow(s.following)
+	leave, err := s.tryAcquire(s.following)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	// The Pods are listed by our label in our own namespace: no user names
+	// them.
 	pods, err := s.components(ctx, request.Msg.GetComponent())
 	if err != nil {
 		return err
@@ -81,17 +84,18 @@ func (s *Service) ComponentLogs(ctx context.Context, request *connect.Request[ru
 	if ctx.Err() != nil {
 		return s.streamEnd(ctx)
 	}
-	return s.fault(err, tracking.App{Namespace: s.options.ComponentNamespace})
+	return s.toConnectError(err, tracking.App{Namespace: s.options.ComponentNamespace})
 }
 
-// components are the runtime's own Pods, or those of one component, by name.
+// components lists the runtime's own Pods, or those of one component, sorted by
+// name.
 func (s *Service) components(ctx context.Context, component string) ([]corev1.Pod, error) {
 	listing, cancel := context.WithTimeout(ctx, inspect.RequestTimeout)
 	defer cancel()
 	found, err := s.options.Cluster.Client.CoreV1().Pods(s.options.ComponentNamespace).
-		List(listing, metav1.ListOptions{LabelSelector: s.options.ComponentSelector, Limit: mostComponents})
+		List(listing, metav1.ListOptions{LabelSelector: s.options.ComponentSelector, Limit: maxComponents})
 	if err != nil {
-		return nil, s.fault(err, tracking.App{Namespace: s.options.ComponentNamespace})
+		return nil, s.toConnectError(err, tracking.App{Namespace: s.options.ComponentNamespace})
 	}
 	var pods []corev1.Pod
 	var known []string
@@ -101,6 +105,7 @@ func (s *Service) components(ctx context.Context, component string) ([]corev1.Po
 			pods = append(pods, pod)
 		}
 	}
+	// The error lists the components that exist.
 	if len(pods) == 0 && component != "" {
 		slices.Sort(known)
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no component of the runtime is named %s: there are %s", component, strings.Join(slices.Compact(known), ", ")))
@@ -109,7 +114,7 @@ func (s *Service) components(ctx context.Context, component string) ([]corev1.Po
 	return pods, nil
 }
 
-// componentLines sends the lines of some Pods, by time.
+// componentLines sends the lines of some Pods, merged by time.
 func (s *Service) componentLines(ctx context.Context, pods []corev1.Pod, tail int64, stream *connect.ServerStream[runtimev1.ComponentLogsResponse]) error {
 	var streams []inspect.LogStream
 	for _, pod := range pods {
@@ -117,14 +122,14 @@ func (s *Service) componentLines(ctx context.Context, pods []corev1.Pod, tail in
 			streams = append(streams, inspect.LogStream{Namespace: pod.Namespace, Pod: pod.Name, Container: container.Name})
 		}
 	}
-	if len(streams) > inspect.MostStreams {
-		streams = streams[:inspect.MostStreams]
+	if len(streams) > inspect.MaxStreams {
+		streams = streams[:inspect.MaxStreams]
 	}
 	if tail <= 0 {
 		tail = defaultTail
 	}
 	options := inspect.LogOptions{Tail: tail, Bytes: containerBytes, Timestamps: true}
-	return byTime(ctx, readAll(ctx, s.inspector, streams, options), func(line inspect.LogLineOf) error {
+	return mergeByTime(ctx, readAll(ctx, s.inspector, streams, options), func(line inspect.LogLineOf) error {
 		text := line.Text
 		if !line.At.IsZero() {
 			text = line.At.Format(time.RFC3339Nano) + " " + text
@@ -133,13 +138,13 @@ func (s *Service) componentLines(ctx context.Context, pods []corev1.Pod, tail in
 	})
 }
 
-// pieces sends what is written in messages that are not too large.
-type pieces struct {
+// chunkWriter sends the bytes written to it in messages of bounded size.
+type chunkWriter struct {
 	stream *connect.ServerStream[runtimev1.ComponentLogsResponse]
 }
 
-// Write sends.
-func (p pieces) Write(data []byte) (int, error) {
+// Write sends the data in chunks and returns how much was sent.
+func (p chunkWriter) Write(data []byte) (int, error) {
 	sent := 0
 	for piece := range slices.Chunk(data, archivePiece) {
 		if err := p.stream.Send(&runtimev1.ComponentLogsResponse{Data: piece}); err != nil {
@@ -150,17 +155,18 @@ func (p pieces) Write(data []byte) (int, error) {
 	return sent, nil
 }
 
-// componentArchive sends the logs of all containers as one archive. One log is in
-// memory at a time.
+// componentArchive sends the logs of all containers as one archive. It holds
+// one log in memory at a time, because tar needs the size first.
 func (s *Service) componentArchive(ctx context.Context, pods []corev1.Pod, tail int64, stream *connect.ServerStream[runtimev1.ComponentLogsResponse]) error {
 	if tail <= 0 {
 		tail = archiveTail
 	}
-	packed := gzip.NewWriter(pieces{stream})
+	packed := gzip.NewWriter(chunkWriter{stream})
 	archive := tar.NewWriter(packed)
 	left := int64(archiveBytes)
 	for _, pod := range pods {
 		for _, file := range logFiles(&pod) {
+			// The archive is cut at its limit and stays readable.
 			if left <= 0 {
 				break
 			}
@@ -177,12 +183,13 @@ func (s *Service) componentArchive(ctx context.Context, pods []corev1.Pod, tail 
 
 // logFile is one log in an archive.
 type logFile struct {
-	stream   inspect.LogStream
+	stream inspect.LogStream
+	// previous selects the instance before the last restart.
 	previous bool
 }
 
-// logFiles are the logs of a Pod: of all its containers, and of those before
-// their last restart.
+// logFiles lists the logs of a Pod: those of all containers, and those of
+// instances before the last restart.
 func logFiles(pod *corev1.Pod) []logFile {
 	var files []logFile
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -196,6 +203,7 @@ func logFiles(pod *corev1.Pod) []logFile {
 	return files
 }
 
+// name is the path in the archive.
 func (f logFile) name() string {
 	name := f.stream.Pod + "/" + f.stream.Container
 	if f.previous {
@@ -204,8 +212,8 @@ func (f logFile) name() string {
 	return name + ".log"
 }
 
-// archiveLog adds one log, and gives its size. What cannot be read is said in its
-// place.
+// archiveLog adds one log to the archive and returns its size. An error of
+// reading it becomes its content: the other logs are still useful.
 func (s *Service) archiveLog(ctx context.Context, archive *tar.Writer, file logFile, options inspect.LogOptions) (int64, error) {
 	var text bytes.Buffer
 	err := s.inspector.ReadLog(ctx, file.stream, options, func(line inspect.LogLineOf) error {
@@ -219,6 +227,7 @@ func (s *Service) archiveLog(ctx context.Context, archive *tar.Writer, file logF
 		_, _ = fmt.Fprintf(&text, "(%v)\n", err)
 	}
 	size := int64(text.Len())
+	// tar needs the size before the content, so that one log is buffered.
 	header := &tar.Header{Name: file.name(), Mode: 0o600, Size: size, Typeflag: tar.TypeReg, ModTime: time.Now()}
 	if err := archive.WriteHeader(header); err != nil {
 		return 0, err

@@ -1,25 +1,25 @@
-// Package appproxy is the API of a runtime about its applications and about
-// itself: what the platform asks for in the name of a person.
+// Package appproxy is the API of a runtime about its Applications and about
+// itself. The platform calls it on behalf of a user.
 //
-//	service        who may ask, for which Application, and how much at a time
+//	service        authorization, the Application a request names, and limits
 //	applications   list, get, tree, one object, history, events
-//	compare        what a sync would change
+//	compare        the diff that a sync would make
 //	operate        sync, rollback, terminate, refresh, delete
-//	watch          one watch of Applications for all who look
-//	treewatch      who looks at trees; treefeed reads each when something in it
-//	               changed, and scopes follows what they are read from
-//	logs           what containers have written, many merged
+//	watch          one watch of Applications, shared by all streams
+//	treewatch      the viewers of trees; treefeed reads a tree after a change,
+//	               and scopes watches the objects that trees are read from
+//	logs           logs of containers, merged
 //	components     the runtime itself, and the logs of its own Pods
-//	preflight      the checks of an installed runtime, as they end
-//	webhooks       Git hosts, by the name of a source
+//	preflight      the checks of an installed runtime, streamed
+//	webhooks       requests of Git hosts, by the name of a source
 //
-// It promises that only Applications of the agent's namespaces are answered, and
-// of the cluster only what belongs to the named Application: objects that carry
-// its marks, and what these own by UID. What a sync would read is bounded by the
-// project of the Application. No answer has a value of a Secret. A sync records
-// who asked.
+// It promises that it serves only Applications of the agent's namespaces, and
+// of the cluster only objects of the named Application: those with its tracking
+// marks, and those they own by UID. A comparison is limited by the
+// Application's project. No response contains a value of a Secret. A sync
+// records the user who requested it.
 //
 // It refuses requests without the claims of a token, which the router verifies
-// and puts into the context. It has no rights of its own beside the agent's, and
-// reads no more of the cluster than the agent may.
+// and puts into the context. It has no rights beyond the agent's, and reads no
+// more of the cluster than the agent may.
 package appproxy

@@ -22,17 +22,17 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// maxEventViewers bounds who follows events at a time: each has a watch of its own.
+// maxEventViewers bounds the streams of Events. Each has a watch of its own.
 const maxEventViewers = 128
 
-// eventSource is the events of one object.
+// eventSource selects the Events about one object.
 type eventSource struct {
 	about    *unstructured.Unstructured
 	client   typedcorev1.EventInterface
 	selected metav1.ListOptions
 }
 
-// ListEvents is what was told of an Application, or of one of its objects.
+// ListEvents returns the Events about an Application or one of its objects.
 func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -43,10 +43,10 @@ func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runti
 		return nil, err
 	}
 	selected := source.selected
-	selected.Limit = mostEvents
+	selected.Limit = maxEvents
 	found, err := source.client.List(ctx, selected)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	events := make([]*corev1.Event, 0, len(found.Items))
 	for i := range found.Items {
@@ -55,8 +55,8 @@ func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runti
 	return connect.NewResponse(source.list(events)), nil
 }
 
-// WatchEvents sends what was told of an Application, or of one of its objects, now and
-// whenever there is more.
+// WatchEvents streams the Events about an Application or one of its objects:
+// the list now and after each change.
 func (s *Service) WatchEvents(ctx context.Context, request *connect.Request[runtimev1.WatchEventsRequest], stream *connect.ServerStream[runtimev1.WatchEventsResponse]) error {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -66,18 +66,21 @@ func (s *Service) WatchEvents(ctx context.Context, request *connect.Request[runt
 	if err != nil {
 		return err
 	}
+	// Each viewer has a watch at the API server.
 	if s.eventViewers.Add(1) > maxEventViewers {
 		s.eventViewers.Add(-1)
 		return connect.NewError(connect.CodeResourceExhausted, errors.New("too many people follow events of this runtime: try again later"))
 	}
 	defer s.eventViewers.Add(-1)
+	// The watch must end before the handler returns, as it sends to its
+	// channel.
 	ctx, stop := context.WithCancel(ctx)
 	lists, ended := source.follow(ctx)
 	defer func() {
 		stop()
 		<-ended
 	}()
-	alive := time.NewTicker(signOfLife)
+	alive := time.NewTicker(keepaliveInterval)
 	defer alive.Stop()
 	for {
 		message := &runtimev1.WatchEventsResponse{}
@@ -88,16 +91,19 @@ func (s *Service) WatchEvents(ctx context.Context, request *connect.Request[runt
 		case message.List = <-lists:
 		}
 		if err := stream.Send(message); err != nil {
-			return s.fault(err, app.ID())
+			return s.toConnectError(err, app.ID())
 		}
 	}
 }
 
-// eventsOf finds the events of an Application, or of one of its objects.
+// eventsOf returns the source of Events about an Application, or about one of
+// its objects in the cluster that has it.
 func (s *Service) eventsOf(ctx context.Context, app *inspect.Application, ref *runtimev1.ObjectRef) (*eventSource, error) {
 	about, at := app.Object, Target{Cluster: s.options.Cluster}
 	if ref != nil {
 		var err error
+		// The object must belong to the Application: Events can reveal names
+		// and messages.
 		if about, err = s.object(ctx, app, ref); err != nil {
 			return nil, err
 		}
@@ -115,13 +121,14 @@ func (s *Service) eventsOf(ctx context.Context, app *inspect.Application, ref *r
 	}, nil
 }
 
-// follow gives the list now and after each change until the context is done. Who does
-// not take one gets the next instead. ended is closed when it does nothing any more.
+// follow sends the list now and after each change until the context is done.
+// The channel holds the latest list only: a slow receiver skips lists and never
+// blocks the watch. ended is closed after the last send.
 func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListEventsResponse, ended <-chan struct{}) {
 	latest, done := make(chan *runtimev1.ListEventsResponse, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		// It ends with the context alone.
+		// Follow retries by itself and ends with the context alone.
 		_ = kube.Follow(ctx, e.client, e.selected, nil, func(events []*corev1.Event) {
 			list := e.list(events)
 			select {
@@ -134,7 +141,7 @@ func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListE
 	return latest, done
 }
 
-// list is the newest events, the last first.
+// list converts the newest events to a message, the newest first.
 func (e *eventSource) list(events []*corev1.Event) *runtimev1.ListEventsResponse {
 	key := tracking.KeyOf(e.about)
 	secret := key.Group == "" && key.Kind == "Secret"
@@ -143,6 +150,8 @@ func (e *eventSource) list(events []*corev1.Event) *runtimev1.ListEventsResponse
 		told := eventOf(event)
 		told.Object = objectRef(key, e.about.GroupVersionKind().Version, e.about.GetUID())
 		if secret {
+			// The message is written by other controllers, which might quote a
+			// value.
 			told.Message = "" // others write it, and might quote a value
 		}
 		answer.Events = append(answer.Events, told)
@@ -150,13 +159,15 @@ func (e *eventSource) list(events []*corev1.Event) *runtimev1.ListEventsResponse
 	slices.SortFunc(answer.Events, func(a, b *runtimev1.ObjectEvent) int {
 		return b.GetLastSeenAt().AsTime().Compare(a.GetLastSeenAt().AsTime())
 	})
-	answer.Events = answer.Events[:min(len(answer.Events), mostEvents)]
+	answer.Events = answer.Events[:min(len(answer.Events), maxEvents)]
 	return answer
 }
 
-// eventOf is an Event of either kind: those of series have no count of their own.
+// eventOf converts an Event. Those of the events.k8s.io API have a series in
+// the place of count and last timestamp.
 func eventOf(event *corev1.Event) *runtimev1.ObjectEvent {
 	last, count := event.LastTimestamp.Time, event.Count
+	// events.k8s.io/v1 counts in a series.
 	if event.Series != nil {
 		last, count = event.Series.LastObservedTime.Time, event.Series.Count
 	}

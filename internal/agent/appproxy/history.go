@@ -18,24 +18,27 @@ import (
 )
 
 const (
-	// commitPatience is how long commits are looked for: a history without their
-	// messages is of use too.
-	commitPatience = 5 * time.Second
-	// mostEvents bounds an answer.
-	mostEvents = 500
+	// commitTimeout bounds how long commits are looked up: a history without
+	// their messages is useful too.
+	commitTimeout = 5 * time.Second
+	// maxEvents bounds one list of Events.
+	maxEvents = 500
 )
 
-// GetHistory is the past syncs of an Application.
+// GetHistory returns the past syncs of an Application, with author and message
+// of each commit where they can be read.
 func (s *Service) GetHistory(ctx context.Context, request *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
-	looking, cancel := context.WithTimeout(ctx, commitPatience)
+	// All commits share one timeout, so that a slow repository does not block
+	// the history.
+	looking, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	// The history is in the status, which others can write: a commit is told only of
-	// repositories that the project allows.
-	charter := s.charter(looking, app)
+	// The history is in the status, which other clients can write. A commit is
+	// therefore read only from repositories that the project allows.
+	charter := s.compiledProject(looking, app)
 	answer := &runtimev1.GetHistoryResponse{}
 	for i := range app.Status.History {
 		entry := &app.Status.History[i]
@@ -54,24 +57,27 @@ func (s *Service) GetHistory(ctx context.Context, request *connect.Request[runti
 	return connect.NewResponse(answer), nil
 }
 
-// charter is the project of an Application; nil if it does not allow it.
-func (s *Service) charter(ctx context.Context, app *inspect.Application) *project.Project {
+// compiledProject returns the project of an Application; nil if it does not
+// allow the Application.
+func (s *Service) compiledProject(ctx context.Context, app *inspect.Application) *project.Project {
 	at, err := s.target(app)
 	if err != nil {
 		return nil
 	}
-	charter, err := s.strict.Charter(ctx, app, at.called(app))
+	charter, err := s.strict.CompiledProject(ctx, app, at.destination(app))
 	if err != nil {
 		return nil
 	}
 	return charter
 }
 
-// commit finds what is told of a past sync, if it was of one repository.
+// commit looks up the commit of a past sync of a single Git repository; nil if
+// it cannot be read.
 func (s *Service) commit(ctx context.Context, charter *project.Project, entry *v1alpha1.RevisionHistory) *source.Commit {
 	if charter == nil || s.options.Sources == nil || entry.Source == nil || entry.Source.Chart != "" || entry.Revision == "" {
 		return nil
 	}
+	// The status is not trusted: any repository could be named there.
 	if charter.AllowsSource(entry.Source.RepoURL) != nil || ctx.Err() != nil {
 		return nil
 	}
@@ -82,10 +88,10 @@ func (s *Service) commit(ctx context.Context, charter *project.Project, entry *v
 	return commit
 }
 
-// Commit tells of a revision that an Application was synced to; nil if nothing may
-// be told.
+// Commit looks up a revision that an Application was synced to; nil if the
+// project does not allow its repository.
 func (s *Service) Commit(ctx context.Context, place tracking.App, revision string) (*source.Commit, error) {
-	if !s.reads(place.Namespace) {
+	if !s.servesNamespace(place.Namespace) {
 		return nil, notFound(place)
 	}
 	app, err := s.inspector.Get(ctx, place)
@@ -94,8 +100,8 @@ func (s *Service) Commit(ctx context.Context, place tracking.App, revision strin
 	}
 	for i := len(app.Status.History) - 1; i >= 0; i-- {
 		if app.Status.History[i].Revision == revision {
-			return s.commit(ctx, s.charter(ctx, app), &app.Status.History[i]), nil
+			return s.commit(ctx, s.compiledProject(ctx, app), &app.Status.History[i]), nil
 		}
 	}
-	return s.commit(ctx, s.charter(ctx, app), &v1alpha1.RevisionHistory{Revision: revision, Source: app.Spec.Source}), nil
+	return s.commit(ctx, s.compiledProject(ctx, app), &v1alpha1.RevisionHistory{Revision: revision, Source: app.Spec.Source}), nil
 }

@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// defaultTail is how many lines of each container are told when nobody says.
+	// defaultTail is the number of lines of each container that are sent by
+	// default.
 	defaultTail = 1000
-	// logBytes bounds what one request reads that does not follow, over all
-	// containers.
+	// logBytes bounds a request that does not follow, over all containers.
 	logBytes = 64 << 20
-	// logQueue is how many lines of one container wait to be sent. A reader that is
-	// slow holds the containers' streams up, and nothing else.
+	// logQueue is the number of lines of one container that wait to be sent. A
+	// slow client holds up the streams of its own containers and nothing else.
 	logQueue = 16
-	// mostChosen bounds the objects of a request.
-	mostChosen = 100
+	// maxChosen bounds the objects of a request.
+	maxChosen = 100
 )
 
-// Logs streams what the containers of an Application have written: merged by time,
-// or as it is written if they are followed.
+// Logs streams the logs of an Application's containers: merged by time, or in
+// the order of arrival when they are followed. A filter selects the lines that
+// contain its text.
 func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.LogsRequest], stream *connect.ServerStream[runtimev1.LogsResponse]) error {
-	leave, err := s.enterNow(s.following)
+	leave, err := s.tryAcquire(s.following)
 	if err != nil {
 		return err
 	}
@@ -45,6 +46,8 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 	if err != nil {
 		return err
 	}
+	// The containers come from the tree of the Application, so that a request
+	// cannot name others.
 	streams, err := s.logStreams(ctx, app, asked)
 	if err != nil {
 		return err
@@ -56,6 +59,7 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 		options.Tail = defaultTail
 	}
 	if !options.Follow {
+		// Each container gets the same share of the limit.
 		options.Bytes = int64(logBytes / len(streams))
 	}
 	send := func(line inspect.LogLineOf) error {
@@ -64,21 +68,23 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 		}
 		return stream.Send(lineOf(line))
 	}
+	// All readers end when one send fails.
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	if options.Follow {
-		err = asWritten(reading, readAll(reading, s.within(at).Inspector, streams, options), send)
+		err = mergeAsWritten(reading, readAll(reading, s.strictFor(at).Inspector, streams, options), send)
 	} else {
-		err = byTime(reading, readAll(reading, s.within(at).Inspector, streams, options), send)
+		err = mergeByTime(reading, readAll(reading, s.strictFor(at).Inspector, streams, options), send)
 	}
 	if ctx.Err() != nil {
 		return s.streamEnd(ctx)
 	}
-	return s.fault(err, app.ID())
+	return s.toConnectError(err, app.ID())
 }
 
-// enterNow takes a place, or fails at once: those who have one keep it long.
-func (s *Service) enterNow(places chan struct{}) (leave func(), err error) {
+// tryAcquire takes a slot of a semaphore or fails at once. Streams hold their
+// slot for long, so that waiting would only time out.
+func (s *Service) tryAcquire(places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
@@ -87,6 +93,8 @@ func (s *Service) enterNow(places chan struct{}) (leave func(), err error) {
 	}
 }
 
+// lineOf converts a line to its message. Logs are arbitrary bytes, and protobuf
+// strings must be UTF-8.
 func lineOf(line inspect.LogLineOf) *runtimev1.LogsResponse {
 	told := &runtimev1.LogsResponse{
 		Pod: line.Stream.Pod, Container: line.Stream.Container, Line: strings.ToValidUTF8(line.Text, "\uFFFD"),
@@ -97,8 +105,8 @@ func lineOf(line inspect.LogLineOf) *runtimev1.LogsResponse {
 	return told
 }
 
-// logStreams are the containers that a request asks for. They belong to the
-// Application.
+// logStreams returns the containers that a request selects. All of them belong
+// to the Application.
 func (s *Service) logStreams(ctx context.Context, app *inspect.Application, asked *runtimev1.LogsRequest) ([]inspect.LogStream, error) {
 	tree, err := s.tree(ctx, app)
 	if err != nil {
@@ -108,24 +116,26 @@ func (s *Service) logStreams(ctx context.Context, app *inspect.Application, aske
 	if asked.GetObject() != nil {
 		objects = append(objects, asked.GetObject())
 	}
-	if len(objects) > mostChosen {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("logs are for at most %d objects: leave objects empty for all", mostChosen))
+	if len(objects) > maxChosen {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("logs are for at most %d objects: leave objects empty for all", maxChosen))
 	}
-	chosen, err := chosenIn(tree, app, objects)
+	chosen, err := selectInTree(tree, app, objects)
 	if err != nil {
 		return nil, err
 	}
 	pods, err := tree.Pods(chosen)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
-	// What is merged by time is read at the same time, so it is as bounded.
+	// Merging by time reads all containers at once, so that the limit for
+	// followed logs holds for it too.
 	streams, err := inspect.Streams(app.ID(), pods, asked.GetContainer(), true)
-	return streams, s.fault(err, app.ID())
+	return streams, s.toConnectError(err, app.ID())
 }
 
-// chosenIn finds the objects of a request in the tree.
-func chosenIn(tree *inspect.Tree, app *inspect.Application, objects []*runtimev1.ObjectRef) ([]tracking.Key, error) {
+// selectInTree finds the objects of a request in the tree. A UID must match
+// where one is given: another object may have the name by now.
+func selectInTree(tree *inspect.Tree, app *inspect.Application, objects []*runtimev1.ObjectRef) ([]tracking.Key, error) {
 	var chosen []tracking.Key
 	for _, ref := range objects {
 		key, found := keyOf(ref), false
@@ -140,7 +150,7 @@ func chosenIn(tree *inspect.Tree, app *inspect.Application, objects []*runtimev1
 	return chosen, nil
 }
 
-// readAll reads some containers at the same time.
+// readAll starts to read all containers.
 func readAll(ctx context.Context, from *inspect.Inspector, streams []inspect.LogStream, options inspect.LogOptions) []<-chan inspect.LogLineOf {
 	var all []<-chan inspect.LogLineOf
 	for _, stream := range streams {
@@ -149,8 +159,8 @@ func readAll(ctx context.Context, from *inspect.Inspector, streams []inspect.Log
 	return all
 }
 
-// readOne reads one container into a channel, which it closes at the end. What keeps
-// it from being read is told as a line: the others go on.
+// readOne reads one container into a channel and closes it at the end. An error
+// becomes a line of the log, so that the other containers go on.
 func readOne(ctx context.Context, from *inspect.Inspector, stream inspect.LogStream, options inspect.LogOptions) <-chan inspect.LogLineOf {
 	lines := make(chan inspect.LogLineOf, logQueue)
 	put := func(line inspect.LogLineOf) error {
@@ -165,6 +175,7 @@ func readOne(ctx context.Context, from *inspect.Inspector, stream inspect.LogStr
 		defer close(lines)
 		err := from.ReadLog(ctx, stream, options, put)
 		if err != nil && ctx.Err() == nil {
+			// Only errors that are meant for users are quoted.
 			text := "(the log cannot be read any more)"
 			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 				text = "(" + err.Error() + ")"
@@ -175,8 +186,8 @@ func readOne(ctx context.Context, from *inspect.Inspector, stream inspect.LogStr
 	return lines
 }
 
-// asWritten sends the lines of all containers in the order in which they come.
-func asWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
+// mergeAsWritten sends the lines of all containers in the order of arrival.
+func mergeAsWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
 	all := make(chan inspect.LogLineOf)
 	ended := make(chan struct{}, len(containers))
 	for _, lines := range containers {
@@ -206,9 +217,9 @@ func asWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, send 
 	return nil
 }
 
-// byTime sends the lines of all containers in the order of their times. It holds
-// one line of each.
-func byTime(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
+// mergeByTime sends the lines of all containers ordered by time. It holds one
+// line of each container.
+func mergeByTime(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
 	type head struct {
 		line  inspect.LogLineOf
 		lines <-chan inspect.LogLineOf
@@ -217,7 +228,8 @@ func byTime(ctx context.Context, containers []<-chan inspect.LogLineOf, send fun
 	for _, lines := range containers {
 		heads = append(heads, &head{lines: lines})
 	}
-	// next reads the next line of one; it is taken out when it has none.
+	// next reads the next line of one container, and removes the container at
+	// its end.
 	next := func(i int) {
 		line, more := <-heads[i].lines
 		if !more {

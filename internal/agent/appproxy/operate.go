@@ -13,13 +13,15 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// What a sync may name.
+// Limits of the objects and options that a sync names. They bound the size of
+// the operation, which becomes part of the Application.
 const (
 	maxResources = 1000
 	maxOptions   = 50
 )
 
-// Sync asks for a sync, in the name of who asks.
+// Sync requests a sync on behalf of the user. The agent's reconcile loop
+// executes it; the returned id finds it in the status.
 func (s *Service) Sync(ctx context.Context, request *connect.Request[runtimev1.SyncRequest]) (*connect.Response[runtimev1.SyncResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -29,14 +31,16 @@ func (s *Service) Sync(ctx context.Context, request *connect.Request[runtimev1.S
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	_, mark, err := s.inspector.Sync(ctx, app, operation, askedBy(ctx))
+	_, mark, err := s.inspector.Sync(ctx, app, operation, requestedBy(ctx))
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.SyncResponse{RequestedAt: timestamppb.Now(), RequestId: mark.Value}), nil
 }
 
-// operationOf is what a request asks for.
+// operationOf converts a request to an operation. Unlike in a stored
+// Application, unknown sync options are refused: the user is there to correct
+// them.
 func operationOf(request *runtimev1.SyncRequest, app *inspect.Application) (*v1alpha1.SyncOperation, error) {
 	if len(request.GetResources()) > maxResources || len(request.GetSyncOptions()) > maxOptions {
 		return nil, fmt.Errorf("a sync names at most %d objects and %d options: leave resources empty to sync everything", maxResources, maxOptions)
@@ -44,6 +48,7 @@ func operationOf(request *runtimev1.SyncRequest, app *inspect.Application) (*v1a
 	sync := &v1alpha1.SyncOperation{
 		Revision: request.GetRevision(), Prune: request.GetPrune(), DryRun: request.GetDryRun(), SyncOptions: request.GetSyncOptions(),
 	}
+	// Force belongs to either strategy, as in Argo CD.
 	force := &v1alpha1.SyncStrategyForce{Force: request.GetForce()}
 	switch request.GetStrategy() {
 	case "", "hook":
@@ -53,6 +58,7 @@ func operationOf(request *runtimev1.SyncRequest, app *inspect.Application) (*v1a
 	default:
 		return nil, fmt.Errorf("the strategy %q is neither hook nor apply", request.GetStrategy())
 	}
+	// Flags of the API are sync options of the operation.
 	if request.GetReplace() {
 		sync.SyncOptions = append(sync.SyncOptions, "Replace=true")
 	}
@@ -76,63 +82,65 @@ func operationOf(request *runtimev1.SyncRequest, app *inspect.Application) (*v1a
 	return sync, nil
 }
 
-// Rollback asks for a sync to a past one.
+// Rollback requests a sync to a past revision. Without an id it is the sync
+// before the last one.
 func (s *Service) Rollback(ctx context.Context, request *connect.Request[runtimev1.RollbackRequest]) (*connect.Response[runtimev1.RollbackResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
 	id := request.Msg.GetHistoryId()
+	// Exact allows the id 0, which is the first sync.
 	if id == 0 && !request.Msg.GetExact() {
 		if id, err = inspect.SyncBefore(app); err != nil {
-			return nil, s.fault(err, app.ID())
+			return nil, s.toConnectError(err, app.ID())
 		}
 	}
 	sync, err := inspect.RollbackTo(app, id)
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	sync.Prune, sync.DryRun = request.Msg.GetPrune(), request.Msg.GetDryRun()
-	_, mark, err := s.inspector.Sync(ctx, app, sync, askedBy(ctx))
+	_, mark, err := s.inspector.Sync(ctx, app, sync, requestedBy(ctx))
 	if err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.RollbackResponse{HistoryId: id, Revision: sync.Revision, RequestId: mark.Value}), nil
 }
 
-// Terminate ends the operation that runs.
+// Terminate ends the running operation.
 func (s *Service) Terminate(ctx context.Context, request *connect.Request[runtimev1.TerminateRequest]) (*connect.Response[runtimev1.TerminateResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
 	if _, err := s.inspector.Terminate(ctx, app); err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.TerminateResponse{}), nil
 }
 
-// Refresh has an Application looked at anew.
+// Refresh requests a comparison with Git now.
 func (s *Service) Refresh(ctx context.Context, request *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
 	if _, err := s.inspector.Refresh(ctx, app, request.Msg.GetHard()); err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.RefreshResponse{}), nil
 }
 
-// DeleteApplication deletes an Application; its resources too, if cascade.
+// DeleteApplication deletes an Application, with its objects if cascade is set.
 func (s *Service) DeleteApplication(ctx context.Context, request *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return nil, err
 	}
 	if err := s.inspector.Delete(ctx, app, request.Msg.GetCascade()); err != nil {
-		return nil, s.fault(err, app.ID())
+		return nil, s.toConnectError(err, app.ID())
 	}
-	s.log.Info("an Application is deleted", "application", app.ID().String(), "cascade", request.Msg.GetCascade(), "by", askedBy(ctx))
+	s.log.Info("deleted Application", "application", app.ID().String(), "cascade", request.Msg.GetCascade(), "by", requestedBy(ctx))
 	return connect.NewResponse(&runtimev1.DeleteApplicationResponse{}), nil
 }

@@ -12,11 +12,12 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// checkers is how many run the checks at a time: they connect to hosts outside.
-const checkers = 2
+// maxCheckers bounds the runs of checks at a time, because they connect to
+// external hosts.
+const maxCheckers = 2
 
-// installedChecks are those that a runtime can run for itself. The others are about
-// who installs it, and with what.
+// installedChecks lists the checks that a runtime can run for itself. The
+// others are about the machine and the user that install it.
 func installedChecks() []preflight.Code {
 	return []preflight.Code{
 		preflight.KubernetesVersion, preflight.NodeSize, preflight.RuntimeName, preflight.NamespaceName,
@@ -26,8 +27,8 @@ func installedChecks() []preflight.Code {
 	}
 }
 
-// Preflight runs the checks for a runtime that is installed, with the agent's
-// rights, and sends each result when it is there.
+// Preflight runs the checks of an installed runtime with the agent's rights,
+// and streams each result as soon as it exists.
 func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtimev1.PreflightRequest], stream *connect.ServerStream[runtimev1.PreflightResponse]) error {
 	if s.options.Preflight == nil {
 		return connect.NewError(connect.CodeFailedPrecondition, errors.New("this runtime does not know how it is reached, and cannot check it"))

@@ -11,12 +11,11 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// maxScopes bounds what is followed at a time for all trees: each is a watch at an
-// API server.
+// maxScopes bounds the watches of all trees together.
 const maxScopes = 1000
 
-// scopeWatches follows what trees are read from: each scope once, for all trees
-// that have something of it, and as long as there is one.
+// scopeWatches watches the objects that trees are read from. All trees that
+// read a scope share one watch, which ends with the last of them.
 type scopeWatches struct {
 	mu   sync.Mutex
 	open map[scopeAt]*scopeWatch
@@ -28,15 +27,17 @@ type scopeAt struct {
 	inspect.Scope
 }
 
-// scopeWatch is one that is followed. The lock of scopeWatches guards it.
+// scopeWatch is one watch. The lock of scopeWatches guards it.
 type scopeWatch struct {
 	stop  context.CancelFunc
 	feeds map[*treeFeed]struct{}
-	// heard: the API server has answered, so that changes are told.
-	heard bool
+	// established is set once the API server has sent something, so that
+	// changes are no longer missed.
+	established bool
 }
 
-// join has a tree told of changes.
+// join subscribes a tree to changes of a scope. The first subscriber starts the
+// watch.
 func (w *scopeWatches) join(at scopeAt, feed *treeFeed) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,13 +50,13 @@ func (w *scopeWatches) join(at scopeAt, feed *treeFeed) error {
 		followed = &scopeWatch{stop: stop, feeds: map[*treeFeed]struct{}{}}
 		w.open[at] = followed
 		inspector := &inspect.Inspector{Cluster: at.cluster, Manager: fieldManager}
-		go inspector.FollowScope(ctx, at.Scope, func(change inspect.Change) { w.tell(at, followed, change) })
+		go inspector.FollowScope(ctx, at.Scope, func(change inspect.Change) { w.notify(at, followed, change) })
 	}
 	followed.feeds[feed] = struct{}{}
 	return nil
 }
 
-// leave ends that. The last one ends the watch.
+// leave unsubscribes a tree. The last one stops the watch.
 func (w *scopeWatches) leave(at scopeAt, feed *treeFeed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,24 +71,25 @@ func (w *scopeWatches) leave(at scopeAt, feed *treeFeed) {
 	}
 }
 
-// tell passes a change on, without the lock.
-func (w *scopeWatches) tell(at scopeAt, followed *scopeWatch, change inspect.Change) {
+// notify sends a change to all subscribed trees. It calls them without the
+// lock, as they take their own.
+func (w *scopeWatches) notify(at scopeAt, followed *scopeWatch, change inspect.Change) {
 	w.mu.Lock()
-	followed.heard = true
+	followed.established = true
 	feeds := make([]*treeFeed, 0, len(followed.feeds))
 	for feed := range followed.feeds {
 		feeds = append(feeds, feed)
 	}
 	w.mu.Unlock()
 	for _, feed := range feeds {
-		feed.stir(at.Scope, change)
+		feed.onChange(at.Scope, change)
 	}
 }
 
-// hears reports whether changes of a scope are told.
-func (w *scopeWatches) hears(at scopeAt) bool {
+// isEstablished reports whether changes of a scope are received.
+func (w *scopeWatches) isEstablished(at scopeAt) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	followed := w.open[at]
-	return followed != nil && followed.heard
+	return followed != nil && followed.established
 }

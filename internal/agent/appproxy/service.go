@@ -27,75 +27,80 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// What is done at a time, and for how long.
+// Limits of requests. They bound memory and the load on the API server: every
+// request here is made by a person or the console, and a stuck one must not
+// hold a place for ever.
 const (
-	requestBytes = 1 << 20
-	answerBytes  = 48 << 20
-	// requestTime bounds a request with one answer, and streamTime one with many:
-	// who looks longer asks again, with a new token.
-	requestTime = 2 * time.Minute
-	streamTime  = time.Hour
-	// readers is how many trees are read at a time, and renderers how much is
-	// rendered: both are work for the API server, and for this process.
-	readers   = 8
-	renderers = 2
-	// followers is how many logs are read at a time, of some containers each.
-	followers = 64
+	maxRequestBytes  = 1 << 20
+	maxResponseBytes = 48 << 20
+	// requestTimeout bounds a unary request, and streamTimeout a stream. A
+	// client that wants to watch for longer reconnects, which needs a fresh
+	// token.
+	requestTimeout = 2 * time.Minute
+	streamTimeout  = time.Hour
+	// maxReaders bounds the trees that are read at a time, and maxRenderers the
+	// renders: both are work for the API server and for this process.
+	maxReaders   = 8
+	maxRenderers = 2
+	// maxLogStreams bounds the log requests at a time. Each reads several
+	// containers.
+	maxLogStreams = 64
 )
 
-// everyNamespace stands for all of them.
+// everyNamespace selects all namespaces.
 const everyNamespace = "*"
 
-// fieldManager is who changes Applications, for the API server.
+// fieldManager is the field manager of writes to Applications.
 const fieldManager = "slipway-app-proxy"
 
-// Info is what a runtime says of itself.
+// Info describes a runtime.
 type Info struct {
 	Name, Version, Namespace, KubernetesVersion string
-	// Leading: this replica does the work.
+	// Leading is set while this replica holds the Lease.
 	Leading bool
 }
 
-// Options is what the service works with.
+// Options configures the service.
 type Options struct {
 	Cluster *kube.Cluster
-	// ControlNamespace has the AppProjects, and Applications that are named without
-	// a namespace.
+	// ControlNamespace has the AppProjects, and the Applications that a request
+	// names without a namespace.
 	ControlNamespace string
-	// Namespaces are more that have Applications; * is every one.
+	// Namespaces are further namespaces with Applications; * selects all.
 	Namespaces []string
-	// Sources and Renderer are the agent's. Without them nothing is compared.
+	// Sources and Renderer are the agent's. Without them nothing can be
+	// compared.
 	Sources  *source.Sources
 	Renderer *render.Renderer
-	// Kinds and Applier are made if there are none.
+	// Kinds and Applier are created when they are nil.
 	Kinds   *live.Kinds
 	Applier *apply.Applier
-	// Elsewhere finds another cluster that Applications deploy to. Without it, what
-	// is in other clusters is not read.
-	Elsewhere func(destination v1alpha1.ApplicationDestination) (Target, error)
-	// Configure makes the runtime an Application of itself.
+	// RemoteTarget returns another cluster that Applications deploy to. Without
+	// it the objects in other clusters are not served.
+	RemoteTarget func(destination v1alpha1.ApplicationDestination) (Target, error)
+	// Configure makes the runtime manage itself by an Application.
 	Configure func(ctx context.Context) (application, commit string, err error)
 	Info      func() Info
-	// Preflight gives what the checks of an installed runtime look at. Without it
-	// there are none.
+	// Preflight returns the input of the checks of an installed runtime.
+	// Without it there are none.
 	Preflight func(ctx context.Context) (preflight.World, preflight.Options, error)
-	// ComponentNamespace and ComponentSelector find the runtime's own Pods: those
-	// of the control namespace with our label if they are empty.
+	// ComponentNamespace and ComponentSelector select the runtime's own Pods.
+	// The defaults are the control namespace and our label.
 	ComponentNamespace string
 	ComponentSelector  string
 	Log                *slog.Logger
 }
 
-// Target is a cluster that Applications deploy to.
+// Target is a cluster that Applications deploy to, with its clients.
 type Target struct {
 	Cluster *kube.Cluster
 	Kinds   *live.Kinds
 	Applier *apply.Applier
-	// Server and Name are what Applications call it.
+	// Server and Name are the address and the name that Applications use.
 	Server, Name string
 }
 
-// Service answers. It is safe for concurrent use.
+// Service implements the API. It is safe for concurrent use.
 type Service struct {
 	options   Options
 	log       *slog.Logger
@@ -105,12 +110,14 @@ type Service struct {
 	trees     *treeWatches
 	scopes    *scopeWatches
 
+	// These are semaphores: a request holds a slot while it does the work.
 	reading, rendering, following, checking chan struct{}
-	// eventViewers counts who follows events.
+	// eventViewers counts the streams of Events.
 	eventViewers atomic.Int32
 }
 
-// New makes the service. It asks nothing before the first request.
+// New returns the service. It sends no request to the cluster before it
+// receives one.
 func New(options Options) *Service {
 	if options.Kinds == nil {
 		options.Kinds = live.NewKinds(options.Cluster)
@@ -130,9 +137,11 @@ func New(options Options) *Service {
 	s := &Service{
 		options: options, log: options.Log,
 		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager},
-		reading:   make(chan struct{}, readers), rendering: make(chan struct{}, renderers), following: make(chan struct{}, followers),
-		checking: make(chan struct{}, checkers),
+		reading:   make(chan struct{}, maxReaders), rendering: make(chan struct{}, maxRenderers), following: make(chan struct{}, maxLogStreams),
+		checking: make(chan struct{}, maxCheckers),
 	}
+	// strict reads the runtime's own cluster; strictFor those of other
+	// destinations.
 	s.strict = inspect.Strict{Inspector: s.inspector, Kinds: options.Kinds, ControlNamespace: options.ControlNamespace}
 	s.watch = newSharedWatch(s.inspector, s.namespaces(), s.log)
 	s.trees = &treeWatches{service: s, shown: map[tracking.App]*shownTree{}}
@@ -140,19 +149,20 @@ func New(options Options) *Service {
 	return s
 }
 
-// HandlerOptions are those of the services here: who may ask, and how much. Others
-// at /app-proxy can have the same.
+// HandlerOptions returns the interceptors and limits of these services. Other
+// services at /app-proxy use the same ones.
 func (s *Service) HandlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		connect.WithInterceptors(guard{}), connect.WithReadMaxBytes(requestBytes), connect.WithSendMaxBytes(answerBytes),
+		connect.WithInterceptors(guard{}), connect.WithReadMaxBytes(maxRequestBytes), connect.WithSendMaxBytes(maxResponseBytes),
 		connect.WithRecover(s.recovered),
 	}
 }
 
-// Handlers are the services by their paths, without /app-proxy.
+// Handlers returns the services by path, without the prefix /app-proxy.
 func (s *Service) Handlers() map[string]http.Handler {
 	options := s.HandlerOptions()
 	handlers := map[string]http.Handler{}
+	// Both services have the same guard and limits.
 	path, handler := runtimev1connect.NewApplicationServiceHandler(s, options...)
 	handlers[path] = handler
 	path, handler = runtimev1connect.NewRuntimeServiceHandler(s, options...)
@@ -160,54 +170,58 @@ func (s *Service) Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// recovered keeps one request that broke from ending the agent.
+// recovered turns a panic into an error, so that one request cannot end the
+// agent. The client gets no detail of it.
 func (s *Service) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
-	s.log.Error("a request broke", "procedure", spec.Procedure, "cause", fmt.Sprint(cause))
-	return connect.NewError(connect.CodeInternal, errors.New("the runtime made a mistake: see its log"))
+	s.log.Error("request panicked", "procedure", spec.Procedure, "cause", fmt.Sprint(cause))
+	return connect.NewError(connect.CodeInternal, errors.New("internal error: see the log of the runtime"))
 }
 
-// guard refuses requests without claims, and bounds the time of the others.
+// guard refuses requests without claims and bounds the duration of the others.
 type guard struct{}
 
-// WrapUnary bounds requests with one answer.
+// WrapUnary applies requestTimeout.
 func (guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := claimed(ctx); err != nil {
+		if err := requireClaims(ctx); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, requestTime)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		return next(ctx, request)
 	}
 }
 
-// WrapStreamingClient is not used by a server.
+// WrapStreamingClient is part of the interface. A server does not use it.
 func (guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-// WrapStreamingHandler bounds requests with many answers.
+// WrapStreamingHandler applies streamTimeout.
 func (guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, stream connect.StreamingHandlerConn) error {
-		if err := claimed(ctx); err != nil {
+		if err := requireClaims(ctx); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, streamTime)
+		ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 		defer cancel()
 		return next(ctx, stream)
 	}
 }
 
-func claimed(ctx context.Context) error {
+// requireClaims fails without the claims that the router puts into the context.
+func requireClaims(ctx context.Context) error {
 	if _, ok := token.ClaimsFrom(ctx); !ok {
 		return connect.NewError(connect.CodeUnauthenticated, errors.New("a token of the platform is needed"))
 	}
 	return nil
 }
 
-// askedBy is who asks, for the history of an Application.
-func askedBy(ctx context.Context) string {
+// requestedBy returns the user of a request, for the history of an Application.
+// The first claim that identifies the user for a reader wins.
+func requestedBy(ctx context.Context) string {
 	claims, _ := token.ClaimsFrom(ctx)
+	// The email is what users recognize in a history.
 	for _, name := range []string{claims.Email, claims.Name, claims.UserID} {
 		if name != "" {
 			return name
@@ -216,7 +230,7 @@ func askedBy(ctx context.Context) string {
 	return "platform"
 }
 
-// namespaces are those that Applications are read from.
+// namespaces lists the namespaces that Applications are served from.
 func (s *Service) namespaces() []string {
 	if slices.Contains(s.options.Namespaces, everyNamespace) {
 		return []string{everyNamespace}
@@ -226,8 +240,8 @@ func (s *Service) namespaces() []string {
 	return slices.Compact(all)
 }
 
-// place is the Application that a request names, if it is one of the agent's.
-func (s *Service) place(ref *runtimev1.ApplicationRef) (tracking.App, error) {
+// resolveRef returns the identity of the Application that a request names.
+func (s *Service) resolveRef(ref *runtimev1.ApplicationRef) (tracking.App, error) {
 	place := tracking.App{Namespace: ref.GetNamespace(), Name: ref.GetName()}
 	if place.Name == "" {
 		return place, connect.NewError(connect.CodeInvalidArgument, errors.New("the request names no Application: give ref.name"))
@@ -235,7 +249,9 @@ func (s *Service) place(ref *runtimev1.ApplicationRef) (tracking.App, error) {
 	if place.Namespace == "" {
 		place.Namespace = s.options.ControlNamespace
 	}
-	if !s.reads(place.Namespace) {
+	// The same error as for an Application that does not exist: the existence
+	// of other namespaces is not disclosed.
+	if !s.servesNamespace(place.Namespace) {
 		// As for one that does not exist: others' namespaces are none of the asker's
 		// business.
 		return place, notFound(place)
@@ -243,26 +259,26 @@ func (s *Service) place(ref *runtimev1.ApplicationRef) (tracking.App, error) {
 	return place, nil
 }
 
-// reads reports whether Applications of a namespace are the agent's.
-func (s *Service) reads(namespace string) bool {
+// servesNamespace reports whether Applications of a namespace are the agent's.
+func (s *Service) servesNamespace(namespace string) bool {
 	all := s.namespaces()
 	return slices.Contains(all, everyNamespace) || slices.Contains(all, namespace)
 }
 
 // application reads the Application that a request names.
 func (s *Service) application(ctx context.Context, ref *runtimev1.ApplicationRef) (*inspect.Application, error) {
-	place, err := s.place(ref)
+	place, err := s.resolveRef(ref)
 	if err != nil {
 		return nil, err
 	}
 	app, err := s.inspector.Get(ctx, place)
 	if err != nil {
-		return nil, s.fault(err, place)
+		return nil, s.toConnectError(err, place)
 	}
 	return app, nil
 }
 
-// target is the cluster that has the objects of an Application.
+// target returns the cluster that has the objects of an Application.
 func (s *Service) target(app *inspect.Application) (Target, error) {
 	destination := project.Complete(app.Spec.Destination)
 	if destination.Server == project.LocalServer {
@@ -270,30 +286,35 @@ func (s *Service) target(app *inspect.Application) (Target, error) {
 			Cluster: s.options.Cluster, Kinds: s.options.Kinds, Applier: s.options.Applier, Server: project.LocalServer, Name: project.LocalName,
 		}, nil
 	}
-	if s.options.Elsewhere == nil {
+	// Without remote clients the objects cannot be read; the Application itself
+	// can.
+	if s.options.RemoteTarget == nil {
 		return Target{}, connect.NewError(connect.CodeFailedPrecondition, errors.New("the objects of the Application are in another cluster, which is not read here"))
 	}
-	found, err := s.options.Elsewhere(destination)
+	found, err := s.options.RemoteTarget(destination)
 	if err != nil {
 		return Target{}, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("the cluster of the Application cannot be read: %w", err))
 	}
 	return found, nil
 }
 
-// within sees of a cluster what belongs to Applications.
-func (s *Service) within(at Target) inspect.Strict {
+// strictFor returns a reader that shows of a cluster only the objects of
+// Applications.
+func (s *Service) strictFor(at Target) inspect.Strict {
 	return inspect.Strict{
 		Inspector: &inspect.Inspector{Cluster: at.Cluster, Manager: fieldManager}, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
 	}
 }
 
-// called is the destination of an Application, with both names of the cluster.
-func (t Target) called(app *inspect.Application) v1alpha1.ApplicationDestination {
+// destination is the destination of an Application with both address and name
+// of the cluster, as projects match either.
+func (t Target) destination(app *inspect.Application) v1alpha1.ApplicationDestination {
 	return v1alpha1.ApplicationDestination{Server: t.Server, Name: t.Name, Namespace: app.Spec.Destination.Namespace}
 }
 
-// enter waits for a place among those who do some work.
-func enter(ctx context.Context, places chan struct{}) (leave func(), err error) {
+// acquire takes a slot of a semaphore, and waits for one as long as the request
+// lasts. The returned function releases it.
+func acquire(ctx context.Context, places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil

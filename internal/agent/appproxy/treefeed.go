@@ -20,82 +20,88 @@ import (
 
 // How often a tree is read.
 const (
-	// treeGather is how long changes that come together are waited for.
+	// treeGather is how long changes are collected before a read: controllers
+	// write several objects at once.
 	treeGather = 100 * time.Millisecond
-	// treeGap is the least time between two readings. One that takes long has a
-	// longer gap after it, so that most of the time nothing is read.
+	// treeGap is the least time between two reads. A read that takes long is
+	// followed by treeShare times its duration, so that reading never takes
+	// more than a quarter of the time.
 	treeGap, treeShare = 330 * time.Millisecond, 3
-	// treeAgain is when a tree is read without a change: while something in it
-	// progresses, for that ends by time too, or while changes are not told.
+	// treeAgain is the polling interval for trees that can change without an
+	// event: while health progresses, which ends by deadline too, and while not
+	// all of their objects are watched.
 	treeAgain = 10 * time.Second
 )
 
-// errDeleted ends the feed of an Application that is gone.
+// errDeleted ends the feed of an Application that was deleted.
 var errDeleted = errors.New("the Application is deleted")
 
-// treeFeed reads the tree of one Application for all who look at it: when the
-// Application changes, and when something does that is in the tree or belongs to
-// something in it. One goroutine runs it.
+// treeFeed reads the tree of one Application for all of its viewers: when the
+// Application changes, and when an object of the tree or one that it owns does.
+// One goroutine runs it.
 type treeFeed struct {
 	service *Service
 	place   tracking.App
 	publish func(*runtimev1.ResourceTree)
-	// stirred holds one signal at most.
-	stirred chan struct{}
+	// changed holds one signal at most.
+	changed chan struct{}
 
-	// Those are of the goroutine alone.
+	// These belong to the goroutine of run.
 	uid      types.UID
 	target   Target
 	reader   *inspect.TreeReader
 	followed map[scopeAt]bool
-	// blind: some of what the tree is read from is not followed.
-	blind bool
-	last  *runtimev1.ResourceTree
+	// incomplete is set while some scopes of the tree cannot be watched.
+	incomplete bool
+	last       *runtimev1.ResourceTree
 
 	mu sync.Mutex
-	// stale are scopes with changes that have not been read.
+	// stale are the scopes with changes since the last read.
 	stale map[inspect.Scope]bool
-	// inside are the UIDs of the tree; nil while it is read, when every change
-	// counts.
-	inside map[types.UID]bool
+	// members are the UIDs in the tree. It is nil during a read, when every
+	// change may concern the tree.
+	members map[types.UID]bool
 }
 
+// newTreeFeed returns a feed that calls publish with every new tree.
 func newTreeFeed(service *Service, place tracking.App, publish func(*runtimev1.ResourceTree)) *treeFeed {
 	return &treeFeed{
-		service: service, place: place, publish: publish, stirred: make(chan struct{}, 1),
+		service: service, place: place, publish: publish, changed: make(chan struct{}, 1),
 		followed: map[scopeAt]bool{}, stale: map[inspect.Scope]bool{},
 	}
 }
 
-// stir takes a change of a scope.
-func (f *treeFeed) stir(scope inspect.Scope, change inspect.Change) {
+// onChange records a change in a scope, and signals a read if it affects the
+// tree. Watches call it from their goroutines.
+func (f *treeFeed) onChange(scope inspect.Scope, change inspect.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.concerns(scope, change) {
+	if !f.affects(scope, change) {
 		return
 	}
 	f.stale[scope] = true
 	select {
-	case f.stirred <- struct{}{}:
+	case f.changed <- struct{}{}:
 	default: // it has not taken the last one yet
 	}
 }
 
-// concerns reports whether the tree may be another after a change. The lock is held.
-func (f *treeFeed) concerns(scope inspect.Scope, change inspect.Change) bool {
-	if scope.Selector != "" || change.UID == "" || f.inside == nil || f.inside[change.UID] {
+// affects reports whether a change can alter the tree: it is of a member, or of
+// an object that a member owns. The lock must be held.
+func (f *treeFeed) affects(scope inspect.Scope, change inspect.Change) bool {
+	if scope.Selector != "" || change.UID == "" || f.members == nil || f.members[change.UID] {
 		return true
 	}
 	for _, owner := range change.Owners {
-		if f.inside[owner] {
+		if f.members[owner] {
 			return true
 		}
 	}
 	return false
 }
 
-// run reads until the context is done, the Application is gone, or the tree cannot
-// be read.
+// run reads the tree after changes until the context is done, the Application
+// is deleted, or an error ends the feed.
 func (f *treeFeed) run(ctx context.Context) error {
 	watch := f.service.watch
 	looking, err := watch.join(f.place)
@@ -104,7 +110,9 @@ func (f *treeFeed) run(ctx context.Context) error {
 	}
 	defer watch.leave(looking)
 	defer f.unfollow(nil)
-	late, again := time.NewTimer(syncPatience), time.NewTicker(treeAgain)
+	// late is for an API server that never responds, and again for trees that
+	// change without events.
+	late, again := time.NewTimer(firstListTimeout), time.NewTicker(treeAgain)
 	defer late.Stop()
 	defer again.Stop()
 	var next time.Time
@@ -118,18 +126,19 @@ func (f *treeFeed) run(ctx context.Context) error {
 			}
 			continue
 		case <-again.C:
-			if !f.restless() {
+			if !f.needsPolling() {
 				continue
 			}
 		case <-looking.signal:
-		case <-f.stirred:
+		case <-f.changed:
 		}
 		if f.last != nil {
 			if err := backoff.Sleep(ctx, max(treeGather, time.Until(next))); err != nil {
 				return err
 			}
+			// Signals that arrived during the wait are covered by this read.
 			drain(looking.signal)
-			drain(f.stirred)
+			drain(f.changed)
 		}
 		object, ready := watch.state(f.place)
 		if !ready {
@@ -143,6 +152,7 @@ func (f *treeFeed) run(ctx context.Context) error {
 	}
 }
 
+// drain discards a pending signal: the read that follows covers it.
 func drain(signal <-chan struct{}) {
 	select {
 	case <-signal:
@@ -150,29 +160,33 @@ func drain(signal <-chan struct{}) {
 	}
 }
 
-// read reads the tree, and publishes it if it is another one.
+// read reads the tree, and publishes it if it differs from the last one. An
+// Application that was deleted and created again has another UID: viewers must
+// reconnect.
 func (f *treeFeed) read(ctx context.Context, object *unstructured.Unstructured) error {
 	switch {
 	case object == nil && f.last == nil:
 		return notFound(f.place)
+	// An Application that was created again is another one for its viewers.
 	case object == nil, f.uid != "" && object.GetUID() != f.uid:
 		return errDeleted
 	}
 	f.uid = object.GetUID()
 	app, err := inspect.Decode(object)
 	if err != nil {
-		return f.service.fault(err, f.place)
+		return f.service.toConnectError(err, f.place)
 	}
 	if err := f.follow(ctx, app); err != nil {
 		return err
 	}
-	f.begin()
+	f.beginRead()
 	tree, err := f.service.readTree(ctx, app, f.reader)
 	if err != nil {
 		return err
 	}
-	f.settle(tree)
+	f.recordMembers(tree)
 	told := &runtimev1.ResourceTree{Nodes: nodesOf(tree)}
+	// Most changes of objects do not change what the tree shows.
 	if f.last == nil || !proto.Equal(f.last, told) {
 		f.last = told
 		f.publish(told)
@@ -180,21 +194,23 @@ func (f *treeFeed) read(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// begin has what may have changed read again, and every change counted until it is
-// read.
-func (f *treeFeed) begin() {
+// beginRead drops the cached scopes with changes. From now until recordMembers
+// every change counts, as the members are not known.
+func (f *treeFeed) beginRead() {
 	f.mu.Lock()
 	stale := f.stale
-	f.stale, f.inside = map[inspect.Scope]bool{}, nil
+	f.stale, f.members = map[inspect.Scope]bool{}, nil
 	f.mu.Unlock()
 	f.reader.Keep(func(scope inspect.Scope) bool {
+		// Each scope may be kept only if nothing changed in it and changes
+		// would have been received.
 		at := scopeAt{f.target.Cluster, scope}
-		return !stale[scope] && f.followed[at] && f.service.scopes.hears(at)
+		return !stale[scope] && f.followed[at] && f.service.scopes.isEstablished(at)
 	})
 }
 
-// settle notes what is in the tree.
-func (f *treeFeed) settle(tree *inspect.Tree) {
+// recordMembers stores the UIDs of a tree.
+func (f *treeFeed) recordMembers(tree *inspect.Tree) {
 	inside := map[types.UID]bool{}
 	tree.Root.Walk(func(node, _ *inspect.Node) {
 		if node.UID != "" {
@@ -203,24 +219,26 @@ func (f *treeFeed) settle(tree *inspect.Tree) {
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.inside = inside
+	f.members = inside
 }
 
-// follow begins to follow what the tree is read from, and ends what it no longer is.
+// follow subscribes to the scopes that the tree is read from now, and
+// unsubscribes from others.
 func (f *treeFeed) follow(ctx context.Context, app *inspect.Application) error {
 	target, err := f.service.target(app)
 	if err != nil {
 		return err
 	}
-	strict := f.service.within(target)
+	strict := f.service.strictFor(target)
+	// The cache of a reader is for one cluster.
 	if f.reader == nil || f.target.Cluster != target.Cluster {
 		f.target, f.reader = target, inspect.NewTreeReader(strict)
 	}
 	scopes, complete, err := strict.Scopes(ctx, app)
 	if err != nil {
-		return f.service.fault(err, f.place)
+		return f.service.toConnectError(err, f.place)
 	}
-	f.blind = !complete
+	f.incomplete = !complete
 	wanted := map[scopeAt]bool{}
 	for _, scope := range scopes {
 		at := scopeAt{target.Cluster, scope}
@@ -237,7 +255,7 @@ func (f *treeFeed) follow(ctx context.Context, app *inspect.Application) error {
 	return nil
 }
 
-// unfollow ends following all scopes but those.
+// unfollow unsubscribes from all scopes but the wanted ones.
 func (f *treeFeed) unfollow(wanted map[scopeAt]bool) {
 	for at := range f.followed {
 		if !wanted[at] {
@@ -247,14 +265,14 @@ func (f *treeFeed) unfollow(wanted map[scopeAt]bool) {
 	}
 }
 
-// restless reports whether the tree may become another one without a change that
-// is told.
-func (f *treeFeed) restless() bool {
-	if f.last == nil || f.blind {
+// needsPolling reports whether the tree can change without an event that is
+// received.
+func (f *treeFeed) needsPolling() bool {
+	if f.last == nil || f.incomplete {
 		return true
 	}
 	for at := range f.followed {
-		if !f.service.scopes.hears(at) {
+		if !f.service.scopes.isEstablished(at) {
 			return true
 		}
 	}

@@ -30,11 +30,11 @@ func TestStir(t *testing.T) {
 		"somebody else's, while the tree is read": {nil, pods, inspect.Change{UID: "pod", Owners: []types.UID{"other"}}, true},
 	} {
 		feed := newTreeFeed(nil, tracking.App{Name: "shop"}, nil)
-		feed.inside = c.inside
+		feed.members = c.inside
 		for range 3 { // no more than one signal is held, and nobody waits
-			feed.stir(c.scope, c.change)
+			feed.onChange(c.scope, c.change)
 		}
-		if got := len(feed.stirred) == 1; got != c.want || feed.stale[c.scope] != c.want {
+		if got := len(feed.changed) == 1; got != c.want || feed.stale[c.scope] != c.want {
 			t.Errorf("%s: read again %v, stale %v", name, got, feed.stale)
 		}
 	}

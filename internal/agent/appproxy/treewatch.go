@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// maxTreeViewers bounds who looks at trees at a time.
+	// maxTreeViewers bounds the streams of trees.
 	maxTreeViewers = 128
-	// signOfLife is how often a stream says that it is there.
-	signOfLife = 20 * time.Second
+	// keepaliveInterval is how often an idle stream sends an empty message, so
+	// that proxies do not close it.
+	keepaliveInterval = 20 * time.Second
 )
 
-// treeWatches has the trees that somebody looks at: one feed for each Application,
-// however many look at it. Its lock guards the viewers and what they are shown.
+// treeWatches has the feeds of trees: one for each Application, shared by all
+// of its viewers. The lock guards the viewers and the trees they are sent.
 type treeWatches struct {
 	service *Service
 
@@ -29,22 +30,22 @@ type treeWatches struct {
 	shown   map[tracking.App]*shownTree
 }
 
-// shownTree is what the viewers of one Application are shown.
+// shownTree is the state that the viewers of one Application share.
 type shownTree struct {
 	stop    context.CancelFunc
 	viewers map[*treeViewer]struct{}
 	tree    *runtimev1.ResourceTree
-	// end is why there is no more; it is errDeleted in good order.
+	// end is why the feed ended; errDeleted for a deleted Application.
 	end error
 }
 
-// treeViewer looks at one tree. As with a watcher, who is slow misses trees.
+// treeViewer is one stream of a tree. Like a watcher, a slow one skips trees.
 type treeViewer struct {
 	watcher
 	shown *shownTree
 }
 
-// join adds somebody who looks. The first one starts the feed.
+// join adds a viewer. The first one of an Application starts the feed.
 func (w *treeWatches) join(place tracking.App) (*treeViewer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,6 +55,7 @@ func (w *treeWatches) join(place tracking.App) (*treeViewer, error) {
 	w.viewers++
 	shown := w.shown[place]
 	if shown == nil {
+		// The feed outlives the request of its first viewer.
 		ctx, stop := context.WithCancel(context.Background())
 		shown = &shownTree{stop: stop, viewers: map[*treeViewer]struct{}{}}
 		w.shown[place] = shown
@@ -61,11 +63,12 @@ func (w *treeWatches) join(place tracking.App) (*treeViewer, error) {
 	}
 	joined := &treeViewer{watcher{place: place, signal: make(chan struct{}, 1)}, shown}
 	shown.viewers[joined] = struct{}{}
-	joined.wake() // what is known already
+	// The viewer starts with the tree that is cached.
+	joined.notify() // what is known already
 	return joined, nil
 }
 
-// leave takes somebody away. The last one ends the feed.
+// leave removes a viewer. The last one of an Application stops the feed.
 func (w *treeWatches) leave(gone *treeViewer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,22 +80,23 @@ func (w *treeWatches) leave(gone *treeViewer) {
 	}
 }
 
-// forget has the next one who looks start again. The lock is held.
+// forget makes the next viewer start a new feed. The lock must be held.
 func (w *treeWatches) forget(place tracking.App, shown *shownTree) {
 	if w.shown[place] == shown {
 		delete(w.shown, place)
 	}
 }
 
-// run feeds the viewers of one Application.
+// run runs the feed of one Application and stores its results for the viewers.
 func (w *treeWatches) run(ctx context.Context, place tracking.App, shown *shownTree) {
 	defer shown.stop()
+	// change applies a result under the lock and signals all viewers.
 	change := func(apply func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		apply()
 		for viewer := range shown.viewers {
-			viewer.wake()
+			viewer.notify()
 		}
 	}
 	feed := newTreeFeed(w.service, place, func(tree *runtimev1.ResourceTree) { change(func() { shown.tree = tree }) })
@@ -103,16 +107,16 @@ func (w *treeWatches) run(ctx context.Context, place tracking.App, shown *shownT
 	})
 }
 
-// state is what a viewer is shown now.
+// state returns the current tree of a viewer, and why there will be no other.
 func (w *treeWatches) state(viewer *treeViewer) (tree *runtimev1.ResourceTree, end error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return viewer.shown.tree, viewer.shown.end
 }
 
-// WatchTree sends the tree of an Application now and whenever it changes.
+// WatchTree streams the tree of an Application: now and after each change.
 func (s *Service) WatchTree(ctx context.Context, request *connect.Request[runtimev1.WatchTreeRequest], stream *connect.ServerStream[runtimev1.WatchTreeResponse]) error {
-	place, err := s.place(request.Msg.GetRef())
+	place, err := s.resolveRef(request.Msg.GetRef())
 	if err != nil {
 		return err
 	}
@@ -121,7 +125,7 @@ func (s *Service) WatchTree(ctx context.Context, request *connect.Request[runtim
 		return err
 	}
 	defer s.trees.leave(viewer)
-	alive := time.NewTicker(signOfLife)
+	alive := time.NewTicker(keepaliveInterval)
 	defer alive.Stop()
 	var sent *runtimev1.ResourceTree
 	for {
@@ -130,15 +134,16 @@ func (s *Service) WatchTree(ctx context.Context, request *connect.Request[runtim
 			return s.streamEnd(ctx)
 		case <-alive.C:
 			if err := stream.Send(&runtimev1.WatchTreeResponse{}); err != nil {
-				return s.fault(err, place)
+				return s.toConnectError(err, place)
 			}
 			continue
 		case <-viewer.signal:
 		}
 		tree, end := s.trees.state(viewer)
+		// Trees are compared by pointer: each published one is new.
 		if tree != sent {
 			if err := stream.Send(&runtimev1.WatchTreeResponse{Tree: tree}); err != nil {
-				return s.fault(err, place)
+				return s.toConnectError(err, place)
 			}
 			sent = tree
 		}
@@ -146,7 +151,7 @@ func (s *Service) WatchTree(ctx context.Context, request *connect.Request[runtim
 		case errors.Is(end, errDeleted):
 			return stream.Send(&runtimev1.WatchTreeResponse{Deleted: true})
 		case end != nil:
-			return s.fault(end, place)
+			return s.toConnectError(end, place)
 		}
 	}
 }

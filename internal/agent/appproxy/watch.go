@@ -18,14 +18,15 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// maxWatchers bounds who looks at a time.
+// maxWatchers bounds the streams of Applications.
 const maxWatchers = 256
 
-// syncPatience is how long somebody waits for the first list.
-const syncPatience = 30 * time.Second
+// firstListTimeout is how long a stream waits for the first list of the API
+// server.
+const firstListTimeout = 30 * time.Second
 
-// sharedWatch is one watch of Applications in each namespace for all who look. It
-// runs while somebody looks, and knows what it saw last.
+// sharedWatch is one watch of Applications in each namespace, shared by all
+// streams. It runs while there are streams, and caches the last state.
 type sharedWatch struct {
 	inspector  *inspect.Inspector
 	namespaces []string
@@ -34,25 +35,27 @@ type sharedWatch struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
 	stop     context.CancelFunc
-	// run counts the times it was started, so that a run that ends late cannot
-	// write into the next.
+	// run counts the starts of the watch, so that an earlier run that ends late
+	// cannot write into the state of the next.
 	run    int
 	listed map[string]bool
-	known  map[tracking.App]*unstructured.Unstructured
+	cached map[tracking.App]*unstructured.Unstructured
 }
 
-// watcher looks at one Application. It holds one signal at most: whoever takes it
-// asks for the state, so a slow one misses states and never grows a queue.
+// watcher is the subscription of one stream to one Application. It holds one
+// signal at most, and the receiver reads the current state: a slow one skips
+// states and never grows a queue.
 type watcher struct {
 	place  tracking.App
 	signal chan struct{}
 }
 
+// newSharedWatch returns a watch that is not started.
 func newSharedWatch(inspector *inspect.Inspector, namespaces []string, log *slog.Logger) *sharedWatch {
 	return &sharedWatch{inspector: inspector, namespaces: namespaces, log: log, watchers: map[*watcher]struct{}{}}
 }
 
-// join adds somebody who looks. The first one starts the watch.
+// join adds a stream. The first one starts the watch.
 func (w *sharedWatch) join(place tracking.App) (*watcher, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,34 +67,35 @@ func (w *sharedWatch) join(place tracking.App) (*watcher, error) {
 	if len(w.watchers) == 1 {
 		w.begin()
 	} else {
-		joined.wake() // what is known already
+		joined.notify() // what is known already
 	}
 	return joined, nil
 }
 
-// leave takes somebody away. The last one ends the watch.
+// leave removes a stream. The last one stops the watch and drops its cache.
 func (w *sharedWatch) leave(gone *watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.watchers, gone)
 	if len(w.watchers) == 0 && w.stop != nil {
 		w.stop()
-		w.stop, w.known, w.listed = nil, nil, nil
+		w.stop, w.cached, w.listed = nil, nil, nil
 	}
 }
 
-func (r *watcher) wake() {
+// notify signals a change without waiting.
+func (r *watcher) notify() {
 	select {
 	case r.signal <- struct{}{}:
 	default: // it has not taken the last one yet
 	}
 }
 
-// begin starts the watch. The lock is held.
+// begin starts the watch. The lock must be held.
 func (w *sharedWatch) begin() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.run++
-	w.stop, w.listed, w.known = stop, map[string]bool{}, map[tracking.App]*unstructured.Unstructured{}
+	w.stop, w.listed, w.cached = stop, map[string]bool{}, map[tracking.App]*unstructured.Unstructured{}
 	for _, namespace := range w.namespaces {
 		go w.follow(ctx, namespace, w.run)
 	}
@@ -104,53 +108,57 @@ func (w *sharedWatch) follow(ctx context.Context, namespace string, run int) {
 		place = metav1.NamespaceAll
 	}
 	err := kube.Follow(ctx, w.inspector.Applications(place), metav1.ListOptions{}, nil, func(found []*unstructured.Unstructured) {
-		w.saw(namespace, run, found)
+		w.update(namespace, run, found)
 	})
-	w.log.Debug("nobody looks at Applications any more", "namespace", namespace, observe.KeyError, err)
+	w.log.Debug("stopped watching Applications", "namespace", namespace, observe.KeyError, err)
 }
 
-// saw takes all Applications of a namespace, and wakes who looks at a changed one.
-func (w *sharedWatch) saw(namespace string, run int, found []*unstructured.Unstructured) {
+// update stores all Applications of a namespace, and signals the streams of
+// those that changed. The first list signals all streams of it.
+func (w *sharedWatch) update(namespace string, run int, found []*unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if run != w.run || w.known == nil {
+	// One watch that was stopped may still deliver one list.
+	if run != w.run || w.cached == nil {
 		return
 	}
+	// Streams of Applications that do not exist wait for the first list too.
 	first := !w.listed[namespace]
 	w.listed[namespace] = true
 	changed, present := map[tracking.App]bool{}, map[tracking.App]bool{}
 	for _, object := range found {
 		place := tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()}
 		present[place] = true
-		before := w.known[place]
+		before := w.cached[place]
 		if before == nil || before.GetUID() != object.GetUID() || before.GetResourceVersion() != object.GetResourceVersion() {
-			w.known[place], changed[place] = object, true
+			w.cached[place], changed[place] = object, true
 		}
 	}
-	for place := range w.known {
+	for place := range w.cached {
 		if !present[place] && (namespace == everyNamespace || place.Namespace == namespace) {
-			delete(w.known, place)
+			delete(w.cached, place)
 			changed[place] = true
 		}
 	}
 	for each := range w.watchers {
 		if first || changed[each.place] {
-			each.wake()
+			each.notify()
 		}
 	}
 }
 
-// state is an Application as it was seen last. ready is false before the first
-// list of its namespace.
+// state returns the cached Application. ready is false before the first list of
+// its namespace.
 func (w *sharedWatch) state(place tracking.App) (object *unstructured.Unstructured, ready bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.known[place], w.listed[place.Namespace] || w.listed[everyNamespace]
+	return w.cached[place], w.listed[place.Namespace] || w.listed[everyNamespace]
 }
 
-// WatchApplication sends an Application now and whenever it changes.
+// WatchApplication streams an Application: now and after each change. The last
+// message of a deleted one says so.
 func (s *Service) WatchApplication(ctx context.Context, request *connect.Request[runtimev1.WatchApplicationRequest], stream *connect.ServerStream[runtimev1.WatchApplicationResponse]) error {
-	place, err := s.place(request.Msg.GetRef())
+	place, err := s.resolveRef(request.Msg.GetRef())
 	if err != nil {
 		return err
 	}
@@ -159,7 +167,7 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 		return err
 	}
 	defer s.watch.leave(looking)
-	late := time.NewTimer(syncPatience)
+	late := time.NewTimer(firstListTimeout)
 	defer late.Stop()
 	sent := ""
 	for {
@@ -187,12 +195,13 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 			continue
 		}
 		if err := s.sendState(stream, object); err != nil {
-			return s.fault(err, place)
+			return s.toConnectError(err, place)
 		}
 		sent = object.GetResourceVersion()
 	}
 }
 
+// sendState sends an Application, masked like every other response.
 func (s *Service) sendState(stream *connect.ServerStream[runtimev1.WatchApplicationResponse], object *unstructured.Unstructured) error {
 	app, err := inspect.Decode(object)
 	if err != nil {
@@ -205,7 +214,8 @@ func (s *Service) sendState(stream *connect.ServerStream[runtimev1.WatchApplicat
 	return stream.Send(&runtimev1.WatchApplicationResponse{Application: detail})
 }
 
-// streamEnd says why a stream ended that has no end of its own.
+// streamEnd is the error of a stream that ends by its context: by the timeout,
+// which tells clients to reconnect, or by the client.
 func (s *Service) streamEnd(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return connect.NewError(connect.CodeAborted, errors.New("the stream is as long as one may be: ask again"))

@@ -9,22 +9,22 @@ import (
 	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
-// maxHookSources bounds the sources with secrets of their own.
+// maxHookSources bounds the handlers of sources with their own secrets.
 const maxHookSources = 1000
 
-// WebhookOptions is what hears Git hosts at /webhooks/<runtime>/<source>.
+// WebhookOptions configures the endpoint /webhooks/<runtime>/<source>.
 type WebhookOptions struct {
-	// Secrets are those of a source that has its own, and whether it has.
+	// Secrets returns the secrets of a source, and whether it has its own.
 	Secrets func(source string, provider webhook.Provider) (secrets []string, own bool)
-	// Shared are those of all other sources.
+	// Shared returns the secrets of all other sources.
 	Shared func(provider webhook.Provider) []string
 	Notify func(webhook.Push)
-	// Count can be nil.
+	// Count may be nil.
 	Count func(webhook.Provider, webhook.Outcome)
 }
 
-// webhooks hears Git hosts. Each source with secrets of its own has a handler, so
-// that its requests do not use up the others' allowance.
+// webhooks receives requests of Git hosts. Each source with its own secrets has
+// a handler, so that its requests do not exhaust the rate limit of the others.
 type webhooks struct {
 	options WebhookOptions
 	shared  *webhook.Handler
@@ -33,9 +33,9 @@ type webhooks struct {
 	own map[string]*webhook.Handler
 }
 
-// NewWebhooks makes a handler for the router. The source is the path value
-// "source". A name that is not known is no error: its requests are verified with
-// the secrets that all share.
+// NewWebhooks returns a handler for the router. The source is the path value
+// "source". An unknown name is no error: such requests are verified with the
+// shared secrets.
 func NewWebhooks(options WebhookOptions) http.Handler {
 	return &webhooks{
 		options: options, own: map[string]*webhook.Handler{},
@@ -43,13 +43,13 @@ func NewWebhooks(options WebhookOptions) http.Handler {
 	}
 }
 
-// ServeHTTP verifies with the secrets of the source.
+// ServeHTTP verifies the request with the secrets of the source.
 func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler(r.PathValue("source")).ServeHTTP(w, r)
 }
 
-// handler is that of a source. One is kept only for sources that have secrets, so
-// that nobody can fill the table with names.
+// handler returns the handler of a source. One is kept only for a source that
+// has secrets, so that requests cannot fill the map with names.
 func (h *webhooks) handler(source string) *webhook.Handler {
 	if h.options.Secrets == nil || source == "" || !h.hasOwn(source) {
 		return h.shared
@@ -59,6 +59,7 @@ func (h *webhooks) handler(source string) *webhook.Handler {
 	found := h.own[source]
 	if found == nil {
 		if len(h.own) >= maxHookSources {
+			// Sources that no longer exist go with it.
 			clear(h.own) // sources that are gone go with it
 		}
 		found = &webhook.Handler{
@@ -73,7 +74,7 @@ func (h *webhooks) handler(source string) *webhook.Handler {
 	return found
 }
 
-// hasOwn reports whether a source has secrets for any host.
+// hasOwn reports whether a source has its own secrets for any host.
 func (h *webhooks) hasOwn(source string) bool {
 	for _, provider := range webhook.Providers() {
 		if _, own := h.options.Secrets(source, provider); own {
@@ -83,10 +84,10 @@ func (h *webhooks) hasOwn(source string) bool {
 	return false
 }
 
-// senderOf tells senders apart for the limit of requests. Behind a tunnel or an
-// Ingress all of them have one address, so the last hop that was written down
-// counts. Who writes it themselves gets a limit of their own, and no more: the
-// signature decides.
+// senderOf identifies the sender for the rate limit. Behind a tunnel or an
+// Ingress all requests come from one address, so the last hop of
+// X-Forwarded-For counts. A client that forges it only gets a rate limit of its
+// own: the signature decides.
 func senderOf(r *http.Request) string {
 	if hops := r.Header.Values("X-Forwarded-For"); len(hops) > 0 {
 		last := hops[len(hops)-1]

@@ -11,54 +11,58 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Connections are clients for the clusters of a Book, made when one is asked for.
-// Every replica has them: to look at a cluster needs no leadership. It is safe for
-// concurrent use.
+// Connections has clients for the clusters of a Registry, created on first use.
+// Every replica has them, because reading from a cluster needs no leadership.
+// It is safe for concurrent use.
 type Connections struct {
-	book    *Book
-	version string
+	registry *Registry
+	version  string
 
 	mu   sync.Mutex
-	made map[string]*Connection // by address
+	open map[string]*Connection // by address
 }
 
-// Connection is the clients for one cluster.
+// Connection has the clients of one cluster.
 type Connection struct {
 	Server, Name string
 	Cluster      *kube.Cluster
 	Kinds        *live.Kinds
 	Applier      *apply.Applier
 
-	entry *Entry
+	spec *ClusterSpec
 }
 
-// NewConnections makes none yet.
-func NewConnections(book *Book, version string) *Connections {
-	return &Connections{book: book, version: version, made: map[string]*Connection{}}
+// NewConnections returns Connections without clients.
+func NewConnections(book *Registry, version string) *Connections {
+	return &Connections{registry: book, version: version, open: map[string]*Connection{}}
 }
 
-// Find is the clients for the cluster with an address, or else with a name.
+// Find returns the clients for the cluster with an address, or else with a
+// name. Clients are replaced when the Secret changes more than the token, which
+// is read for each request.
 func (c *Connections) Find(server, name string) (*Connection, error) {
 	server = strings.TrimSuffix(server, "/")
 	if server != "" {
 		name = ""
 	}
-	entry := c.book.find(name, server)
+	entry := c.registry.find(name, server)
 	if entry == nil {
 		return nil, fmt.Errorf("there is no cluster %s%s", server, name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.made[entry.Server]
-	if known != nil && known.entry.sameConnection(entry) {
+	known := c.open[entry.Server]
+	if known != nil && known.spec.sameConnection(entry) {
 		return known, nil
 	}
 	if known != nil {
 		known.Cluster.Close()
-		delete(c.made, entry.Server)
+		delete(c.open, entry.Server)
 	}
+	// The token is read for each request, so that a renewed one needs no new
+	// client.
 	token := func() secret.Text {
-		if now := c.book.find("", entry.Server); now != nil {
+		if now := c.registry.find("", entry.Server); now != nil {
 			return now.token()
 		}
 		return secret.Text{}
@@ -69,17 +73,17 @@ func (c *Connections) Find(server, name string) (*Connection, error) {
 	}
 	kinds := live.NewKinds(cluster)
 	made := &Connection{
-		Server: entry.Server, Name: entry.Name, Cluster: cluster, Kinds: kinds, Applier: apply.New(cluster, kinds), entry: entry,
+		Server: entry.Server, Name: entry.Name, Cluster: cluster, Kinds: kinds, Applier: apply.New(cluster, kinds), spec: entry,
 	}
-	c.made[entry.Server] = made
+	c.open[entry.Server] = made
 	return made, nil
 }
 
-// Close drops the idle connections.
+// Close closes idle connections.
 func (c *Connections) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range c.made {
+	for _, one := range c.open {
 		one.Cluster.Close()
 	}
 }

@@ -1,16 +1,21 @@
-// Package clusters is the clusters that a runtime deploys to beside its own.
+// Package clusters manages the clusters that a runtime deploys to beside its
+// own.
 //
-// Each is a Secret of the control namespace in Argo CD's form, so that what was
-// added with Argo CD's tools is used as it is. Fleet connects to them while this
-// replica leads, and gives them to the engine. Service adds, lists and removes
-// them for people.
+//	registry      the clusters that the Secrets of the control namespace describe
+//	clusterspec   one such Secret, in Argo CD's form
+//	refused       Secrets that cannot be used, and why
+//	fleet         connections, caches and token renewal, while this replica leads
+//	connections   clients for the API, on every replica
+//	service       add, list and remove clusters
 //
-// It promises that a cluster is reached over verified TLS unless its Secret says
-// otherwise, that a token which is renewed is used at once and interrupts nothing,
-// that a cluster that is away does not disturb the others, and that credentials
-// are in the Secret and nowhere else. A token that was made for us is short-lived,
-// and is renewed before it ends.
+// Clusters that were added with Argo CD's tools are used as they are.
 //
-// It refuses Secrets that would have a program run to get a credential, and ones
-// with a password: the API server knows none.
+// The package promises that a cluster is reached over verified TLS unless its
+// Secret disables that, that a renewed token is used at once and interrupts
+// nothing, that an unreachable cluster does not disturb the others, and that
+// credentials are in the Secret and nowhere else. Tokens that were created for
+// us are short-lived and are renewed before they expire.
+//
+// It refuses Secrets that would run a program to get a credential, and ones
+// with a password, which no API server accepts any more.
 package clusters

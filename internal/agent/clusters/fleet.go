@@ -19,7 +19,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// The states of a cluster, as people read them.
+// The states of a cluster, as the API returns them.
 const (
 	StatusConnected = "Connected"
 	StatusFailed    = "Failed"
@@ -27,30 +27,31 @@ const (
 )
 
 const (
-	// probePause is the time between two looks at a cluster that answers, and
-	// probeSoon at one that does not.
-	probePause   = time.Minute
-	probeSoon    = 10 * time.Second
-	probeTimeout = 10 * time.Second
+	// probeInterval is the time between two probes of a reachable cluster, and
+	// probeRetryDelay of an unreachable one.
+	probeInterval   = time.Minute
+	probeRetryDelay = 10 * time.Second
+	probeTimeout    = 10 * time.Second
 )
 
-// FleetOptions are what a Fleet needs.
+// FleetOptions configures a Fleet.
 type FleetOptions struct {
-	Book *Book
-	// Home is the cluster that the runtime is in, and Namespace where the Secrets
-	// are.
+	Registry *Registry
+	// Home is the runtime's own cluster, and Namespace has the Secrets.
 	Home      *kube.Cluster
 	Namespace string
-	// Changed is told of objects of the clusters, and Moved when a cluster comes,
-	// goes or is replaced.
-	Changed func(label string, key tracking.Key)
-	Moved   func()
-	Version string
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Changed is called for changed objects of the clusters, and
+	// DestinationsChanged when a cluster is added, removed or replaced, or its
+	// Secret is refused.
+	Changed             func(label string, key tracking.Key)
+	DestinationsChanged func()
+	Version             string
+	Log                 *slog.Logger
+	Now                 func() time.Time
 }
 
-// Fleet is connected to the clusters of a Book. It is for one term of leadership.
+// Fleet connects to the clusters of a Registry and provides them to the
+// reconcile loop. It lasts for one term of leadership.
 type Fleet struct {
 	FleetOptions
 
@@ -61,25 +62,25 @@ type Fleet struct {
 	refused, failed []refusedSecret
 }
 
-// member is one cluster.
+// member is one connected cluster.
 type member struct {
 	destination *reconcile.Destination
 	cluster     *kube.Cluster
-	entry       atomic.Pointer[Entry]
+	spec        atomic.Pointer[ClusterSpec]
 	stop        func()
 
 	mu    sync.Mutex
 	state State
 }
 
-// State is how a cluster was found at the last look.
+// State is the result of the last probe of a cluster.
 type State struct {
 	Status  string
 	Message string
 	Version string
 }
 
-// NewFleet makes a Fleet. It sends nothing before Run.
+// NewFleet returns a Fleet. It connects to nothing before Run.
 func NewFleet(options FleetOptions) *Fleet {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -87,7 +88,7 @@ func NewFleet(options FleetOptions) *Fleet {
 	return &Fleet{FleetOptions: options, members: map[string]*member{}}
 }
 
-// All are the clusters to deploy to.
+// All returns the connected clusters, sorted by name.
 func (f *Fleet) All() []*reconcile.Destination {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *Fleet) All() []*reconcile.Destination {
 	return all
 }
 
-// State is how a cluster was found; unknown if it was not looked at yet.
+// State returns the result of the last probe; unknown before the first one.
 func (f *Fleet) State(server string) State {
 	f.mu.Lock()
 	one := f.members[server]
@@ -112,14 +113,15 @@ func (f *Fleet) State(server string) State {
 	return one.state
 }
 
-// Run keeps the connections to what the Book has, until the context is done.
+// Run keeps connections to the clusters of the Registry until the context is
+// done.
 func (f *Fleet) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer f.close()
 	for {
-		entries, changed := f.Book.read()
-		f.adopt(ctx, entries, &running)
+		entries, changed := f.Registry.read()
+		f.update(ctx, entries, &running)
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -128,26 +130,29 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// adopt connects to new clusters, gives those that are known their new tokens, and
-// leaves those that are gone.
-func (f *Fleet) adopt(ctx context.Context, entries []*Entry, running *sync.WaitGroup) {
+// update connects to new clusters, replaces the tokens of connected ones, and
+// disconnects from removed ones. A cluster whose connection settings changed is
+// connected again, with an empty cache.
+func (f *Fleet) update(ctx context.Context, entries []*ClusterSpec, running *sync.WaitGroup) {
 	f.mu.Lock()
+	// The lock is held during connects, which send no request.
 	wanted, moved := map[string]bool{}, false
 	var failed []refusedSecret
 	for _, entry := range entries {
 		wanted[entry.Server] = true
 		if known := f.members[entry.Server]; known != nil {
-			if known.entry.Load().sameConnection(entry) {
-				known.entry.Store(entry)
+			if known.spec.Load().sameConnection(entry) {
+				known.spec.Store(entry)
 				continue
 			}
+			// Its cache and clients have the old connection settings.
 			known.stop()
 			delete(f.members, entry.Server)
 			moved = true
 		}
-		joined, err := f.join(ctx, entry, running)
+		joined, err := f.connect(ctx, entry, running)
 		if err != nil {
-			f.Log.Error("a cluster cannot be connected to", "cluster", entry.Name, observe.KeyError, err)
+			f.Log.Error("cannot connect to cluster", "cluster", entry.Name, observe.KeyError, err)
 			failed = append(failed, refusedSecret{
 				secret: f.Namespace + "/" + entry.SecretName, server: entry.Server, name: entry.Name, reason: err.Error(),
 			})
@@ -164,21 +169,22 @@ func (f *Fleet) adopt(ctx context.Context, entries []*Entry, running *sync.WaitG
 		}
 	}
 	// Applications show why a Secret is refused, and reconcile when that changes.
-	if refused := f.Book.refusals(); !slices.Equal(f.refused, refused) || !slices.Equal(f.failed, failed) {
+	if refused := f.Registry.refusals(); !slices.Equal(f.refused, refused) || !slices.Equal(f.failed, failed) {
 		f.refused, f.failed = refused, failed
 		moved = true
 	}
 	f.mu.Unlock()
 	if moved {
-		f.Moved()
+		f.DestinationsChanged()
 	}
 }
 
-// join connects to a cluster and runs what belongs to it.
-func (f *Fleet) join(ctx context.Context, entry *Entry, running *sync.WaitGroup) (*member, error) {
+// connect creates the clients, the cache and the applier of a cluster, and runs
+// its goroutines until it is stopped.
+func (f *Fleet) connect(ctx context.Context, entry *ClusterSpec, running *sync.WaitGroup) (*member, error) {
 	one := &member{state: State{Status: StatusUnknown, Message: "it has not been looked at yet"}}
-	one.entry.Store(entry)
-	cluster, err := kube.ConnectRemote(entry.remote(func() secret.Text { return one.entry.Load().token() }), kube.Version(f.Version))
+	one.spec.Store(entry)
+	cluster, err := kube.ConnectRemote(entry.remote(func() secret.Text { return one.spec.Load().token() }), kube.Version(f.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -195,13 +201,14 @@ func (f *Fleet) join(ctx context.Context, entry *Entry, running *sync.WaitGroup)
 		defer cluster.Close()
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = cache.Run(serving) })
-		parts.Go(func() { f.look(serving, one) })
+		parts.Go(func() { f.probeLoop(serving, one) })
 		parts.Go(func() { f.renew(serving, one) })
 		parts.Wait()
 	})
 	return one, nil
 }
 
+// close stops all clusters.
 func (f *Fleet) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,10 +217,9 @@ func (f *Fleet) close() {
 	}
 }
 
-// look asks a cluster for its version again and again: that shows whether it can
-// be reached and believes us. When it answers again, the Applications that wait
-// for it are looked at.
-func (f *Fleet) look(ctx context.Context, one *member) {
+// probeLoop probes a cluster until the context is done. When a failed cluster
+// is reachable again, the Applications that wait for it are reconciled.
+func (f *Fleet) probeLoop(ctx context.Context, one *member) {
 	for ctx.Err() == nil {
 		found := one.probe(ctx)
 		one.mu.Lock()
@@ -221,20 +227,20 @@ func (f *Fleet) look(ctx context.Context, one *member) {
 		one.state = found
 		one.mu.Unlock()
 		if found.Status != before.Status {
-			f.Log.Info("a cluster was looked at", "cluster", one.destination.Name, "status", found.Status, "message", found.Message)
+			f.Log.Info("cluster status changed", "cluster", one.destination.Name, "status", found.Status, "message", found.Message)
 			if before.Status == StatusFailed {
-				f.Moved()
+				f.DestinationsChanged()
 			}
 		}
-		pause := probePause
+		pause := probeInterval
 		if found.Status != StatusConnected {
-			pause = probeSoon
+			pause = probeRetryDelay
 		}
 		_ = backoff.Sleep(ctx, backoff.Jitter(pause, 0.25)) // the loop ends with the context
 	}
 }
 
-// probe asks a cluster for its version, which needs a credential that it believes.
+// probe reads the version with an authenticated request.
 func (m *member) probe(ctx context.Context) State {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

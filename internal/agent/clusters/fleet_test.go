@@ -33,7 +33,7 @@ type scene struct {
 	t         *testing.T
 	home, far *kubetest.Cluster
 	namespace string
-	book      *clusters.Book
+	book      *clusters.Registry
 	fleet     *clusters.Fleet
 	service   *clusters.Service
 	apps      []*v1alpha1.Application
@@ -44,13 +44,13 @@ func newScene(t *testing.T, far *kubetest.Cluster) *scene {
 	home := kubetest.Shared(t)
 	s := &scene{t: t, home: home, far: far, namespace: home.Namespace(t), moved: make(chan struct{}, 16)}
 	log := slog.New(slog.DiscardHandler)
-	s.book = clusters.NewBook(log)
+	s.book = clusters.NewRegistry(log)
 	s.fleet = clusters.NewFleet(clusters.FleetOptions{
-		Book: s.book, Home: home.Cluster, Namespace: s.namespace, Log: log,
-		Changed: func(string, tracking.Key) {}, Moved: func() { s.moved <- struct{}{} },
+		Registry: s.book, Home: home.Cluster, Namespace: s.namespace, Log: log,
+		Changed: func(string, tracking.Key) {}, DestinationsChanged: func() { s.moved <- struct{}{} },
 	})
 	s.service = clusters.NewService(clusters.ServiceOptions{
-		Book: s.book, Home: home.Cluster, Namespace: s.namespace, Fleet: func() *clusters.Fleet { return s.fleet }, Log: log,
+		Registry: s.book, Home: home.Cluster, Namespace: s.namespace, Fleet: func() *clusters.Fleet { return s.fleet }, Log: log,
 		Applications: func(context.Context) ([]*v1alpha1.Application, error) { return s.apps, nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func newScene(t *testing.T, far *kubetest.Cluster) *scene {
 	running.Go(func() { _ = s.fleet.Run(ctx) })
 	running.Go(func() { // as the agent follows the Secrets
 		_, _ = kube.WaitFor(ctx, home.Client.CoreV1().Secrets(s.namespace), metav1.ListOptions{}, func(found []*corev1.Secret) error {
-			s.book.Take(found)
+			s.book.Update(found)
 			return errors.New("following goes on")
 		})
 	})

@@ -15,6 +15,8 @@ type refusedSecret struct {
 	reason       string
 }
 
+// refuse describes a refused Secret by the address and name that it has, as far
+// as they are written.
 func refuse(about *corev1.Secret, reason string) refusedSecret {
 	return refusedSecret{
 		secret: about.Namespace + "/" + about.Name,
@@ -23,19 +25,20 @@ func refuse(about *corev1.Secret, reason string) refusedSecret {
 	}
 }
 
-// refusals are the Secrets that cannot be used.
-func (b *Book) refusals() []refusedSecret {
+// refusals returns the Secrets that cannot be used.
+func (b *Registry) refusals() []refusedSecret {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.refused)
 }
 
-// Refusal is why the cluster with an address, or else with a name, cannot be
-// deployed to although there is a Secret for it; empty if there is no such Secret.
+// Refusal returns why the cluster with an address, or else with a name, cannot
+// be deployed to although there is a Secret for it; empty if there is no such
+// Secret. It implements reconcile.Destinations.
 func (f *Fleet) Refusal(server, name string) string {
 	server = strings.TrimSuffix(server, "/")
 	f.mu.Lock()
-	refused := slices.Concat(f.Book.refusals(), f.failed)
+	refused := slices.Concat(f.Registry.refusals(), f.failed)
 	f.mu.Unlock()
 	for _, one := range refused {
 		if server != "" && one.server == server || server == "" && name != "" && one.name == name {

@@ -18,11 +18,11 @@ import (
 // not there, by address and by name, and Applications reconcile when that changes.
 func TestRefusedSecrets(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	book := clusters.NewBook(log)
+	book := clusters.NewRegistry(log)
 	moved := make(chan struct{}, 16)
 	fleet := clusters.NewFleet(clusters.FleetOptions{
-		Book: book, Namespace: "argocd", Log: log,
-		Changed: func(string, tracking.Key) {}, Moved: func() { moved <- struct{}{} },
+		Registry: book, Namespace: "argocd", Log: log,
+		Changed: func(string, tracking.Key) {}, DestinationsChanged: func() { moved <- struct{}{} },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -38,7 +38,7 @@ func TestRefusedSecrets(t *testing.T) {
 			Data: map[string][]byte{"name": []byte(cluster), "server": []byte(server), "config": []byte(config)},
 		}
 	}
-	book.Take([]*corev1.Secret{
+	book.Update([]*corev1.Secret{
 		secret("exec", "cloud", "https://cloud.example:6443/", `{"execProviderConfig": {"command": "aws"}}`),
 		secret("authority", "odd", "https://odd.example", `{"bearerToken": "x", "tlsClientConfig": {"caData": "bm90IGEgY2VydGlmaWNhdGU="}}`),
 	})
@@ -59,12 +59,12 @@ func TestRefusedSecrets(t *testing.T) {
 			t.Errorf("%q %q: %q, want %q", test.server, test.name, got, test.want)
 		}
 	}
-	book.Take([]*corev1.Secret{secret("exec", "cloud", "https://cloud.example:6443", `{}`)})
+	book.Update([]*corev1.Secret{secret("exec", "cloud", "https://cloud.example:6443", `{}`)})
 	<-moved
 	if got := fleet.Refusal("", "cloud"); got != "its Secret argocd/exec is refused: the field config has neither a bearerToken nor a client certificate with its key" {
 		t.Errorf("after a change: %q", got)
 	}
-	book.Take(nil)
+	book.Update(nil)
 	<-moved
 	if got := fleet.Refusal("", "cloud"); got != "" {
 		t.Errorf("a Secret that is gone is refused: %q", got)

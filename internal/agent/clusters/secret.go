@@ -23,10 +23,10 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// fieldManager is who writes the Secrets.
+// fieldManager is the field manager of the Secrets.
 const fieldManager = "slipway-clusters"
 
-// newSecret is the Secret of a cluster that is added.
+// newSecret returns the Secret of a cluster that is added.
 func newSecret(namespace string, of *runtimev1.AddClusterRequest) (*corev1.Secret, error) {
 	if problems := validation.IsDNS1123Subdomain(of.GetName()); len(problems) > 0 {
 		return nil, fmt.Errorf("%q is no name of a cluster: %s", of.GetName(), problems[0])
@@ -37,6 +37,8 @@ func newSecret(namespace string, of *runtimev1.AddClusterRequest) (*corev1.Secre
 		}
 	}
 	for key, value := range of.GetLabels() {
+		// The type label is ours: with another value the Secret would not be a
+		// cluster.
 		if key == credential.TypeLabel || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
 			return nil, fmt.Errorf("%s=%s cannot be a label of a cluster", key, value)
 		}
@@ -69,21 +71,22 @@ func newSecret(namespace string, of *runtimev1.AddClusterRequest) (*corev1.Secre
 	if err != nil {
 		return nil, err
 	}
-	keepToken(made, config, expires)
+	setToken(made, config, expires)
 	made.Annotations[accountAnnotation] = of.GetServiceAccountNamespace() + "/" + of.GetServiceAccount()
 	return made, nil
 }
 
-// secretName is the name of the Secret of a cluster: one for each address.
+// secretName returns the name of the Secret of a cluster: one for each address.
 func secretName(server string) string {
 	sum := sha256.Sum256([]byte(strings.TrimSuffix(server, "/")))
 	return "slipway-cluster-" + hex.EncodeToString(sum[:8])
 }
 
-// store creates the Secret of a cluster, or replaces the one that it had.
-func (s *Service) store(ctx context.Context, wanted *corev1.Secret, entry *Entry) error {
+// store creates the Secret of a cluster, or replaces the existing one, which
+// another tool may have created under another name.
+func (s *Service) store(ctx context.Context, wanted *corev1.Secret, entry *ClusterSpec) error {
 	secrets := s.Home.Client.CoreV1().Secrets(s.Namespace)
-	if known := s.Book.find("", entry.Server); known != nil {
+	if known := s.Registry.find("", entry.Server); known != nil {
 		wanted.Name = known.SecretName // made by somebody else, perhaps
 	}
 	_, err := secrets.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
@@ -96,12 +99,12 @@ func (s *Service) store(ctx context.Context, wanted *corev1.Secret, entry *Entry
 	return nil
 }
 
-// tokenClaims is what is read of a token.
+// tokenClaims is the part of a token that is read.
 type tokenClaims struct {
 	Expires int64 `json:"exp"`
 }
 
-// unverifiedClaims reads the claims of a token without believing them.
+// unverifiedClaims reads the claims of a token without verifying it.
 func unverifiedClaims(token secret.Text) (tokenClaims, error) {
 	var claims tokenClaims
 	parts := strings.Split(token.Reveal(), ".")
@@ -115,7 +118,7 @@ func unverifiedClaims(token secret.Text) (tokenClaims, error) {
 	return claims, nil
 }
 
-// parseVersion reads the answer of /version.
+// parseVersion reads the response of /version.
 func parseVersion(raw []byte) (string, error) {
 	var info version.Info
 	if err := json.Unmarshal(raw, &info); err != nil || info.GitVersion == "" {

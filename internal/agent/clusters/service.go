@@ -24,23 +24,23 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// ServiceOptions are what a Service needs.
+// ServiceOptions configures a Service.
 type ServiceOptions struct {
-	Book *Book
-	// Home is the cluster that the runtime is in, and Namespace where the Secrets
-	// are.
+	Registry *Registry
+	// Home is the runtime's own cluster, and Namespace has the Secrets.
 	Home      *kube.Cluster
 	Namespace string
-	// Fleet is that of the term, or nil while another replica leads.
+	// Fleet returns the Fleet of the current term; nil while another replica
+	// leads.
 	Fleet func() *Fleet
-	// Applications are the Applications of the runtime.
+	// Applications lists the Applications of the runtime.
 	Applications func(ctx context.Context) ([]*v1alpha1.Application, error)
 	Version      string
 	Log          *slog.Logger
 	Now          func() time.Time
 }
 
-// Service adds, lists and removes clusters. It is a
+// Service adds, lists and removes clusters. It implements
 // runtimev1connect.ClusterServiceHandler.
 type Service struct {
 	ServiceOptions
@@ -48,7 +48,7 @@ type Service struct {
 
 var _ runtimev1connect.ClusterServiceHandler = (*Service)(nil)
 
-// NewService makes a Service.
+// NewService returns a Service.
 func NewService(options ServiceOptions) *Service {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -56,32 +56,32 @@ func NewService(options ServiceOptions) *Service {
 	return &Service{options}
 }
 
-// ListClusters gives the own cluster and the others, by name.
+// ListClusters returns the own cluster and the others.
 func (s *Service) ListClusters(ctx context.Context, _ *connect.Request[runtimev1.ListClustersRequest]) (*connect.Response[runtimev1.ListClustersResponse], error) {
 	return connect.NewResponse(&runtimev1.ListClustersResponse{Clusters: s.List(ctx)}), nil
 }
 
-// List is all clusters with how they are, the own one first.
+// List returns all clusters with their state, the own one first.
 func (s *Service) List(ctx context.Context) []*runtimev1.ManagedCluster {
 	own := &runtimev1.ManagedCluster{Name: project.LocalName, Server: project.LocalServer, InCluster: true}
-	s.Book.mu.Lock()
-	if local := s.Book.local; local != nil {
+	s.Registry.mu.Lock()
+	if local := s.Registry.local; local != nil {
 		own.Labels = local.Labels
 	}
-	s.Book.mu.Unlock()
-	describe(own, s.probe(ctx, s.Home))
+	s.Registry.mu.Unlock()
+	setState(own, s.probe(ctx, s.Home))
 	return append([]*runtimev1.ManagedCluster{own}, s.Others(ctx)...)
 }
 
-// Others is the clusters beside the own one, with how they are.
+// Others returns the clusters beside the own one with their state, by name.
 func (s *Service) Others(ctx context.Context) []*runtimev1.ManagedCluster {
-	entries, _ := s.Book.read()
-	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
+	entries, _ := s.Registry.read()
+	slices.SortFunc(entries, func(a, b *ClusterSpec) int { return cmp.Compare(a.Name, b.Name) })
 	listed := make([]*runtimev1.ManagedCluster, len(entries))
 	var looking sync.WaitGroup
 	for i, entry := range entries {
 		listed[i] = entry.message()
-		looking.Go(func() { describe(listed[i], s.state(ctx, entry)) })
+		looking.Go(func() { setState(listed[i], s.state(ctx, entry)) })
 	}
 	looking.Wait()
 	return listed
@@ -89,7 +89,7 @@ func (s *Service) Others(ctx context.Context) []*runtimev1.ManagedCluster {
 
 // state is how a cluster is: as the fleet found it, or as it is found now when
 // another replica leads.
-func (s *Service) state(ctx context.Context, entry *Entry) State {
+func (s *Service) state(ctx context.Context, entry *ClusterSpec) State {
 	if fleet := s.Fleet(); fleet != nil {
 		return fleet.State(entry.Server)
 	}
@@ -101,12 +101,13 @@ func (s *Service) state(ctx context.Context, entry *Entry) State {
 	return s.probe(ctx, cluster)
 }
 
+// probe checks a cluster once.
 func (s *Service) probe(ctx context.Context, cluster *kube.Cluster) State {
 	one := &member{cluster: cluster}
 	return one.probe(ctx)
 }
 
-// AddCluster checks that a cluster can be reached and believes the token, and
+// AddCluster checks that a cluster is reachable and accepts the token, and
 // stores it. With dry_run it only checks.
 func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runtimev1.AddClusterRequest]) (*connect.Response[runtimev1.AddClusterResponse], error) {
 	wanted, err := newSecret(s.Namespace, request.Msg)
@@ -117,7 +118,7 @@ func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runti
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	if err := s.collides(entry, request.Msg.GetReplace()); err != nil {
+	if err := s.checkCollision(entry, request.Msg.GetReplace()); err != nil {
 		return nil, err
 	}
 	cluster, err := kube.ConnectRemote(entry.remote(entry.token), kube.Version(s.Version))
@@ -125,6 +126,8 @@ func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runti
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	defer cluster.Close()
+	// The cluster is probed from here: the user's machine may reach addresses
+	// that the runtime does not.
 	found := s.probe(ctx, cluster)
 	if found.Status != StatusConnected {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(
@@ -134,16 +137,16 @@ func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runti
 		if err := s.store(ctx, wanted, entry); err != nil {
 			return nil, err
 		}
-		s.Log.Info("a cluster was added", "cluster", entry.Name, "server", entry.Server)
+		s.Log.Info("added cluster", "cluster", entry.Name, "server", entry.Server)
 	}
 	answer := entry.message()
-	describe(answer, found)
+	setState(answer, found)
 	return connect.NewResponse(&runtimev1.AddClusterResponse{Cluster: answer}), nil
 }
 
-// collides refuses a name or an address that another cluster has.
-func (s *Service) collides(entry *Entry, replace bool) error {
-	entries, _ := s.Book.read()
+// checkCollision refuses a name or an address that another cluster has.
+func (s *Service) checkCollision(entry *ClusterSpec, replace bool) error {
+	entries, _ := s.Registry.read()
 	for _, other := range entries {
 		same := other.Name == entry.Name && other.Server == entry.Server
 		switch {
@@ -159,7 +162,7 @@ func (s *Service) collides(entry *Entry, replace bool) error {
 	return nil
 }
 
-// RemoveCluster forgets a cluster. What was deployed to it stays there.
+// RemoveCluster removes a cluster. Objects that were deployed to it stay there.
 func (s *Service) RemoveCluster(ctx context.Context, request *connect.Request[runtimev1.RemoveClusterRequest]) (*connect.Response[runtimev1.RemoveClusterResponse], error) {
 	name, server := request.Msg.GetName(), strings.TrimSuffix(request.Msg.GetServer(), "/")
 	if (name == "") == (server == "") {
@@ -168,12 +171,12 @@ func (s *Service) RemoveCluster(ctx context.Context, request *connect.Request[ru
 	if name == project.LocalName || server == project.LocalServer {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("the cluster that the runtime is in cannot be removed"))
 	}
-	entry := s.Book.find(name, server)
+	entry := s.Registry.find(name, server)
 	if entry == nil {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no cluster %s%s", name, server))
 	}
 	if !request.Msg.GetForce() {
-		if err := s.inUse(ctx, entry); err != nil {
+		if err := s.checkUnused(ctx, entry); err != nil {
 			return nil, err
 		}
 	}
@@ -181,13 +184,13 @@ func (s *Service) RemoveCluster(ctx context.Context, request *connect.Request[ru
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("delete the Secret of the cluster: %w", err))
 	}
-	s.Log.Info("a cluster was removed", "cluster", entry.Name, "server", entry.Server)
+	s.Log.Info("removed cluster", "cluster", entry.Name, "server", entry.Server)
 	return connect.NewResponse(&runtimev1.RemoveClusterResponse{}), nil
 }
 
-// inUse refuses to remove a cluster that Applications deploy to: they would stop
-// being kept, and could not delete what they have there.
-func (s *Service) inUse(ctx context.Context, entry *Entry) error {
+// checkUnused refuses to remove a cluster that Applications deploy to: they
+// would no longer be reconciled, and could not delete their objects there.
+func (s *Service) checkUnused(ctx context.Context, entry *ClusterSpec) error {
 	apps, err := s.Applications(ctx)
 	if err != nil {
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("find out who uses the cluster: %w", err))
@@ -208,13 +211,14 @@ func (s *Service) inUse(ctx context.Context, entry *Entry) error {
 		len(users), entry.Name, strings.Join(users[:min(len(users), 5)], ", ")))
 }
 
-// describe adds how a cluster was found.
-func describe(one *runtimev1.ManagedCluster, found State) {
+// setState adds the state of a cluster to its message.
+func setState(one *runtimev1.ManagedCluster, found State) {
 	one.Status, one.Message, one.Version = found.Status, found.Message, found.Version
 }
 
-// message is the cluster without credentials.
-func (e *Entry) message() *runtimev1.ManagedCluster {
+// message returns the cluster without credentials. The annotation of kubectl is
+// left out, as it contains a copy of the Secret.
+func (e *ClusterSpec) message() *runtimev1.ManagedCluster {
 	described := &runtimev1.ManagedCluster{Name: e.Name, Server: e.Server, Labels: e.Labels, Namespaces: e.Namespaces, Annotations: map[string]string{}}
 	for key, value := range e.Annotations {
 		if key != "kubectl.kubernetes.io/last-applied-configuration" {
@@ -227,8 +231,8 @@ func (e *Entry) message() *runtimev1.ManagedCluster {
 	return described
 }
 
-// expiryOf reads from a service account's token until when it is good. It decides
-// nothing but when to renew it, so that the signature does not matter.
+// expiryOf reads when a ServiceAccount's token expires. It only decides when to
+// renew it, so that the signature need not be verified.
 func expiryOf(token secret.Text) (time.Time, error) {
 	claims, err := unverifiedClaims(token)
 	if err != nil {

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// tokenLifetime is asked for; the cluster may give less.
+	// tokenLifetime is requested; the cluster may grant less.
 	tokenLifetime = 24 * time.Hour
-	// renewPause is the least time between two renewals, and after one that failed.
-	renewPause   = time.Minute
-	renewTimeout = 15 * time.Second
+	// renewInterval is the least time between two renewals, and the delay after
+	// a failed one.
+	renewInterval = time.Minute
+	renewTimeout  = 15 * time.Second
 )
 
-// serverVersion is the version of an API server, asked in a way that fails for
-// somebody whom it does not believe: anybody may read /version.
+// serverVersion returns the version of an API server. It sends an authenticated
+// request first, because anonymous clients may read /version.
 func serverVersion(ctx context.Context, cluster *kube.Cluster) (string, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/version", Verb: "get"},
@@ -41,14 +42,15 @@ func serverVersion(ctx context.Context, cluster *kube.Cluster) (string, error) {
 	return parseVersion(raw)
 }
 
-// renew replaces the token of a cluster when half of its time is over, for as long
-// as the token is ours to replace.
+// renew replaces the token of a cluster when half of its lifetime is over, as
+// long as the token is ours to renew. Half of it leaves time for retries while
+// the cluster is unreachable.
 func (f *Fleet) renew(ctx context.Context, one *member) {
 	for ctx.Err() == nil {
-		entry := one.entry.Load()
+		entry := one.spec.Load()
 		if entry.accountName == "" {
 			// It may become ours when the Secret is replaced.
-			_ = backoff.Sleep(ctx, renewPause)
+			_ = backoff.Sleep(ctx, renewInterval)
 			continue
 		}
 		left := entry.expires.Sub(f.Now())
@@ -57,19 +59,22 @@ func (f *Fleet) renew(ctx context.Context, one *member) {
 			continue
 		}
 		if err := f.renewOnce(ctx, one.cluster, entry); err != nil && ctx.Err() == nil {
-			f.Log.Warn("the token of a cluster cannot be renewed; it is tried again",
+			f.Log.Warn("cannot renew cluster token; retrying",
 				"cluster", entry.Name, "expires", entry.expires, observe.KeyError, err)
 		}
-		_ = backoff.Sleep(ctx, renewPause)
+		_ = backoff.Sleep(ctx, renewInterval)
 	}
 }
 
-// renewOnce asks a cluster for a new token and stores it.
-func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *Entry) error {
+// renewOnce requests a new token and stores it in the Secret, from which all
+// replicas read it.
+func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *ClusterSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	seconds := int64(tokenLifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	// The old token stays valid until it expires, so that a failure after this
+	// point loses nothing.
 	made, err := cluster.Client.CoreV1().ServiceAccounts(entry.accountNamespace).CreateToken(ctx, entry.accountName, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("ask for a token of %s/%s: %w", entry.accountNamespace, entry.accountName, err)
@@ -86,16 +91,17 @@ func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *Ent
 	if err != nil {
 		return err
 	}
+	// Another replica or a user changed the Secret: the watch delivers it.
 	if stored.ResourceVersion != entry.SecretVersion {
 		return nil // somebody has changed it, and the next look is at that
 	}
-	keepToken(stored, config, made.Status.ExpirationTimestamp.Time)
+	setToken(stored, config, made.Status.ExpirationTimestamp.Time)
 	_, err = secrets.Update(ctx, stored, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err
 }
 
-// keepToken puts a config and when its token expires into a Secret.
-func keepToken(into *corev1.Secret, config []byte, expires time.Time) {
+// setToken stores a config and the expiry of its token in a Secret.
+func setToken(into *corev1.Secret, config []byte, expires time.Time) {
 	if into.Data == nil {
 		into.Data = map[string][]byte{}
 	}

@@ -16,10 +16,10 @@ import (
 // TestChecks: what cannot be a Git Source is refused before anybody is asked, with
 // the field that is wrong.
 func TestChecks(t *testing.T) {
-	home := sharedrepo.NewHome(sharedrepo.HomeOptions{
+	home := sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Runtime: "demo", Namespace: "slipway", Settings: func() *platformv1.GitSettings { return nil },
 	})
-	w := &world{service: gitsource.New(gitsource.Options{Home: home})}
+	w := &world{service: gitsource.New(gitsource.Options{SharedRepository: home})}
 	client := w.serve(t, permission.RoleAdmin)
 	const repository = "https://git.example.com/team/apps.git"
 	for name, one := range map[string]struct {

@@ -62,7 +62,7 @@ func TestLifecycle(t *testing.T) {
 	w.credentials(t, &runtimev1.SetRuntimeCredentialsRequest{})
 	w.synced(t, "demo-shared")
 	w.synced(t, "demo-in-cluster")
-	if got, want := w.home.Reached(), w.settings.GetSharedRepository(); !w.home.Valid() || got != want {
+	if got, want := w.home.ReadyRepository(), w.settings.GetSharedRepository(); !w.home.Valid() || got != want {
 		t.Errorf("reached is %q, want %q", got, want)
 	}
 

@@ -15,23 +15,26 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// ListGitSources implements GitSourceService: what is in Git, with what the
-// cluster says about it. When Git cannot be read it is what the cluster has.
+// ListGitSources implements GitSourceService. It lists the Git Sources in Git
+// with their state in the cluster. When Git cannot be read it lists those of
+// the cluster.
 func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtimev1.ListGitSourcesRequest]) (*connect.Response[runtimev1.ListGitSourcesResponse], error) {
-	if err := signedIn(ctx); err != nil {
+	if err := requireUser(ctx); err != nil {
 		return nil, err
 	}
 	live, err := s.Live(ctx)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	all := map[string]*runtimev1.GitSource{}
 	for _, one := range live {
 		all[one.GetName()] = one
 	}
+	// Git has sources that the cluster does not have yet, and the cluster has
+	// the state of the others.
 	committed, err := s.committed(ctx)
 	if err != nil {
-		s.options.Log.Warn("the Git Sources in the Shared Configuration Repository cannot be read", observe.KeyError, err)
+		s.options.Log.Warn("cannot read Git Sources in the Shared Configuration Repository", observe.KeyError, err)
 	}
 	for _, one := range committed {
 		one.Sync, one.Health, one.Message = "Unknown", "Missing", "it is in Git, and not in the cluster yet"
@@ -47,9 +50,9 @@ func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtime
 	return connect.NewResponse(answer), nil
 }
 
-// Live is the Git Sources as the cluster has them, by name.
+// Live returns the Git Sources as the cluster has them, by name.
 func (s *Service) Live(ctx context.Context) ([]*runtimev1.GitSource, error) {
-	list, err := s.options.Home.Applications().List(ctx, metav1.ListOptions{
+	list, err := s.options.SharedRepository.Applications().List(ctx, metav1.ListOptions{
 		LabelSelector: sharedrepo.EntityLabel + "=" + sharedrepo.EntityGitSource,
 	})
 	if err != nil {
@@ -65,20 +68,22 @@ func (s *Service) Live(ctx context.Context) ([]*runtimev1.GitSource, error) {
 	return all, nil
 }
 
-// committed is the Git Sources in the repository.
+// committed returns the Git Sources in the repository. Files that are something
+// else are skipped: people may keep more there.
 func (s *Service) committed(ctx context.Context) ([]*runtimev1.GitSource, error) {
-	repository, err := s.options.Home.Repository(ctx)
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []*runtimev1.GitSource
-	folder := sharedrepo.GitSourceFolder(s.options.Home.Runtime())
+	folder := sharedrepo.GitSourceFolder(s.options.SharedRepository.Runtime())
 	_, err = repository.View(ctx, func(files sharedrepo.Files) error {
 		names, err := files.List(folder)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
+			// Subfolders and other files belong to users.
 			if below := strings.TrimPrefix(name, folder+"/"); strings.Contains(below, "/") || !strings.HasSuffix(below, ".yaml") {
 				continue
 			}

@@ -19,10 +19,10 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// maxRefs bounds what is read of a repository to see that it can be read.
+// maxRefs bounds the refs that are read to check that a repository is readable.
 const maxRefs = 100_000
 
-// checkName refuses what cannot be the name of an Application.
+// checkName refuses names that an Application cannot have.
 func checkName(name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return invalid("the name of a Git Source has lower-case letters, digits and dashes, begins and ends with a letter or a digit, and has at most 63 characters")
@@ -30,21 +30,25 @@ func checkName(name string) error {
 	return nil
 }
 
-// check checks what is given, without asking anybody.
-func (s *Service) check(given *runtimev1.GitSource) error {
+// validate checks the fields of a request, without a request to anything else.
+func (s *Service) validate(given *runtimev1.GitSource) error {
 	if err := checkName(given.GetName()); err != nil {
 		return err
 	}
-	if slices.Contains(sharedrepo.ReservedNames(s.options.Home.Runtime()), given.GetName()) {
+	if slices.Contains(sharedrepo.ReservedNames(s.options.SharedRepository.Runtime()), given.GetName()) {
 		return invalid("the name %s is taken by the runtime itself: choose another", given.GetName())
 	}
 	if err := checkAddress(given.GetRepoUrl()); err != nil {
 		return err
 	}
+	// The path becomes part of an Application, and a relative one with .. would
+	// leave the repository.
 	folder := given.GetPath()
 	if path.IsAbs(folder) || (folder != "" && folder != "." && path.Clean(folder) != strings.TrimSuffix(folder, "/")) || strings.HasPrefix(path.Clean(folder), "..") || hasControl(folder) {
 		return invalid("the path is a folder of the repository, without .. and without a slash at its beginning")
 	}
+	// These characters have a meaning in Git's revision syntax, and a leading
+	// dash in a command line.
 	if hasControl(given.GetRevision()) || strings.ContainsAny(given.GetRevision(), " ~^:\\") || strings.HasPrefix(given.GetRevision(), "-") {
 		return invalid("the revision is a branch, a tag or a commit")
 	}
@@ -67,9 +71,12 @@ func (s *Service) check(given *runtimev1.GitSource) error {
 	return nil
 }
 
+// hasControl reports whether a text has control characters, which would break a
+// line of YAML or of a log.
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
-// checkAddress refuses what no repository can have, and credentials.
+// checkAddress refuses invalid addresses and addresses with credentials: they
+// would be committed to Git.
 func checkAddress(text string) error {
 	address, err := remote.ParseAddress(text)
 	if err != nil {
@@ -83,7 +90,8 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// checkSSH wants a key of the runtime for an SSH address (R67).
+// checkSSH requires an SSH key of the runtime for an SSH address (R67). Without
+// it the source would be created and never sync.
 func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
 	address, err := remote.ParseAddress(repoURL)
 	if err != nil || address.Scheme != "ssh" {
@@ -99,19 +107,21 @@ func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
 	return nil
 }
 
-// checkReadable sees that the runtime can read the repository, which is made if
-// that is asked for.
+// checkReadable checks that the runtime can read the repository, and creates it
+// first if that is requested.
 func (s *Service) checkReadable(ctx context.Context, repoURL string, create bool) error {
 	err := s.readable(ctx, repoURL)
 	if err == nil || !create {
 		return err
 	}
+	// Creating is only tried after reading failed: most sources exist.
 	if err := s.options.Integrations.CreateRepository(ctx, repoURL); err != nil {
 		return err
 	}
 	return s.readable(ctx, repoURL)
 }
 
+// readable lists the refs of a repository with the runtime's credentials.
 func (s *Service) readable(ctx context.Context, repoURL string) error {
 	address, err := remote.ParseAddress(repoURL)
 	if err != nil {
@@ -132,32 +142,34 @@ func (s *Service) readable(ctx context.Context, repoURL string) error {
 	return nil
 }
 
+// repositoryError adds the address to an error, and keeps its reason, which
+// decides the code of the response.
 func repositoryError(address remote.Address, err error) error {
 	failure := remote.ConnectionFailure(context.Background(), err)
 	return &remote.Failure{Reason: failure.Reason, Message: "the repository " + address.String() + ": " + failure.Message, Err: failure}
 }
 
-// complete is a Git Source with its defaults.
-func (s *Service) complete(given *runtimev1.GitSource) *runtimev1.GitSource {
+// withDefaults returns a Git Source with the defaults of missing fields.
+func (s *Service) withDefaults(given *runtimev1.GitSource) *runtimev1.GitSource {
 	return &runtimev1.GitSource{
 		Name: given.GetName(), RepoUrl: given.GetRepoUrl(),
 		Path: cmp.Or(strings.TrimSuffix(given.GetPath(), "/"), "."), Revision: cmp.Or(given.GetRevision(), "HEAD"),
 		Include: cmp.Or(given.GetInclude(), "*"), Exclude: given.GetExclude(),
-		DestinationNamespace: cmp.Or(given.GetDestinationNamespace(), s.options.Home.Namespace()),
+		DestinationNamespace: cmp.Or(given.GetDestinationNamespace(), s.options.SharedRepository.Namespace()),
 		DestinationServer:    cmp.Or(given.GetDestinationServer(), sharedrepo.InCluster),
 		Project:              cmp.Or(given.GetProject(), argo.DefaultProject),
 	}
 }
 
-// manifest is the Application of a Git Source.
+// manifest returns the Application of a Git Source.
 func (s *Service) manifest(given *runtimev1.GitSource) sharedrepo.Manifest {
-	full := s.complete(given)
+	full := s.withDefaults(given)
 	directory := map[string]any{"recurse": true, "include": full.GetInclude()}
 	if full.GetExclude() != "" {
 		directory["exclude"] = full.GetExclude()
 	}
 	return sharedrepo.Manifest{
-		Name: full.GetName(), Runtime: s.options.Home.Runtime(), Entity: sharedrepo.EntityGitSource, Project: full.GetProject(),
+		Name: full.GetName(), Runtime: s.options.SharedRepository.Runtime(), Entity: sharedrepo.EntityGitSource, Project: full.GetProject(),
 		Source: map[string]any{
 			"repoURL": full.GetRepoUrl(), "path": full.GetPath(), "targetRevision": full.GetRevision(), "directory": directory,
 		},
@@ -165,8 +177,10 @@ func (s *Service) manifest(given *runtimev1.GitSource) sharedrepo.Manifest {
 	}
 }
 
-// edit puts what is given into a manifest and keeps the rest.
+// edit sets the fields of a Git Source in a manifest and keeps all others.
 func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error {
+	// Only the fields of a Git Source are set. All others, such as annotations
+	// and sync options, are the user's.
 	fresh := s.manifest(given)
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
@@ -181,6 +195,7 @@ func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error 
 	if !ok {
 		directory = map[string]any{}
 	}
+	// The field is optional in a request, so that an empty one must remove it.
 	delete(directory, "exclude")
 	for key, value := range fresh.Source["directory"].(map[string]any) {
 		directory[key] = value
@@ -194,7 +209,8 @@ func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error 
 	return nil
 }
 
-// parse reads a Git Source from its file; not ok for a file of something else.
+// parse reads a Git Source from its file. It returns false for a file of
+// something else.
 func parse(text []byte) (*runtimev1.GitSource, bool) {
 	var object map[string]any
 	if yaml.Unmarshal(text, &object) != nil {
@@ -211,6 +227,7 @@ func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
 	}
 	source := app.Spec.Source
 	out := &runtimev1.GitSource{
+		// Addresses in Git may contain a password that a user wrote by hand.
 		Name: app.Name, RepoUrl: remote.Redact(source.RepoURL), Path: source.Path, Revision: source.TargetRevision,
 		DestinationNamespace: app.Spec.Destination.Namespace, DestinationServer: app.Spec.Destination.Server, Project: app.Spec.Project,
 		Sync: string(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Message: messageOf(app),
@@ -224,7 +241,8 @@ func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
 	return out, true
 }
 
-// messageOf is the first thing that an Application says about itself.
+// messageOf returns the first condition of an Application, or else the message
+// of an operation that did not succeed.
 func messageOf(app *argo.Application) string {
 	for _, condition := range app.Status.Conditions {
 		return condition.Message

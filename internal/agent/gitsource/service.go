@@ -26,45 +26,47 @@ import (
 // maxMessage bounds a request.
 const maxMessage = 64 << 10
 
-// Options is what a Service works with.
+// Options configures a Service.
 type Options struct {
-	Home         *sharedrepo.Home
-	Integrations *integration.Service
-	// WebhookURL is where the provider tells of pushes to a Git Source; empty while
-	// the runtime has no address. Nil: never.
+	SharedRepository *sharedrepo.Controller
+	Integrations     *integration.Service
+	// WebhookURL returns the address that a provider sends pushes of a Git
+	// Source to; empty while the runtime has none. It may be nil.
 	WebhookURL func(source string) string
-	// WebhookSecret is the Secret of the control namespace with the secrets of Git
-	// hosts, which the receiver checks.
+	// WebhookSecret is the Secret of the control namespace with the keys that
+	// Git hosts sign with.
 	WebhookSecret string
 	Log           *slog.Logger
 }
 
-// Service is the Git Sources of a runtime. It is safe for concurrent use.
+// Service manages the Git Sources of a runtime. It is safe for concurrent use.
 type Service struct {
 	options Options
 }
 
 var _ runtimev1connect.GitSourceServiceHandler = (*Service)(nil)
 
-// New makes a Service and asks nobody.
+// New returns a Service. It sends no request before it receives one.
 func New(options Options) *Service { return &Service{options: options} }
 
-// Handlers serve GitSourceService, by path.
+// Handlers returns the handlers of GitSourceService by path.
 func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handler {
 	path, handler := runtimev1connect.NewGitSourceServiceHandler(s, append([]connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}, more...)...)
 	return map[string]http.Handler{path: handler}
 }
 
-func signedIn(ctx context.Context) error {
+// requireUser refuses requests without a user of the platform.
+func requireUser(ctx context.Context) error {
 	if claims, ok := token.ClaimsFrom(ctx); !ok || claims.UserID == "" {
 		return connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))
 	}
 	return nil
 }
 
-// admin is for what changes what is deployed. The router has checked it too.
-func admin(ctx context.Context) error {
-	if err := signedIn(ctx); err != nil {
+// requireAdmin refuses requests that are not of an admin, for everything that
+// changes what is deployed. The router checks it too.
+func requireAdmin(ctx context.Context) error {
+	if err := requireUser(ctx); err != nil {
 		return err
 	}
 	if claims, _ := token.ClaimsFrom(ctx); claims.Role != permission.RoleAdmin {
@@ -73,12 +75,14 @@ func admin(ctx context.Context) error {
 	return nil
 }
 
+// invalid is the error for a field that the user can correct.
 func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-// answerError is an error with the code that tells a client what to do.
-func answerError(err error) error {
+// toConnectError maps an error to the code that decides whether a client
+// retries.
+func toConnectError(err error) error {
 	var already *connect.Error
 	if err == nil || errors.As(err, &already) {
 		return err
@@ -88,6 +92,8 @@ func answerError(err error) error {
 	var path *sharedrepo.PathError
 	var failure *remote.Failure
 	var provider *gitprovider.Error
+	// Errors of types that are not listed are internal: their text is not
+	// written for users.
 	code := connect.CodeInternal
 	switch {
 	case errors.As(err, &notReady), errors.As(err, &rejected), errors.As(err, &path):
@@ -99,6 +105,7 @@ func answerError(err error) error {
 		}
 	case errors.As(err, &provider):
 		code = connect.CodeFailedPrecondition
+		// Clients retry Unavailable and show FailedPrecondition.
 		if provider.Retryable() {
 			code = connect.CodeUnavailable
 		}
@@ -112,27 +119,32 @@ func answerError(err error) error {
 	return connect.NewError(code, err)
 }
 
-// CreateGitSource implements GitSourceService.
+// CreateGitSource implements GitSourceService. A webhook that cannot be
+// registered is a warning in the response: the repository is polled without it.
 func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[runtimev1.CreateGitSourceRequest]) (*connect.Response[runtimev1.CreateGitSourceResponse], error) {
-	if err := admin(ctx); err != nil {
+	if err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	given := request.Msg.GetGitSource()
 	if err := s.checkNew(ctx, given); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	if err := s.checkReadable(ctx, given.GetRepoUrl(), request.Msg.GetCreateRepository()); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
+	// The webhook is registered before the commit, because its address is part
+	// of the file.
 	webhook, problem := "", error(nil)
 	if request.Msg.GetRegisterWebhook() {
 		webhook, problem = s.registerWebhook(ctx, given)
 	}
+	// If the commit fails, a webhook may be left over. It does no harm, and the
+	// next attempt finds it.
 	commit, err := s.write(ctx, given, webhook)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	answer := &runtimev1.CreateGitSourceResponse{GitSource: s.complete(given), Commit: commit}
+	answer := &runtimev1.CreateGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}
 	if problem != nil {
 		answer.WebhookProblem = problem.Error()
 	}
@@ -141,33 +153,37 @@ func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[
 
 // checkNew checks a Git Source that does not exist yet.
 func (s *Service) checkNew(ctx context.Context, given *runtimev1.GitSource) error {
-	if err := s.check(given); err != nil {
+	if err := s.validate(given); err != nil {
 		return err
 	}
-	// Without it nothing can be committed, which is the first thing to know.
-	if _, err := s.options.Home.Repository(ctx); err != nil {
+	// Without the Shared Configuration Repository nothing can be committed, so
+	// this is checked before the repository of the source.
+	if _, err := s.options.SharedRepository.Repository(ctx); err != nil {
 		return err
 	}
 	if err := s.checkSSH(ctx, given.GetRepoUrl()); err != nil {
 		return err
 	}
-	_, err := s.options.Home.Applications().Get(ctx, given.GetName(), metav1.GetOptions{})
+	// An Application of any origin takes the name, as both would be one object.
+	_, err := s.options.SharedRepository.Applications().Get(ctx, given.GetName(), metav1.GetOptions{})
 	switch {
 	case err == nil:
-		return taken(given.GetName())
+		return nameTakenError(given.GetName())
 	case apierrors.IsNotFound(err):
 		return nil
 	}
 	return fmt.Errorf("look for an Application named %s: %w", given.GetName(), err)
 }
 
-func taken(name string) error {
+// nameTakenError is the error for a name that exists in the runtime.
+func nameTakenError(name string) error {
 	return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("there is a Git Source or an Application named %s in this runtime: choose another name", name))
 }
 
-// write commits a new Git Source, with the webhook that it has.
+// write commits a new Git Source with the address of its webhook. The name is
+// checked again in the commit: another user may have taken it meanwhile.
 func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook string) (string, error) {
-	repository, err := s.options.Home.Repository(ctx)
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -179,11 +195,11 @@ func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook
 	if err != nil {
 		return "", err
 	}
-	name := sharedrepo.GitSourceFile(s.options.Home.Runtime(), given.GetName())
-	commit, err := repository.Change(ctx, "git source "+given.GetName()+": create", s.options.Home.Asker(ctx), func(files sharedrepo.Files) error {
+	name := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), given.GetName())
+	commit, err := repository.Change(ctx, "git source "+given.GetName()+": create", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
 		if _, found, err := files.Read(name); err != nil || found {
 			if found {
-				err = taken(given.GetName())
+				err = nameTakenError(given.GetName())
 			}
 			return err
 		}
@@ -192,44 +208,47 @@ func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook
 	if err != nil {
 		return "", err
 	}
-	s.options.Home.Refresh(ctx)
+	// Without it the change would wait for the next poll of the repository.
+	s.options.SharedRepository.Refresh(ctx)
 	return commit, nil
 }
 
-// EditGitSource implements GitSourceService. The name says which one.
+// EditGitSource implements GitSourceService. The name selects the Git Source
+// and cannot be changed.
 func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[runtimev1.EditGitSourceRequest]) (*connect.Response[runtimev1.EditGitSourceResponse], error) {
-	if err := admin(ctx); err != nil {
+	if err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	given := request.Msg.GetGitSource()
-	if err := s.check(given); err != nil {
-		return nil, answerError(err)
+	if err := s.validate(given); err != nil {
+		return nil, toConnectError(err)
 	}
 	if err := s.checkSSH(ctx, given.GetRepoUrl()); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	if err := s.checkReadable(ctx, given.GetRepoUrl(), false); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	repository, err := s.options.Home.Repository(ctx)
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	name := sharedrepo.GitSourceFile(s.options.Home.Runtime(), given.GetName())
-	commit, err := repository.Change(ctx, "git source "+given.GetName()+": edit", s.options.Home.Asker(ctx), func(files sharedrepo.Files) error {
-		if err := exists(files, name, given.GetName()); err != nil {
+	name := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), given.GetName())
+	commit, err := repository.Change(ctx, "git source "+given.GetName()+": edit", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
+		if err := requireExists(files, name, given.GetName()); err != nil {
 			return err
 		}
 		return files.EditManifest(name, func(object map[string]any) error { return s.edit(object, given) })
 	})
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	s.options.Home.Refresh(ctx)
-	return connect.NewResponse(&runtimev1.EditGitSourceResponse{GitSource: s.complete(given), Commit: commit}), nil
+	s.options.SharedRepository.Refresh(ctx)
+	return connect.NewResponse(&runtimev1.EditGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}), nil
 }
 
-func exists(files sharedrepo.Files, file, name string) error {
+// requireExists refuses to change a Git Source that has no file.
+func requireExists(files sharedrepo.Files, file, name string) error {
 	_, found, err := files.Read(file)
 	if err == nil && !found {
 		err = connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no Git Source %s in this runtime; a name cannot be changed: make a new one instead", name))
@@ -237,26 +256,29 @@ func exists(files sharedrepo.Files, file, name string) error {
 	return err
 }
 
-// DeleteGitSource implements GitSourceService. The engine deletes the Application
-// of the Git Source, which has no finalizer, so that what it made stays.
+// DeleteGitSource implements GitSourceService. The agent then prunes the
+// Application of the Git Source, which has no finalizer, so that the
+// Applications it created stay.
 func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[runtimev1.DeleteGitSourceRequest]) (*connect.Response[runtimev1.DeleteGitSourceResponse], error) {
-	if err := admin(ctx); err != nil {
+	if err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	name := request.Msg.GetName()
-	if err := checkName(name); err != nil || slices.Contains(sharedrepo.ReservedNames(s.options.Home.Runtime()), name) {
+	if err := checkName(name); err != nil || slices.Contains(sharedrepo.ReservedNames(s.options.SharedRepository.Runtime()), name) {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such Git Source in this runtime"))
 	}
-	repository, err := s.options.Home.Repository(ctx)
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	file := sharedrepo.GitSourceFile(s.options.Home.Runtime(), name)
+	file := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name)
 	repoURL, webhook := "", ""
-	commit, err := repository.Change(ctx, "git source "+name+": delete", s.options.Home.Asker(ctx), func(files sharedrepo.Files) error {
-		if err := exists(files, file, name); err != nil {
+	commit, err := repository.Change(ctx, "git source "+name+": delete", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
+		if err := requireExists(files, file, name); err != nil {
 			return err
 		}
+		// The webhook is read from the file that is removed, as the address may
+		// be one of an earlier access mode.
 		if text, _, err := files.Read(file); err == nil {
 			if one, ok := parse(text); ok {
 				repoURL, webhook = one.GetRepoUrl(), webhookIn(text)
@@ -265,9 +287,9 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 		return files.Remove(file)
 	})
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	s.options.Home.Refresh(ctx)
+	s.options.SharedRepository.Refresh(ctx)
 	s.removeWebhook(ctx, name, repoURL, cmp.Or(webhook, s.webhookURL(name)))
 	return connect.NewResponse(&runtimev1.DeleteGitSourceResponse{Commit: commit}), nil
 }

@@ -10,9 +10,12 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
+// errNoAddress is no failure: a runtime behind a tunnel gets its address later,
+// and Run registers the webhook then.
 var errNoAddress = errors.New("the runtime has no address that the Git provider could call yet; the repository is polled")
 
-// secretKey is the field of the Secret that the receiver reads for a provider.
+// secretKey is the key of the Secret that the webhook receiver reads for a
+// provider.
 func secretKey(kind gitprovider.Kind) string {
 	switch kind {
 	case gitprovider.GitLab:
@@ -25,9 +28,9 @@ func secretKey(kind gitprovider.Kind) string {
 	return "webhook.github.secret"
 }
 
-// registerWebhook tells the provider where to say that something was pushed.
-// Without one the repository is polled, so that no error of it is fatal. It gives
-// the address of the webhook.
+// registerWebhook registers the runtime's address at the provider and returns
+// it. Without a webhook the repository is polled, so that no error of it is
+// fatal.
 func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSource) (string, error) {
 	address := s.webhookURL(given.GetName())
 	if address == "" {
@@ -47,6 +50,7 @@ func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSourc
 	return address, nil
 }
 
+// webhookURL returns the address for a source; empty if there is none.
 func (s *Service) webhookURL(source string) string {
 	if s.options.WebhookURL == nil {
 		return ""
@@ -54,8 +58,8 @@ func (s *Service) webhookURL(source string) string {
 	return s.options.WebhookURL(source)
 }
 
-// removeWebhook tries to take away what registerWebhook made. A provider that
-// calls in vain does no harm.
+// removeWebhook removes what registerWebhook created, on a best-effort basis:
+// requests to an address that is gone do no harm.
 func (s *Service) removeWebhook(ctx context.Context, source, repoURL, address string) {
 	if address == "" || repoURL == "" {
 		return
@@ -65,6 +69,6 @@ func (s *Service) removeWebhook(ctx context.Context, source, repoURL, address st
 		err = provider.RemoveWebhook(ctx, repoURL, address)
 	}
 	if err != nil {
-		s.options.Log.Info("the webhook of a Git Source could not be removed", "source", source, observe.KeyError, err)
+		s.options.Log.Info("cannot remove webhook of Git Source", "source", source, observe.KeyError, err)
 	}
 }

@@ -62,7 +62,7 @@ type world struct {
 	namespace    string
 	provider     *providertest.Server
 	git          *gittest.Server
-	home         *sharedrepo.Home
+	home         *sharedrepo.Controller
 	integrations *integration.Service
 	service      *gitsource.Service
 	client       runtimev1connect.GitSourceServiceClient
@@ -123,13 +123,13 @@ func newWorld(t *testing.T) *world {
 		Cluster: w.Cluster.Cluster, Namespace: w.namespace, Runtime: "demo", Settings: settings, Log: log,
 		Changed: func() { w.home.Changed() },
 	})
-	w.home = sharedrepo.NewHome(sharedrepo.HomeOptions{
+	w.home = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: w.Cluster.Cluster, Namespace: w.namespace, Runtime: "demo", Settings: settings, Log: log, Folder: t.TempDir(),
 		Access: w.integrations.RuntimeAccess, Create: w.integrations.CreateRepository,
 		Chart: func(context.Context) (sharedrepo.Chart, error) { return w.chart, nil },
 	})
 	w.service = gitsource.New(gitsource.Options{
-		Home: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: log,
+		SharedRepository: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: log,
 		WebhookURL: func(source string) string { return "https://hooks.example.com/webhooks/demo/" + source },
 	})
 	w.client = w.serve(t, permission.RoleAdmin)

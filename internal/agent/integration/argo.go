@@ -19,17 +19,20 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// The credential of the runtime in Argo CD's form.
+// The credential of the runtime in Argo CD's form: one Secret for HTTPS and one
+// for each SSH port.
 const (
 	webSecret = runtimeSecret + "-https"
 	sshSecret = runtimeSecret + "-ssh"
-	// maxSSHPorts is how many ports of the Git host may have a key.
+	// maxSSHPorts bounds the ports of the Git host that get an SSH key.
 	maxSSHPorts = 4
 )
 
-// writeArgo writes what the engine reads: Secrets for the host of the provider,
-// its known keys, and its authorities.
-func (s *Service) writeArgo(ctx context.Context, c *runtimeCredential) error {
+// writeArgoSecrets writes what the agent reads: Secrets for the host of the
+// provider, its SSH host keys, and its certificate authorities.
+func (s *Service) writeArgoSecrets(ctx context.Context, c *runtimeCredential) error {
+	// The Shared Configuration Repository decides the host: behind a proxy it
+	// can differ from that of the API.
 	shared := s.settings().GetSharedRepository()
 	host, plain, err := gitHost(c.apiURL, shared)
 	if err != nil {
@@ -53,6 +56,7 @@ func (s *Service) writeArgo(ctx context.Context, c *runtimeCredential) error {
 		return nil
 	}
 	name := hostName(host)
+	// One Secret for each port, as credentials match the host with its port.
 	for i, at := range sshHosts(name, shared, c.knownHosts) {
 		field := sshSecret
 		if i > 0 {
@@ -67,15 +71,18 @@ func (s *Service) writeArgo(ctx context.Context, c *runtimeCredential) error {
 	return s.putConfig(ctx, credential.KnownHostsConfigMap, func(data map[string]string) {
 		there := data[credential.KnownHostsKey]
 		switch {
+		// Given lines replace earlier ones; otherwise the published key is
+		// added only if the host has none, so that a line of an admin wins.
 		case c.knownHosts != "":
 			data[credential.KnownHostsKey] = mergeKnownHosts(there, c.knownHosts)
-		case !knows(there, name):
+		case !hasHost(there, name):
 			data[credential.KnownHostsKey] = mergeKnownHosts(there, wellKnownHost(name))
 		}
 	})
 }
 
-// wellKnownHost is the line of a cloud, as it publishes it; nothing for others.
+// wellKnownHost returns the published host key of a public Git host; empty for
+// others.
 func wellKnownHost(host string) string {
 	return map[string]string{
 		"github.com":    "github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n",
@@ -84,8 +91,8 @@ func wellKnownHost(host string) string {
 	}[host]
 }
 
-// knows reports whether there is a line for a host.
-func knows(text, host string) bool {
+// hasHost reports whether known hosts have a line for a host.
+func hasHost(text, host string) bool {
 	for _, line := range knownLines(text) {
 		for name := range strings.SplitSeq(strings.Fields(line)[0], ",") {
 			if hostName(name) == host {
@@ -96,6 +103,7 @@ func knows(text, host string) bool {
 	return false
 }
 
+// prefixSecret returns a Secret that is for all repositories below its URL.
 func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
 	data["type"] = []byte(credential.Git)
 	named := labels("git-runtime")
@@ -103,8 +111,8 @@ func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named}, Data: data}
 }
 
-// gitUser is the name that goes with a token for Git over HTTP, which is not the
-// one for the API everywhere.
+// gitUser returns the user name for Git over HTTP. It differs from the one for
+// the API with some providers and kinds of tokens.
 func gitUser(c *runtimeCredential) string {
 	switch {
 	case c.kind == gitprovider.Bitbucket && strings.Contains(c.Username, "@"):
@@ -119,11 +127,12 @@ func gitUser(c *runtimeCredential) string {
 	return "x-access-token"
 }
 
-// sshHosts are the host, and the ports of it that are known: of the Shared
-// Configuration Repository, and of lines of known hosts.
+// sshHosts returns the host, and host:port for each known SSH port: that of the
+// Shared Configuration Repository, and those in the lines of known hosts.
 func sshHosts(host, shared, knownHosts string) []string {
 	all := []string{host}
 	add := func(port string) {
+		// The default port is part of the first Secret.
 		if port == "" || port == "22" || len(all) > maxSSHPorts {
 			return
 		}
@@ -144,6 +153,7 @@ func sshHosts(host, shared, knownHosts string) []string {
 	return all
 }
 
+// hostName returns a host without port and brackets.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -151,6 +161,7 @@ func hostName(host string) string {
 	return strings.Trim(host, "[]")
 }
 
+// portOf returns the port of a host; empty if it has none.
 func portOf(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -159,9 +170,12 @@ func portOf(host string) string {
 	return port
 }
 
-// putConfig changes a ConfigMap, which is made if it is not there.
+// putConfig changes a ConfigMap, and creates it if it does not exist. Conflicts
+// with other writers are retried on their result.
 func (s *Service) putConfig(ctx context.Context, name string, change func(data map[string]string)) error {
 	err := retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+		// Read and update in each attempt: another writer may have changed
+		// other keys.
 		found, err := s.configMaps().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			fresh := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{}}
@@ -185,8 +199,8 @@ func (s *Service) putConfig(ctx context.Context, name string, change func(data m
 	return nil
 }
 
-// checkAuthorities wants certificates and nothing else: a private key that was
-// pasted by mistake must not get into a ConfigMap.
+// checkAuthorities accepts certificates only: a private key that was pasted by
+// accident must not get into a ConfigMap.
 func checkAuthorities(text string) (string, error) {
 	refused := invalid("the authorities are not PEM text of certificates: write only blocks of BEGIN CERTIFICATE")
 	var out bytes.Buffer
@@ -206,7 +220,7 @@ func checkAuthorities(text string) (string, error) {
 	return out.String(), nil
 }
 
-// knownLines are the lines that are not empty and no comments.
+// knownLines returns the lines that are neither empty nor comments.
 func knownLines(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -217,12 +231,14 @@ func knownLines(text string) []string {
 	return lines
 }
 
-// checkKnownHosts wants lines for the Git host only: a key for another host would
-// be trusted by everything that this runtime fetches.
+// checkKnownHosts accepts lines for the Git host only: a key for another host
+// would be trusted by every fetch of this runtime. Hashed names are refused, as
+// their host cannot be checked.
 func checkKnownHosts(text, host string) (string, error) {
 	name := strings.ToLower(hostName(host))
 	lines := knownLines(text)
 	for i, line := range lines {
+		// Lines of ssh-keyscan -H hide the host name by a hash.
 		if strings.HasPrefix(line, "|") {
 			return "", invalid("line %d of the known hosts has a hidden name: write it as ssh-keyscan prints it, without -H", i+1)
 		}
@@ -242,7 +258,8 @@ func checkKnownHosts(text, host string) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// mergeKnownHosts replaces the lines of the hosts in more, and keeps all others.
+// mergeKnownHosts replaces the lines of the hosts in more, and keeps all
+// others.
 func mergeKnownHosts(there, more string) string {
 	replaced := map[string]bool{}
 	for _, line := range knownLines(more) {

@@ -27,31 +27,41 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// The OAuth application of an admin, and the logins that are under way.
+// The OAuth application of an admin, and the logins in progress.
 const (
 	oauthPrefix = "slipway-oauth-"
 	flowsSecret = "slipway-oauth-flows"
-	// flowLifetime is how long a user has at the provider.
+	// flowLifetime is how long a user has to log in at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxFlows bounds what users who never come back leave behind.
+	// maxFlows bounds the logins that users began and never finished.
 	maxFlows = 200
 )
 
-var errFlow = errors.New("this login is not known: it was used, is older than ten minutes, or was begun by somebody else: begin again")
+var errFlow = errors.New("this login is not known: it was used, is older than ten minutes, or was begun by another user: begin again")
 
-// flow is a login that is under way. Any replica can finish it.
+// flow is an OAuth login in progress. It is stored in the cluster, so that any
+// replica can finish it.
 type flow struct {
-	User        string    `json:"user"`
-	Integration string    `json:"integration,omitempty"`
-	Runtime     bool      `json:"runtime,omitempty"`
-	Verifier    string    `json:"verifier"`
-	Redirect    string    `json:"redirect"`
-	Provider    string    `json:"provider"`
-	APIURL      string    `json:"apiURL"`
-	Expires     time.Time `json:"expires"`
+	// User began the login; only this user can finish it.
+	User string `json:"user"`
+	// Integration receives the token. It is empty for a token of the runtime.
+	Integration string `json:"integration,omitempty"`
+	// Runtime is set for a login that sets the runtime's own token.
+	Runtime bool `json:"runtime,omitempty"`
+	// Verifier is the PKCE verifier. It is sent with the code and proves that
+	// the login was begun here.
+	Verifier string `json:"verifier"`
+	// Redirect must be the same in both requests (RFC 6749, section 4.1.3).
+	Redirect string `json:"redirect"`
+	// Provider and APIURL are those at the start: if the integration changes
+	// meanwhile, the token must not be stored there.
+	Provider string    `json:"provider"`
+	APIURL   string    `json:"apiURL"`
+	Expires  time.Time `json:"expires"`
 }
 
-// storedFlow is a flow as it is stored: when it ends can be seen, to tidy up.
+// storedFlow is an encrypted flow. The expiry is in the clear, so that expired
+// ones can be removed without the key of their user.
 type storedFlow struct {
 	Expires time.Time `json:"expires"`
 	Sealed  []byte    `json:"sealed"`
@@ -70,6 +80,7 @@ func (s *Service) oauthApplication(ctx context.Context, kind gitprovider.Kind) (
 	return found, nil
 }
 
+// oauth returns the OAuth client of a provider.
 func (s *Service) oauth(ctx context.Context, kind gitprovider.Kind, apiURL string, purpose gitprovider.Purpose) (*gitprovider.OAuth, error) {
 	application, err := s.oauthApplication(ctx, kind)
 	if err != nil {
@@ -86,41 +97,47 @@ func (s *Service) oauth(ctx context.Context, kind gitprovider.Kind, apiURL strin
 	})
 }
 
-// BeginOAuth implements IntegrationService.
+// BeginOAuth implements IntegrationService. It uses PKCE (RFC 7636): the
+// verifier stays in the cluster, so that an intercepted code is useless.
 func (s *Service) BeginOAuth(ctx context.Context, request *connect.Request[runtimev1.BeginOAuthRequest]) (*connect.Response[runtimev1.BeginOAuthResponse], error) {
-	claims, err := caller(ctx)
+	claims, err := requireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
+	// Everything is checked before the user is sent to the provider.
 	begun, purpose, err := s.newFlow(ctx, claims, request.Msg)
 	if err != nil {
 		return nil, err
 	}
 	provider, err := s.oauth(ctx, gitprovider.Kind(begun.Provider), begun.APIURL, purpose)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	verifier, challenge := gitprovider.NewVerifier()
 	begun.Verifier = verifier.Reveal()
+	// The state protects against forged callbacks: only the browser that began
+	// the login has it.
 	state := randomText()
 	address, err := provider.AuthorizeURL(state, begun.Redirect, challenge)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	if err := s.storeFlow(ctx, state, begun); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	return connect.NewResponse(&runtimev1.BeginOAuthResponse{Url: address, State: state}), nil
 }
 
-// newFlow checks what is asked for.
+// newFlow checks the request and returns the login that it begins.
 func (s *Service) newFlow(ctx context.Context, claims wire.RuntimeClaims, given *runtimev1.BeginOAuthRequest) (flow, gitprovider.Purpose, error) {
 	if err := checkRedirect(given.GetRedirectUrl(), claims.Issuer); err != nil {
 		return flow{}, 0, err
 	}
 	begun := flow{User: claims.UserID, Redirect: given.GetRedirectUrl(), Expires: s.options.Now().Add(flowLifetime)}
+	// The runtime's token is used for every repository, so that only admins may
+	// set it.
 	if given.GetRuntimeToken() {
-		if _, err := admin(ctx); err != nil {
+		if _, err := requireAdmin(ctx); err != nil {
 			return flow{}, 0, err
 		}
 		kind, apiURL, err := s.target("", "")
@@ -138,8 +155,8 @@ func (s *Service) newFlow(ctx context.Context, claims wire.RuntimeClaims, given 
 	return begun, gitprovider.UserToken, nil
 }
 
-// checkRedirect lets the browser come back to the platform only: a code that is
-// sent elsewhere is somebody else's.
+// checkRedirect allows redirects to the platform only: an authorization code
+// sent elsewhere could be used by its receiver.
 func checkRedirect(redirect, issuer string) error {
 	back, err := url.Parse(redirect)
 	platform, platformErr := url.Parse(issuer)
@@ -149,19 +166,21 @@ func checkRedirect(redirect, issuer string) error {
 	return nil
 }
 
+// randomText returns 256 random bits as text.
 func randomText() string {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // it never fails: it ends the program instead
+	_, _ = rand.Read(raw) // never returns an error: it crashes the process instead
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// flowField is where a flow is. The state itself is not stored.
+// flowField is the field of a flow: a hash of the state. The state itself is
+// not stored, so that reading the Secret does not allow to finish a login.
 func flowField(state string) string {
 	hash := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(hash[:])
 }
 
-// storeFlow seals a flow and stores it, and tidies up.
+// storeFlow encrypts and stores a flow, and removes expired ones.
 func (s *Service) storeFlow(ctx context.Context, state string, begun flow) error {
 	seal, err := s.sealer(ctx)
 	if err != nil {
@@ -190,8 +209,9 @@ func (s *Service) storeFlow(ctx context.Context, state string, begun flow) error
 	})
 }
 
-// takeFlow removes a flow and gives it to the user who began it. Of two who try,
-// one gets it: the other's write is a conflict, and then it is gone.
+// takeFlow removes a flow and returns it to the user who began it. Of two
+// concurrent calls one gets it: the other's update conflicts, and its retry
+// finds nothing.
 func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error) {
 	if state == "" || len(state) > 256 {
 		return flow{}, precondition("%w", errFlow)
@@ -221,7 +241,8 @@ func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error
 	return taken, nil
 }
 
-// changeFlows changes the Secret of the flows as one step.
+// changeFlows changes the Secret of the flows in one update, with retries on
+// conflicts.
 func (s *Service) changeFlows(ctx context.Context, change func(data map[string][]byte) error) error {
 	patience := retry.DefaultBackoff
 	patience.Steps = 20
@@ -248,46 +269,48 @@ func (s *Service) changeFlows(ctx context.Context, change func(data map[string][
 		return err
 	})
 	if err != nil {
-		return ownOr(err, func() error { return storeError("change the Secret", flowsSecret, err) })
+		return connectErrorOr(err, func() error { return storeError("change the Secret", flowsSecret, err) })
 	}
 	return nil
 }
 
-// FinishOAuth implements IntegrationService: it turns what came back into a token
-// and stores it as if it had been pasted.
+// FinishOAuth implements IntegrationService. It exchanges the code for a token
+// and stores it like a pasted one.
 func (s *Service) FinishOAuth(ctx context.Context, request *connect.Request[runtimev1.FinishOAuthRequest]) (*connect.Response[runtimev1.FinishOAuthResponse], error) {
-	claims, err := caller(ctx)
+	claims, err := requireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
 	taken, err := s.takeFlow(ctx, request.Msg.GetState(), claims.UserID)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	purpose := gitprovider.UserToken
 	if taken.Runtime {
 		purpose = gitprovider.RuntimeToken
-		if _, err := admin(ctx); err != nil {
+		if _, err := requireAdmin(ctx); err != nil {
 			return nil, err
 		}
 	}
 	provider, err := s.oauth(ctx, gitprovider.Kind(taken.Provider), taken.APIURL, purpose)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	grant, err := provider.Exchange(ctx, request.Msg.GetCode(), taken.Verifier, taken.Redirect)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	status, err := s.keepGrant(ctx, claims, taken, grant)
+	status, err := s.storeGrant(ctx, claims, taken, grant)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	return connect.NewResponse(&runtimev1.FinishOAuthResponse{Status: status}), nil
 }
 
-func (s *Service) keepGrant(ctx context.Context, claims wire.RuntimeClaims, taken flow, grant gitprovider.Grant) (*runtimev1.TokenStatus, error) {
-	clear := held{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt}
+// storeGrant stores the token of a finished login for the user or for the
+// runtime. The integration must still be the one that the login was begun for.
+func (s *Service) storeGrant(ctx context.Context, claims wire.RuntimeClaims, taken flow, grant gitprovider.Grant) (*runtimev1.TokenStatus, error) {
+	clear := clearToken{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt}
 	if !taken.Runtime {
 		r, err := s.load(ctx, taken.Integration)
 		if err != nil {
@@ -302,35 +325,36 @@ func (s *Service) keepGrant(ctx context.Context, claims wire.RuntimeClaims, take
 	if err != nil {
 		return nil, err
 	}
-	wanted.held = clear
-	if err := s.adopt(ctx, wanted, false); err != nil {
+	wanted.clearToken = clear
+	if err := s.checkAndStore(ctx, wanted, false); err != nil {
 		return nil, err
 	}
-	return wanted.status.shown(s.options.Runtime), nil
+	return wanted.status.message(s.options.Runtime), nil
 }
 
-// due reports whether an OAuth token has to be renewed before it is used.
-func (s *Service) due(clear held) bool {
+// needsRenewal reports whether an OAuth token expires too soon to be used.
+func (s *Service) needsRenewal(clear clearToken) bool {
 	return !clear.Refresh.IsZero() && !clear.ExpiresAt.IsZero() && s.options.Now().Add(renewBefore).After(clear.ExpiresAt)
 }
 
-// renewed is the next token of an OAuth grant.
-func (s *Service) renewed(ctx context.Context, kind gitprovider.Kind, apiURL string, clear held) (held, error) {
+// renew exchanges a refresh token for the next token.
+func (s *Service) renew(ctx context.Context, kind gitprovider.Kind, apiURL string, clear clearToken) (clearToken, error) {
 	provider, err := s.oauth(ctx, kind, apiURL, gitprovider.UserToken)
 	if err != nil {
-		return held{}, err
+		return clearToken{}, err
 	}
 	grant, err := provider.Refresh(ctx, clear.Refresh)
 	if err != nil {
-		return held{}, err
+		return clearToken{}, err
 	}
-	return held{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt, Username: clear.Username}, nil
+	return clearToken{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt, Username: clear.Username}, nil
 }
 
-func (s *Service) renewUser(ctx context.Context, r *record, user string, clear held) (held, error) {
-	next, err := s.renewed(ctx, gitprovider.Kind(r.Provider), r.APIURL, clear)
+// renewUser renews and stores the token of a user.
+func (s *Service) renewUser(ctx context.Context, r *record, user string, clear clearToken) (clearToken, error) {
+	next, err := s.renew(ctx, gitprovider.Kind(r.Provider), r.APIURL, clear)
 	if err != nil {
-		return held{}, err
+		return clearToken{}, err
 	}
 	one := r.users[user]
 	one.User = cmp.Or(one.User, user)

@@ -17,10 +17,12 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
+// errSharing is for a user who is no admin at an integration for admins.
 var errSharing = errors.New("this integration is for admins of the account: use another one")
 
-// ownOr is an error of this package, or else what instead makes.
-func ownOr(err error, instead func() error) error {
+// connectErrorOr returns an error that has a code already, or else the result
+// of instead.
+func connectErrorOr(err error, instead func() error) error {
 	var own *connect.Error
 	if errors.As(err, &own) {
 		return own
@@ -28,14 +30,17 @@ func ownOr(err error, instead func() error) error {
 	return instead()
 }
 
-// providerChoice is whom to ask, and as whom.
+// providerChoice selects a provider's API and the token to use.
 type providerChoice struct {
-	kind        gitprovider.Kind
-	apiURL      string
-	clear       held
+	// kind and apiURL select the API, and clear is the token to use.
+	kind   gitprovider.Kind
+	apiURL string
+	// clear may be empty for requests without authentication.
+	clear       clearToken
 	authorities []byte // besides those that are stored
 }
 
+// provider returns the client of a provider's API.
 func (s *Service) provider(ctx context.Context, choice providerChoice) (gitprovider.Provider, error) {
 	authorities, err := s.authorities(ctx, choice.apiURL, choice.authorities)
 	if err != nil {
@@ -47,7 +52,8 @@ func (s *Service) provider(ctx context.Context, choice providerChoice) (gitprovi
 	})
 }
 
-// authorities is what the host of an API is trusted by besides the usual.
+// authorities returns the certificate authorities of an API's host beside the
+// system's.
 func (s *Service) authorities(ctx context.Context, apiURL string, more []byte) ([]byte, error) {
 	if len(more) > 0 {
 		return more, nil
@@ -56,20 +62,22 @@ func (s *Service) authorities(ctx context.Context, apiURL string, more []byte) (
 	if err != nil {
 		return nil, invalid("the API URL cannot be read")
 	}
-	book, err := s.book(ctx)
+	book, err := s.loadCredentials(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return book.CertificateAuthorities(parsed.Host), nil
 }
 
-// book is all credentials of the control namespace, as the engine has them.
-func (s *Service) book(ctx context.Context) (*credential.Store, error) {
+// loadCredentials reads all credentials of the control namespace, as the agent
+// does.
+func (s *Service) loadCredentials(ctx context.Context) (*credential.Store, error) {
 	book := &credential.Store{}
 	list, err := s.secrets().List(ctx, metav1.ListOptions{LabelSelector: credential.TypeLabel})
 	if err != nil {
 		return nil, storeError("list", "Secrets", err)
 	}
+	// Refused Secrets are skipped here: the agent reports them.
 	for i := range list.Items {
 		if given, err := credential.Parse(&list.Items[i]); err == nil {
 			book.Set(types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}, given)
@@ -88,17 +96,20 @@ func (s *Service) book(ctx context.Context) (*credential.Store, error) {
 	return book, nil
 }
 
-// Access is what opens a repository for this runtime: the credential that the
-// engine would use. A repository that nothing fits may be public.
+// Access returns what opens a repository for this runtime: the credential that
+// the agent would use. A repository without a matching credential may be
+// public.
 func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, error) {
 	address, err := remote.ParseAddress(repoURL)
 	if err != nil {
 		return remote.Access{}, err
 	}
-	book, err := s.book(ctx)
+	book, err := s.loadCredentials(ctx)
 	if err != nil {
 		return remote.Access{}, err
 	}
+	// The same lookup as the agent's, so that a check here predicts the agent's
+	// result.
 	given, _ := book.For(repoURL)
 	host := address.Host
 	if address.Port != "" {
@@ -107,8 +118,9 @@ func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, er
 	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(host)}, nil
 }
 
-// gitHost is the host that the provider's repositories are at, with a port that
-// is not the usual one, and whether it has no TLS.
+// gitHost returns the host of the provider's repositories, with a port that is
+// not the default one, and whether it has no TLS. The Shared Configuration
+// Repository has it; without one it follows from the API's address.
 func gitHost(apiURL, sharedRepository string) (host string, plain bool, err error) {
 	if sharedRepository != "" {
 		address, err := gitprovider.ParseAddress(sharedRepository)
@@ -128,11 +140,13 @@ func gitHost(apiURL, sharedRepository string) (host string, plain bool, err erro
 		return "", false, invalid("the API URL of the Git provider cannot be read")
 	}
 	host = strings.ToLower(parsed.Host)
+	// Public hosts have their API on a host of its own.
 	for _, cloud := range []string{"github.com", "bitbucket.org"} {
 		if host == "api."+cloud {
 			host = cloud
 		}
 	}
+	// GitHub Enterprise Cloud with data residency: api.TENANT.ghe.com.
 	if tenant, found := strings.CutPrefix(host, "api."); found && strings.HasSuffix(tenant, ".ghe.com") {
 		host = tenant
 	}

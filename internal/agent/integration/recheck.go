@@ -19,95 +19,104 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// How often tokens are looked at.
+// How often tokens are checked.
 const (
-	lookEvery    = 5 * time.Minute
-	checkEvery   = 24 * time.Hour
-	checkTimeout = time.Minute
-	// renewBefore is more than lookEvery, so that no OAuth token of the runtime
-	// ends before it is renewed.
+	maintainInterval = 5 * time.Minute
+	recheckAge       = 24 * time.Hour
+	checkTimeout     = time.Minute
+	// renewBefore is longer than maintainInterval, so that no OAuth token of
+	// the runtime expires before it is renewed.
 	renewBefore = 15 * time.Minute
-	// warnBefore is when the end of a token is worth a line in the log.
+	// warnBefore is how long before its expiry a token is reported in the log.
 	warnBefore = 14 * 24 * time.Hour
 )
 
-// Run asks about every token once a day, and renews the runtime's OAuth token,
-// until the context is done. One replica should run it.
+// Run checks every token once a day and renews the runtime's OAuth token until
+// the context is done. The leader runs it.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.Recheck(ctx)
-		if err := backoff.Sleep(ctx, lookEvery); err != nil {
+		if err := backoff.Sleep(ctx, maintainInterval); err != nil {
 			return err
 		}
 	}
 }
 
-// Recheck looks at all tokens once: those that were not asked about for a day are.
+// Recheck checks the tokens whose last check is a day old.
 func (s *Service) Recheck(ctx context.Context) {
+	// The runtime's token first: deliveries depend on it.
 	c, err := s.loadRuntime(ctx)
 	switch {
 	case err != nil:
-		s.complain(ctx, "the Git credentials of the runtime cannot be read", err)
+		s.logProblem(ctx, "cannot read Git credentials of the runtime", err)
 	case c != nil:
-		s.lookAtRuntime(ctx, c)
+		s.maintainRuntime(ctx, c)
 	}
 	records, err := s.all(ctx)
 	if err != nil {
-		s.complain(ctx, "the Git integrations cannot be read", err)
+		s.logProblem(ctx, "cannot read Git integrations", err)
 		return
 	}
 	for _, r := range records {
 		for _, user := range slices.Sorted(maps.Keys(r.users)) {
-			if s.old(r.users[user].Status) {
+			// At most one check a day and user, so that providers do not
+			// throttle the runtime.
+			if s.isStale(r.users[user].Status) {
 				s.recheckUser(ctx, r, user)
 			}
 		}
 	}
 }
 
-func (s *Service) complain(ctx context.Context, what string, err error) {
+// logProblem logs a warning, unless the context is done.
+func (s *Service) logProblem(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		s.options.Log.Warn(what, observe.KeyError, err)
 	}
 }
 
-// old reports whether a status is from yesterday.
-func (s *Service) old(status statusEntry) bool {
-	return s.options.Now().Sub(status.CheckedAt) >= checkEvery
+// isStale reports whether a status is a day old.
+func (s *Service) isStale(status tokenStatus) bool {
+	return s.options.Now().Sub(status.CheckedAt) >= recheckAge
 }
 
-func (s *Service) lookAtRuntime(ctx context.Context, c *runtimeCredential) {
+// maintainRuntime renews the runtime's OAuth token in time and checks the token
+// once a day.
+func (s *Service) maintainRuntime(ctx context.Context, c *runtimeCredential) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	if s.due(c.held) {
-		next, err := s.renewed(ctx, c.kind, c.apiURL, c.held)
+	if s.needsRenewal(c.clearToken) {
+		// The refresh token is used once, and the new one is stored before
+		// anything else is done.
+		next, err := s.renew(ctx, c.kind, c.apiURL, c.clearToken)
 		if err == nil {
-			c.held = next
+			c.clearToken = next
 			if err = s.storeRuntime(ctx, c); err == nil {
 				c, err = s.loadRuntime(ctx)
 			}
 		}
 		if err != nil {
-			s.complain(ctx, "the Git token of the runtime cannot be renewed", err)
+			s.logProblem(ctx, "cannot renew Git token of the runtime", err)
 			return
 		}
 		s.options.Changed()
 	}
-	if c == nil || !s.old(c.status) {
+	if c == nil || !s.isStale(c.status) {
 		return
 	}
 	if err := s.recheckRuntime(ctx, c); err != nil {
-		s.complain(ctx, "the state of the runtime's Git token cannot be stored", err)
+		s.logProblem(ctx, "cannot store status of the runtime's Git token", err)
 	}
 	if c.status.State != string(gitprovider.StateOK) || (!c.status.ExpiresAt.IsZero() && c.status.ExpiresAt.Sub(s.options.Now()) < warnBefore) {
-		s.options.Log.Warn("the Git token of the runtime needs somebody", "state", c.status.State, observe.KeyReason, c.status.Message)
+		s.options.Log.Warn("Git token of the runtime needs attention", "state", c.status.State, observe.KeyReason, c.status.Message)
 	}
 }
 
-// recheckRuntime asks about the token and stores the answer, unless somebody has
-// set another one meanwhile.
+// recheckRuntime checks the runtime's token and stores the result, unless
+// another token was stored meanwhile: the resourceVersion makes that a
+// conflict.
 func (s *Service) recheckRuntime(ctx context.Context, c *runtimeCredential) error {
-	// That it cannot be asked about is a state too.
+	// An unreachable provider is a status too.
 	_ = s.checkRuntime(ctx, c)
 	text, err := json.Marshal(c.status)
 	if err != nil {
@@ -126,15 +135,16 @@ func (s *Service) recheckRuntime(ctx context.Context, c *runtimeCredential) erro
 	return nil
 }
 
+// recheckUser checks the token of a user and stores the result.
 func (s *Service) recheckUser(ctx context.Context, r *record, user string) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	one := r.users[user]
 	clear, err := s.openToken(ctx, r, user)
 	if err != nil {
-		one.Status = statusEntry{State: string(gitprovider.StateUnknown), Message: err.Error(), CheckedAt: s.options.Now().UTC().Truncate(time.Second)}
+		one.Status = tokenStatus{State: string(gitprovider.StateUnknown), Message: err.Error(), CheckedAt: s.options.Now().UTC().Truncate(time.Second)}
 	} else {
-		if s.due(clear) {
+		if s.needsRenewal(clear) {
 			if next, err := s.renewUser(ctx, r, user, clear); err == nil {
 				clear = next
 				if fresh, err := s.load(ctx, r.name); err == nil {
@@ -142,19 +152,21 @@ func (s *Service) recheckUser(ctx context.Context, r *record, user string) {
 				}
 			}
 		}
-		one.Status = s.askAbout(ctx, r, clear)
+		one.Status = s.checkUserToken(ctx, r, clear)
 	}
-	// The user may have registered another token meanwhile, or none.
+	// The user may have registered another token meanwhile, or removed it. The
+	// status must belong to the token that was checked.
 	fresh, err := s.load(ctx, r.name)
 	if err != nil || string(fresh.users[user].Sealed) != string(one.Sealed) {
 		return
 	}
 	if err := s.patchUser(ctx, r, user, &one); err != nil {
-		s.complain(ctx, "the state of a user's Git token cannot be stored", err)
+		s.logProblem(ctx, "cannot store status of a user's Git token", err)
 	}
 }
 
-func (s *Service) askAbout(ctx context.Context, r *record, clear held) statusEntry {
+// checkUserToken checks a user's token with its provider.
+func (s *Service) checkUserToken(ctx context.Context, r *record, clear clearToken) tokenStatus {
 	provider, err := s.provider(ctx, providerChoice{kind: gitprovider.Kind(r.Provider), apiURL: r.APIURL, clear: clear})
 	if err != nil {
 		return statusOf(gitprovider.TokenReport{}, err, s.options.Now())
@@ -163,7 +175,7 @@ func (s *Service) askAbout(ctx context.Context, r *record, clear held) statusEnt
 	return statusOf(report, err, s.options.Now())
 }
 
-// Pending is the steps that are still to be done after the installation (R63).
+// Pending returns the steps that are left after the installation (R63).
 func (s *Service) Pending(ctx context.Context) ([]platformv1.CompletionStep, error) {
 	var steps []platformv1.CompletionStep
 	c, err := s.loadRuntime(ctx)
@@ -180,6 +192,7 @@ func (s *Service) Pending(ctx context.Context) ([]platformv1.CompletionStep, err
 	if !slices.ContainsFunc(records, func(r *record) bool { return len(r.users) > 0 }) {
 		steps = append(steps, platformv1.CompletionStep_COMPLETION_STEP_USER_TOKEN)
 	}
+	// The last step is done when the runtime manages itself by an Application.
 	found, err := s.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(s.options.Namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime, Limit: 1})
 	if err != nil {
@@ -191,8 +204,8 @@ func (s *Service) Pending(ctx context.Context) ([]platformv1.CompletionStep, err
 	return steps, nil
 }
 
-// RuntimeExpiry is when the Git token of the runtime stops working; zero when
-// that is not known or there is none.
+// RuntimeExpiry returns when the Git token of the runtime expires; zero if that
+// is unknown or there is no token.
 func (s *Service) RuntimeExpiry(ctx context.Context) (time.Time, error) {
 	c, err := s.loadRuntime(ctx)
 	if err != nil || c == nil {

@@ -16,14 +16,13 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// errNoCredentials is that the first of the steps after an installation is not
-// done.
+// errNoCredentials is the error before the first step after the installation.
 func errNoCredentials() error {
 	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, with slipway integration git or in the console")
 }
 
-// RuntimeAccess is Access for what needs the runtime's own credential, such as
-// the Shared Configuration Repository.
+// RuntimeAccess is Access for repositories that need the runtime's own
+// credential, such as the Shared Configuration Repository.
 func (s *Service) RuntimeAccess(ctx context.Context, repoURL string) (remote.Access, error) {
 	c, err := s.loadRuntime(ctx)
 	if err != nil {
@@ -35,7 +34,7 @@ func (s *Service) RuntimeAccess(ctx context.Context, repoURL string) (remote.Acc
 	return s.Access(ctx, repoURL)
 }
 
-// Provider is the Git provider of the account, with the runtime's token.
+// Provider returns the Git provider of the account, with the runtime's token.
 func (s *Service) Provider(ctx context.Context) (gitprovider.Provider, gitprovider.Kind, error) {
 	c, err := s.loadRuntime(ctx)
 	if err != nil {
@@ -44,12 +43,12 @@ func (s *Service) Provider(ctx context.Context) (gitprovider.Provider, gitprovid
 	if c == nil {
 		return nil, "", errNoCredentials()
 	}
-	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.held, authorities: []byte(c.authorities)})
+	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.clearToken, authorities: []byte(c.authorities)})
 	return provider, c.kind, err
 }
 
-// CreateRepository makes a private repository at the provider. One that is there
-// is no error.
+// CreateRepository creates a private repository at the provider. An existing
+// one is no error.
 func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 	provider, _, err := s.Provider(ctx)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 // SSHReady reports whether the runtime has an SSH key for the host of a
 // repository (R67).
 func (s *Service) SSHReady(ctx context.Context, address remote.Address) (bool, error) {
-	book, err := s.book(ctx)
+	book, err := s.loadCredentials(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -82,12 +81,14 @@ func (s *Service) SSHReady(ctx context.Context, address remote.Address) (bool, e
 	return found && !given.SSHPrivateKey.IsZero(), nil
 }
 
-// WebhookSecret is what Git hosts sign with: a field of a Secret of the control
-// namespace, which is made if it is not there.
+// WebhookSecret returns the key that Git hosts sign with: a field of a Secret
+// of the control namespace, which is created if it does not exist. Concurrent
+// replicas may create it; the one that loses reads the other's.
 func (s *Service) WebhookSecret(ctx context.Context, name, field string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, errors.New("the runtime has no Secret for webhooks: set webhooks.secret")
 	}
+	// Another replica may create or change the Secret at the same time.
 	for range 5 {
 		found, err := s.secrets().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && len(found.Data[field]) > 0 {
@@ -113,5 +114,5 @@ func (s *Service) WebhookSecret(ctx context.Context, name, field string) (secret
 			return secret.Text{}, storeError("write the Secret", name, err)
 		}
 	}
-	return secret.Text{}, errors.New("write the Secret " + name + ": others change it all the time: try again")
+	return secret.Text{}, errors.New("write the Secret " + name + ": too many conflicting changes: try again")
 }

@@ -33,20 +33,25 @@ const (
 	fieldStatus      = "status"
 )
 
-// runtimeCredential is what the runtime uses for Git.
+// runtimeCredential is the runtime's credential for Git.
 type runtimeCredential struct {
-	held
+	clearToken
+	// sshKey, knownHosts and authorities are optional. They are written to the
+	// Secrets and ConfigMaps that the agent reads.
 	sshKey      secret.Text
 	knownHosts  string
 	authorities string
-	kind        gitprovider.Kind
-	apiURL      string
-	status      statusEntry
-	// version is that of the Secret it was read from.
+	// kind and apiURL are the provider that the token belongs to.
+	kind   gitprovider.Kind
+	apiURL string
+	// status is the result of the last check.
+	status tokenStatus
+	// version is the resourceVersion of the Secret, for updates that must not
+	// overwrite a newer one.
 	version string
 }
 
-// loadRuntime reads the credential of the runtime; nil when there is none.
+// loadRuntime reads the credential of the runtime; nil if there is none.
 func (s *Service) loadRuntime(ctx context.Context) (*runtimeCredential, error) {
 	found, err := s.secrets().Get(ctx, runtimeSecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -57,23 +62,24 @@ func (s *Service) loadRuntime(ctx context.Context) (*runtimeCredential, error) {
 	}
 	text := func(field string) string { return strings.TrimSpace(string(found.Data[field])) }
 	c := &runtimeCredential{
-		held:   held{Token: secret.New(text(fieldToken)), Refresh: secret.New(text(fieldRefresh)), Username: text(fieldUsername)},
-		sshKey: secret.New(text(fieldSSHKey)), knownHosts: text(fieldKnownHosts), authorities: text(fieldAuthorities),
+		clearToken: clearToken{Token: secret.New(text(fieldToken)), Refresh: secret.New(text(fieldRefresh)), Username: text(fieldUsername)},
+		sshKey:     secret.New(text(fieldSSHKey)), knownHosts: text(fieldKnownHosts), authorities: text(fieldAuthorities),
 		kind: gitprovider.Kind(text(fieldProvider)), apiURL: text(fieldAPIURL), version: found.ResourceVersion,
 	}
 	c.ExpiresAt, _ = time.Parse(time.RFC3339, text(fieldExpires))
-	// A status that cannot be read is checked again.
+	// An invalid status counts as none, and the token is checked again.
 	_ = json.Unmarshal(found.Data[fieldStatus], &c.status)
+	// Without a token it is no credential, whatever else is stored.
 	if c.Token.IsZero() {
 		return nil, nil
 	}
 	return c, nil
 }
 
-// storeRuntime stores it: first what the engine reads, then the Secret that says
-// that there is a credential.
+// storeRuntime stores the credential: first the Secrets that the agent reads,
+// then the Secret whose existence means that there is a credential.
 func (s *Service) storeRuntime(ctx context.Context, c *runtimeCredential) error {
-	if err := s.writeArgo(ctx, c); err != nil {
+	if err := s.writeArgoSecrets(ctx, c); err != nil {
 		return err
 	}
 	status, err := json.Marshal(c.status)
@@ -92,8 +98,8 @@ func (s *Service) storeRuntime(ctx context.Context, c *runtimeCredential) error 
 	return s.putSecret(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: runtimeSecret, Labels: labels("git-runtime")}, Data: data})
 }
 
-// putSecret makes a Secret, or replaces its data. Annotations and labels that
-// others added stay.
+// putSecret creates a Secret or replaces its data. Annotations and labels of
+// others stay.
 func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 	for _, field := range fieldsOf(wanted.Data) {
 		if len(wanted.Data[field]) == 0 {
@@ -106,6 +112,8 @@ func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 		case apierrors.IsNotFound(err):
 			_, err = s.secrets().Create(ctx, wanted, metav1.CreateOptions{})
 		case err == nil:
+			// The data is replaced as a whole: a field that is gone must not
+			// stay.
 			found.Data = wanted.Data
 			if found.Labels == nil {
 				found.Labels = map[string]string{}
@@ -122,9 +130,11 @@ func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 			return storeError("write the Secret", wanted.Name, err)
 		}
 	}
-	return connect.NewError(connect.CodeAborted, fmt.Errorf("write the Secret %s: others change it all the time: try again", wanted.Name))
+	return connect.NewError(connect.CodeAborted, fmt.Errorf("write the Secret %s: too many conflicting changes: try again", wanted.Name))
 }
 
+// fieldsOf returns the keys of data, so that it can be changed while it is
+// ranged over.
 func fieldsOf(data map[string][]byte) []string {
 	var fields []string
 	for field := range data {
@@ -133,43 +143,47 @@ func fieldsOf(data map[string][]byte) []string {
 	return fields
 }
 
-// SetRuntimeCredentials implements IntegrationService. What is not given stays as
-// it was (R65, R66, R114).
+// SetRuntimeCredentials implements IntegrationService. Fields that are not
+// given keep their value (R65, R66, R114).
 func (s *Service) SetRuntimeCredentials(ctx context.Context, request *connect.Request[runtimev1.SetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.SetRuntimeCredentialsResponse], error) {
-	if _, err := admin(ctx); err != nil {
+	if _, err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	wanted, err := s.merge(ctx, request.Msg)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.adopt(ctx, wanted, request.Msg.GetSkipValidation()); err != nil {
+	if err := s.checkAndStore(ctx, wanted, request.Msg.GetSkipValidation()); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&runtimev1.SetRuntimeCredentialsResponse{Status: wanted.status.shown(s.options.Runtime)}), nil
+	return connect.NewResponse(&runtimev1.SetRuntimeCredentialsResponse{Status: wanted.status.message(s.options.Runtime)}), nil
 }
 
-// adopt checks a credential with the provider and stores it.
-func (s *Service) adopt(ctx context.Context, wanted *runtimeCredential, skip bool) error {
+// checkAndStore checks a credential with the provider and stores it. With skip
+// it is stored whatever the result.
+func (s *Service) checkAndStore(ctx context.Context, wanted *runtimeCredential, skip bool) error {
 	err := s.checkRuntime(ctx, wanted)
+	// With skip the result of the check is stored and shown, but does not
+	// matter.
 	if !skip {
 		if err != nil {
-			return answerError(err)
+			return toConnectError(err)
 		}
 		if wanted.status.State != string(gitprovider.StateOK) {
 			return precondition("the token is not stored: %s", wanted.status.Message)
 		}
 	}
 	if err := s.storeRuntime(ctx, wanted); err != nil {
-		return answerError(err)
+		return toConnectError(err)
 	}
+	// The Shared Configuration Repository may be readable now.
 	s.options.Changed()
 	return nil
 }
 
-// checkRuntime asks the provider about the token, and notes what it says.
+// checkRuntime checks the token with the provider and sets the status.
 func (s *Service) checkRuntime(ctx context.Context, c *runtimeCredential) error {
-	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.held, authorities: []byte(c.authorities)})
+	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.clearToken, authorities: []byte(c.authorities)})
 	if err != nil {
 		c.status = statusOf(gitprovider.TokenReport{}, err, s.options.Now())
 		return err
@@ -179,7 +193,8 @@ func (s *Service) checkRuntime(ctx context.Context, c *runtimeCredential) error 
 	return err
 }
 
-// merge is what is stored with what is given.
+// merge returns the stored credential with the given fields. A credential of
+// another provider is dropped: its token must not be sent to this one.
 func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredentialsRequest) (*runtimeCredential, error) {
 	kind, apiURL, err := s.target("", "")
 	if err != nil {
@@ -194,8 +209,9 @@ func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredenti
 	}
 	c.kind, c.apiURL = kind, apiURL
 	if text := strings.TrimSpace(given.GetToken()); text != "" {
-		c.held = held{Token: secret.New(text), Username: strings.TrimSpace(given.GetUsername())}
+		c.clearToken = clearToken{Token: secret.New(text), Username: strings.TrimSpace(given.GetUsername())}
 	}
+	// An SSH key alone is not enough: the API needs a token.
 	if c.Token.IsZero() || len(c.Token.Reveal()) > maxTokenBytes {
 		return nil, invalid("give the Git token of the runtime")
 	}
@@ -207,19 +223,21 @@ func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredenti
 	}
 	host, _, err := gitHost(apiURL, s.settings().GetSharedRepository())
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	if text := strings.TrimSpace(given.GetKnownHosts()); text != "" {
 		if c.knownHosts, err = checkKnownHosts(text, host); err != nil {
 			return nil, err
 		}
 	}
+	// Without a known host key the agent would refuse every SSH connection, so
+	// it is required together with the SSH key.
 	if !c.sshKey.IsZero() && c.knownHosts == "" && wellKnownHost(hostName(host)) == "" {
-		book, err := s.book(ctx)
+		book, err := s.loadCredentials(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if !knows(string(book.KnownHosts()), hostName(host)) {
+		if !hasHost(string(book.KnownHosts()), hostName(host)) {
 			return nil, invalid("the SSH key of %s is not known: give its lines of ssh-keyscan as the known hosts", hostName(host))
 		}
 	}
@@ -231,8 +249,8 @@ func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredenti
 	return c, nil
 }
 
-// checkKey refuses a key that nobody could use. Errors of the parser are not
-// told: they could have parts of the key.
+// checkKey refuses SSH keys that cannot be used. The errors of the parser are
+// not returned, as they could contain parts of the key.
 func checkKey(text string) error {
 	_, err := ssh.ParsePrivateKey([]byte(text + "\n"))
 	if _, locked := err.(*ssh.PassphraseMissingError); locked { //nolint:errorlint // it is never wrapped
@@ -244,9 +262,10 @@ func checkKey(text string) error {
 	return nil
 }
 
-// GetRuntimeCredentials implements IntegrationService.
+// GetRuntimeCredentials implements IntegrationService. It returns the status of
+// the token and never the token.
 func (s *Service) GetRuntimeCredentials(ctx context.Context, request *connect.Request[runtimev1.GetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.GetRuntimeCredentialsResponse], error) {
-	if _, err := admin(ctx); err != nil {
+	if _, err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	c, err := s.loadRuntime(ctx)
@@ -258,10 +277,10 @@ func (s *Service) GetRuntimeCredentials(ctx context.Context, request *connect.Re
 	}
 	if request.Msg.GetCheck() {
 		if err := s.recheckRuntime(ctx, c); err != nil {
-			return nil, answerError(err)
+			return nil, toConnectError(err)
 		}
 	}
 	return connect.NewResponse(&runtimev1.GetRuntimeCredentialsResponse{
-		Configured: true, Status: c.status.shown(s.options.Runtime), Ssh: !c.sshKey.IsZero(),
+		Configured: true, Status: c.status.message(s.options.Runtime), Ssh: !c.sshKey.IsZero(),
 	}), nil
 }

@@ -174,7 +174,7 @@ func TestRecheck(t *testing.T) {
 	if err != nil || list.Msg.GetIntegrations()[0].GetUsers()[0].GetState() != "revoked" {
 		t.Errorf("the user's status is %v: %v", list, err)
 	}
-	if !strings.Contains(w.log.String(), "needs somebody") {
+	if !strings.Contains(w.log.String(), "needs attention") {
 		t.Error("the log says nothing")
 	}
 }

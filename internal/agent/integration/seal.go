@@ -14,16 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The Secret with the key of all tokens of users.
+// The Secret with the key that encrypts the tokens of users.
 const (
 	keySecret = "slipway-git-key"
 	keyField  = "key"
 	keyBytes  = 32
 )
 
-// sealVersion begins what is sealed. After it come the first bytes of a hash of
-// the key, so that a lost key is told from a damaged token, a nonce, and the
-// sealed text.
+// The format of a sealed text: the version, the first bytes of a hash of the
+// key, so that a lost key is distinguished from a damaged token, a nonce, and
+// the ciphertext of AES-256-GCM.
 const (
 	sealVersion = 1
 	keyIDBytes  = 4
@@ -40,8 +40,8 @@ type sealer struct {
 	id   []byte
 }
 
-// sealer is the sealer of this cluster. Its key is made on first use; of two who
-// make one at the same time, one wins and both use it.
+// sealer returns the sealer of this cluster. The key is created on first use.
+// Of two concurrent creations one wins, and both use its key.
 func (s *Service) sealer(ctx context.Context) (*sealer, error) {
 	found, err := s.secrets().Get(ctx, keySecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -61,6 +61,7 @@ func (s *Service) sealer(ctx context.Context) (*sealer, error) {
 	return newSealer(found.Data[keyField])
 }
 
+// newSealer returns a sealer for a key of 32 bytes.
 func newSealer(key []byte) (*sealer, error) {
 	if len(key) != keyBytes {
 		return nil, errors.New("the Secret " + keySecret + " has no key of 32 bytes: delete it, and register the tokens of users again")
@@ -73,12 +74,14 @@ func newSealer(key []byte) (*sealer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The prefix separates this hash from any other use of the key.
 	hash := sha256.Sum256(append([]byte("slipway git key id:"), key...))
 	return &sealer{aead: aead, id: hash[:keyIDBytes]}, nil
 }
 
-// binding is what a sealed text belongs to. It cannot be opened for anything
-// else.
+// binding is the context that a sealed text belongs to. It is the additional
+// data of the encryption, so that the text cannot be opened in another context,
+// such as the field of another user.
 type binding struct {
 	Purpose     string `json:"purpose"`
 	Integration string `json:"integration,omitempty"`
@@ -88,6 +91,7 @@ type binding struct {
 	Flow        string `json:"flow,omitempty"`
 }
 
+// bytes encodes the binding. The order of fields is fixed.
 func (b binding) bytes() []byte {
 	text, err := json.Marshal(b) // texts only: it cannot fail
 	if err != nil {
@@ -96,6 +100,7 @@ func (b binding) bytes() []byte {
 	return text
 }
 
+// seal encrypts a text for a binding.
 func (s *sealer) seal(plain []byte, to binding) []byte {
 	out := append([]byte{sealVersion}, s.id...)
 	nonce := make([]byte, s.aead.NonceSize())
@@ -104,11 +109,14 @@ func (s *sealer) seal(plain []byte, to binding) []byte {
 	return s.aead.Seal(out, nonce, plain, to.bytes())
 }
 
+// open decrypts a sealed text. It fails for any other binding.
 func (s *sealer) open(sealed []byte, to binding) ([]byte, error) {
 	head := 1 + keyIDBytes
 	if len(sealed) < head+s.aead.NonceSize() || sealed[0] != sealVersion {
 		return nil, errSeal
 	}
+	// Another key is a different problem than a damaged token, with a different
+	// fix.
 	if string(sealed[1:head]) != string(s.id) {
 		return nil, errOtherKey
 	}

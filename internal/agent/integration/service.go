@@ -22,34 +22,36 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// maxMessage bounds a request: a key, known hosts and a chain of authorities.
+// maxMessage bounds a request: an SSH key, known hosts and a chain of
+// authorities.
 const maxMessage = 512 << 10
 
-// Options is what a Service works with.
+// Options configures a Service.
 type Options struct {
 	Cluster *kube.Cluster
 	// Namespace is the control namespace.
 	Namespace string
 	// Runtime is the name of the runtime.
 	Runtime string
-	// Settings is what the account says of Git; nil before the runtime joined.
+	// Settings returns the Git settings of the account; nil before the runtime
+	// joined.
 	Settings func() *platformv1.GitSettings
-	// Changed is called when the credential of the runtime is another one; it may
-	// be nil.
+	// Changed is called when the runtime's credential changes. It may be nil.
 	Changed func()
 	Log     *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Service is the Git integrations of a runtime. It is safe for concurrent use.
+// Service manages the Git integrations of a runtime. It is safe for concurrent
+// use.
 type Service struct {
 	options Options
 }
 
 var _ runtimev1connect.IntegrationServiceHandler = (*Service)(nil)
 
-// New makes a Service and asks nobody.
+// New returns a Service. It sends no request before it receives one.
 func New(options Options) *Service {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -60,21 +62,23 @@ func New(options Options) *Service {
 	return &Service{options: options}
 }
 
-// Handlers serve IntegrationService, by path.
+// Handlers returns the handlers of IntegrationService by path.
 func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handler {
 	path, handler := runtimev1connect.NewIntegrationServiceHandler(s, append([]connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}, more...)...)
 	return map[string]http.Handler{path: handler}
 }
 
+// secrets is the client for the Secrets of the control namespace.
 func (s *Service) secrets() typedv1.SecretInterface {
 	return s.options.Cluster.Client.CoreV1().Secrets(s.options.Namespace)
 }
 
+// configMaps is the client for the ConfigMaps of the control namespace.
 func (s *Service) configMaps() typedv1.ConfigMapInterface {
 	return s.options.Cluster.Client.CoreV1().ConfigMaps(s.options.Namespace)
 }
 
-// settings is never nil.
+// settings returns the account's Git settings; it is never nil.
 func (s *Service) settings() *platformv1.GitSettings {
 	if s.options.Settings != nil {
 		if given := s.options.Settings(); given != nil {
@@ -84,9 +88,9 @@ func (s *Service) settings() *platformv1.GitSettings {
 	return &platformv1.GitSettings{}
 }
 
-// caller is the user who asks. Without one nothing is answered, whoever served
-// this.
-func caller(ctx context.Context) (wire.RuntimeClaims, error) {
+// requireUser returns the user of a request. It is checked here too, so that no
+// other way to serve these handlers skips it.
+func requireUser(ctx context.Context) (wire.RuntimeClaims, error) {
 	claims, ok := token.ClaimsFrom(ctx)
 	if !ok || claims.UserID == "" {
 		return claims, connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))
@@ -94,25 +98,29 @@ func caller(ctx context.Context) (wire.RuntimeClaims, error) {
 	return claims, nil
 }
 
-// admin is caller for what only admins may do. The router has checked it too.
-func admin(ctx context.Context) (wire.RuntimeClaims, error) {
-	claims, err := caller(ctx)
+// requireAdmin returns the user of a request that needs an admin. The router
+// checks it too.
+func requireAdmin(ctx context.Context) (wire.RuntimeClaims, error) {
+	claims, err := requireUser(ctx)
 	if err == nil && claims.Role != permission.RoleAdmin {
 		err = connect.NewError(connect.CodePermissionDenied, errors.New("this is for admins of the account"))
 	}
 	return claims, err
 }
 
+// invalid is the error for a field that the user can correct.
 func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
+// precondition is the error for a state that has to change first.
 func precondition(format string, args ...any) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
 }
 
-// answerError is an error with the code that tells a client what to do.
-func answerError(err error) error {
+// toConnectError maps an error to the code that decides whether a client
+// retries.
+func toConnectError(err error) error {
 	var already *connect.Error
 	if err == nil || errors.As(err, &already) {
 		return err
@@ -131,6 +139,7 @@ func answerError(err error) error {
 	return connect.NewError(connect.CodeInternal, err)
 }
 
+// providerCode maps an error of a Git provider to a code.
 func providerCode(err *gitprovider.Error) connect.Code {
 	switch err.Kind {
 	case gitprovider.Invalid:
@@ -146,8 +155,8 @@ func providerCode(err *gitprovider.Error) connect.Code {
 	}
 }
 
-// storeError is a failed request to the API server. Only what is known to have no
-// content of an object is told in its words.
+// storeError is the error of a request to the API server. Only reasons that
+// contain nothing of an object are quoted.
 func storeError(what, name string, err error) error {
 	code, text := connect.CodeInternal, string(apierrors.ReasonForError(err))
 	switch {

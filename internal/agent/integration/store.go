@@ -35,57 +35,69 @@ const (
 	settingsField = "integration"
 	userPrefix    = "user."
 	maxName       = 40
-	// maxUsers keep a Secret below the size that the API server takes.
+	// maxUsers keeps a Secret below the size limit of the API server.
 	maxUsers = 500
 )
 
-// Who may have a token at an integration.
+// Who may store a token at an integration.
 const (
 	sharingAll    = "all-users"
 	sharingAdmins = "admins"
 )
 
+// labels returns the labels of a Secret of some type.
 func labels(kind string) map[string]string {
 	return map[string]string{typeLabel: kind, "app.kubernetes.io/managed-by": "slipway"}
 }
 
-// record is an integration as it is stored.
+// record is a stored integration. The settings are one field of its Secret, and
+// each user's token is another.
 type record struct {
+	// name is part of the Secret's name and is not stored again.
 	name     string
 	Provider string `json:"provider"`
 	APIURL   string `json:"apiURL"`
 	Sharing  string `json:"sharing"`
 
-	users map[string]tokenEntry
+	// users are the stored tokens by the user's id.
+	users map[string]storedToken
 }
 
-// tokenEntry is a user's token as it is stored.
-type tokenEntry struct {
-	User   string      `json:"user"`
-	Email  string      `json:"email,omitempty"`
+// storedToken is the token of a user as it is stored.
+type storedToken struct {
+	// User is stored to detect a token that was copied to another field.
+	User  string `json:"user"`
+	Email string `json:"email,omitempty"`
+	// Sealed is the encrypted token, bound to user, integration and provider.
 	Sealed []byte      `json:"sealed"`
-	Status statusEntry `json:"status"`
+	Status tokenStatus `json:"status"`
 }
 
-// statusEntry is what is known of a token. Nothing in it is secret.
-type statusEntry struct {
-	Login     string    `json:"login,omitempty"`
-	State     string    `json:"state"`
-	Message   string    `json:"message,omitempty"`
-	Kind      string    `json:"kind,omitempty"`
+// tokenStatus is the result of the last check of a token. It contains no
+// secret.
+type tokenStatus struct {
+	// Login is the account at the provider.
+	Login string `json:"login,omitempty"`
+	// State and Message are shown in the console.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	// Missing are the scopes that the token lacks.
 	Missing   []string  `json:"missing,omitempty"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
 }
 
-// held is a token in the clear, for as long as it is needed.
-type held struct {
+// clearToken is a decrypted token. It is kept only while it is used.
+type clearToken struct {
+	// Refresh is set for OAuth tokens only.
 	Token, Refresh secret.Text
-	Username       string
-	ExpiresAt      time.Time
+	// Username is needed by some providers beside the token.
+	Username  string
+	ExpiresAt time.Time
 }
 
-// plainToken is what is sealed.
+// plainToken is the text that is sealed.
 type plainToken struct {
 	Token     string    `json:"token"`
 	Refresh   string    `json:"refresh,omitempty"`
@@ -93,28 +105,35 @@ type plainToken struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-func (h held) encode() ([]byte, error) {
+// encode returns the text to seal.
+func (h clearToken) encode() ([]byte, error) {
 	return json.Marshal(plainToken{Token: h.Token.Reveal(), Refresh: h.Refresh.Reveal(), Username: h.Username, ExpiresAt: h.ExpiresAt})
 }
 
-func decodeHeld(text []byte) (held, error) {
+// decodeClearToken reads an opened text.
+func decodeClearToken(text []byte) (clearToken, error) {
 	var plain plainToken
 	if json.Unmarshal(text, &plain) != nil {
-		return held{}, errSeal // the text of the error could have part of the token
+		return clearToken{}, errSeal // the text of the error could have part of the token
 	}
-	return held{Token: secret.New(plain.Token), Refresh: secret.New(plain.Refresh), Username: plain.Username, ExpiresAt: plain.ExpiresAt}, nil
+	return clearToken{Token: secret.New(plain.Token), Refresh: secret.New(plain.Refresh), Username: plain.Username, ExpiresAt: plain.ExpiresAt}, nil
 }
 
+// binding ties a user's token to user, integration, provider and address, so
+// that changing any of them makes it unreadable.
 func (r *record) binding(user string) binding {
 	return binding{Purpose: "user-token", Integration: r.name, User: user, Provider: r.Provider, APIURL: r.APIURL}
 }
 
+// userField is the field of a user's token: a hash, because ids have characters
+// that keys of a Secret cannot have.
 func userField(user string) string {
 	hash := sha256.Sum256([]byte(user))
 	return userPrefix + hex.EncodeToString(hash[:16])
 }
 
-// checkName refuses names that are no part of a Secret's name, or are taken.
+// checkName refuses names that cannot be part of a Secret's name, or are
+// reserved.
 func checkName(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 || len(name) > maxName {
 		return invalid("the name of an integration has lower-case letters, digits and dashes, at most %d", maxName)
@@ -125,8 +144,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// target reads provider and API URL, with what the account says for what is
-// missing.
+// target returns provider and API address, with the account's settings as
+// defaults.
 func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, error) {
 	settings := s.settings()
 	if provider == "" {
@@ -137,11 +156,13 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 	}
 	kind, err := gitprovider.ParseKind(provider)
 	if err != nil {
-		return "", "", answerError(err)
+		return "", "", toConnectError(err)
 	}
 	if apiURL == "" && string(kind) == settings.GetProvider() {
 		apiURL = settings.GetApiUrl()
 	}
+	// Bitbucket Cloud has one API; another address is a proxy of it and is kept
+	// as it is.
 	if kind == gitprovider.Bitbucket && apiURL != "" {
 		if parsed, err := url.Parse(apiURL); err != nil || parsed.Host == "" || parsed.User != nil {
 			return "", "", invalid("the API URL cannot be read: write one such as https://api.bitbucket.org/2.0")
@@ -150,13 +171,13 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 	}
 	apiURL, err = gitprovider.DefaultAPI(kind, apiURL)
 	if err != nil {
-		return "", "", answerError(err)
+		return "", "", toConnectError(err)
 	}
 	return kind, apiURL, nil
 }
 
-// load reads an integration. The default one exists as soon as the account has a
-// provider.
+// load reads an integration. The default one is created as soon as the account
+// has a provider.
 func (s *Service) load(ctx context.Context, name string) (*record, error) {
 	if name == "" {
 		name = defaultName
@@ -181,13 +202,15 @@ func (s *Service) load(ctx context.Context, name string) (*record, error) {
 	return parseRecord(name, found)
 }
 
+// parseRecord reads an integration from its Secret. A token in the field of
+// another user is skipped: it was copied there.
 func parseRecord(name string, found *corev1.Secret) (*record, error) {
-	r := &record{name: name, users: map[string]tokenEntry{}}
+	r := &record{name: name, users: map[string]storedToken{}}
 	if found.Labels[typeLabel] != "git" || json.Unmarshal(found.Data[settingsField], r) != nil {
 		return nil, precondition("the Secret %s is not a Git integration: delete it, and add the integration again", found.Name)
 	}
 	for field, text := range found.Data {
-		var one tokenEntry
+		var one storedToken
 		if !strings.HasPrefix(field, userPrefix) || json.Unmarshal(text, &one) != nil || userField(one.User) != field {
 			continue // what is at another user's place is nobody's
 		}
@@ -196,8 +219,8 @@ func parseRecord(name string, found *corev1.Secret) (*record, error) {
 	return r, nil
 }
 
-// create stores a new integration, or gives the one that is there when it is the
-// same.
+// create stores a new integration, or returns the existing one if its settings
+// are the same.
 func (s *Service) create(ctx context.Context, r *record) (*record, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -209,6 +232,7 @@ func (s *Service) create(ctx context.Context, r *record) (*record, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: secretPrefix + r.name, Labels: named},
 		Data:       map[string][]byte{settingsField: text},
 	}, metav1.CreateOptions{})
+	// Two replicas, or two requests, may create the same integration.
 	if apierrors.IsAlreadyExists(err) {
 		there, err := s.load(ctx, r.name)
 		if err != nil {
@@ -223,19 +247,21 @@ func (s *Service) create(ctx context.Context, r *record) (*record, error) {
 		return nil, storeError("make the Secret", secretPrefix+r.name, err)
 	}
 	if r.users == nil {
-		r.users = map[string]tokenEntry{}
+		r.users = map[string]storedToken{}
 	}
 	return r, nil
 }
 
-// patchUser sets or, with nil, removes one user's entry and touches no other.
-func (s *Service) patchUser(ctx context.Context, r *record, user string, one *tokenEntry) error {
+// patchUser sets or, with nil, removes the field of one user by a merge patch,
+// so that concurrent changes of other users do not conflict.
+func (s *Service) patchUser(ctx context.Context, r *record, user string, one *storedToken) error {
 	var value any
 	if one != nil {
 		text, err := json.Marshal(one)
 		if err != nil {
 			return err
 		}
+		// The API server decodes base64, and json.Marshal of []byte encodes it.
 		value = text
 	}
 	patch, err := json.Marshal(map[string]any{"data": map[string]any{userField(user): value}})
@@ -249,8 +275,8 @@ func (s *Service) patchUser(ctx context.Context, r *record, user string, one *to
 	return nil
 }
 
-// putToken seals a token for its user and stores it.
-func (s *Service) putToken(ctx context.Context, r *record, one tokenEntry, clear held) error {
+// putToken seals the token of a user and stores it.
+func (s *Service) putToken(ctx context.Context, r *record, one storedToken, clear clearToken) error {
 	seal, err := s.sealer(ctx)
 	if err != nil {
 		return err
@@ -263,19 +289,19 @@ func (s *Service) putToken(ctx context.Context, r *record, one tokenEntry, clear
 	return s.patchUser(ctx, r, one.User, &one)
 }
 
-// openToken is the token of a user in the clear.
-func (s *Service) openToken(ctx context.Context, r *record, user string) (held, error) {
+// openToken decrypts the token of a user.
+func (s *Service) openToken(ctx context.Context, r *record, user string) (clearToken, error) {
 	one, found := r.users[user]
 	if !found {
-		return held{}, precondition("you have no Git token for the integration %s: register one with slipway integration git register %s", r.name, r.name)
+		return clearToken{}, precondition("you have no Git token for the integration %s: register one with slipway integration git register %s", r.name, r.name)
 	}
 	seal, err := s.sealer(ctx)
 	if err != nil {
-		return held{}, err
+		return clearToken{}, err
 	}
 	text, err := seal.open(one.Sealed, r.binding(user))
 	if err != nil {
-		return held{}, precondition("%w", err)
+		return clearToken{}, precondition("%w", err)
 	}
-	return decodeHeld(text)
+	return decodeClearToken(text)
 }

@@ -21,10 +21,11 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// maxTokenBytes is more than any provider's token has.
+// maxTokenBytes is longer than the token of any provider.
 const maxTokenBytes = 8 << 10
 
-// all reads every integration, by name.
+// all reads every integration, by name. Secrets that are no integration are
+// skipped.
 func (s *Service) all(ctx context.Context) ([]*record, error) {
 	list, err := s.secrets().List(ctx, metav1.ListOptions{LabelSelector: typeLabel + "=git," + nameLabel})
 	if err != nil {
@@ -41,13 +42,14 @@ func (s *Service) all(ctx context.Context) ([]*record, error) {
 	return records, nil
 }
 
-// ListIntegrations implements IntegrationService. A user sees the state of the
-// own token; an admin that of all.
+// ListIntegrations implements IntegrationService. A user sees the status of
+// their own token, and an admin that of all.
 func (s *Service) ListIntegrations(ctx context.Context, _ *connect.Request[runtimev1.ListIntegrationsRequest]) (*connect.Response[runtimev1.ListIntegrationsResponse], error) {
-	claims, err := caller(ctx)
+	claims, err := requireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
+	// The default integration exists as soon as the account has a provider.
 	if s.settings().GetProvider() != "" {
 		if _, err := s.load(ctx, defaultName); err != nil {
 			return nil, err
@@ -59,27 +61,27 @@ func (s *Service) ListIntegrations(ctx context.Context, _ *connect.Request[runti
 	}
 	answer := &runtimev1.ListIntegrationsResponse{}
 	for _, one := range records {
-		answer.Integrations = append(answer.Integrations, s.shown(ctx, one, claims))
+		answer.Integrations = append(answer.Integrations, s.messageOf(ctx, one, claims))
 	}
 	return connect.NewResponse(answer), nil
 }
 
-// shown is an integration as the caller may see it.
-func (s *Service) shown(ctx context.Context, r *record, claims wire.RuntimeClaims) *runtimev1.Integration {
+// messageOf converts an integration, with the tokens that the user may see.
+func (s *Service) messageOf(ctx context.Context, r *record, claims wire.RuntimeClaims) *runtimev1.Integration {
 	out := &runtimev1.Integration{Name: r.name, Provider: r.Provider, ApiUrl: r.APIURL, Sharing: r.Sharing}
 	_, err := s.oauthApplication(ctx, gitprovider.Kind(r.Provider))
 	out.Oauth = err == nil
 	for _, user := range slices.Sorted(maps.Keys(r.users)) {
 		if user == claims.UserID || claims.Role == permission.RoleAdmin {
 			one := r.users[user]
-			out.Users = append(out.Users, one.Status.shown(cmp.Or(one.Email, one.User)))
+			out.Users = append(out.Users, one.Status.message(cmp.Or(one.Email, one.User)))
 		}
 	}
 	return out
 }
 
-// shown is a status as it is answered.
-func (e statusEntry) shown(user string) *runtimev1.TokenStatus {
+// message converts the status of a token.
+func (e tokenStatus) message(user string) *runtimev1.TokenStatus {
 	out := &runtimev1.TokenStatus{
 		User: user, Login: e.Login, State: e.State, Message: e.Message, Kind: e.Kind, MissingScopes: e.Missing,
 	}
@@ -92,9 +94,9 @@ func (e statusEntry) shown(user string) *runtimev1.TokenStatus {
 	return out
 }
 
-// statusOf is what a check of a token said.
-func statusOf(report gitprovider.TokenReport, err error, now time.Time) statusEntry {
-	out := statusEntry{
+// statusOf converts the result of a check.
+func statusOf(report gitprovider.TokenReport, err error, now time.Time) tokenStatus {
+	out := tokenStatus{
 		Login: report.Login, Kind: string(report.Kind), State: string(gitprovider.StateOf(report, err, now)),
 		Missing: report.MissingNames(), ExpiresAt: report.ExpiresAt, CheckedAt: now.UTC().Truncate(time.Second),
 	}
@@ -106,14 +108,14 @@ func statusOf(report gitprovider.TokenReport, err error, now time.Time) statusEn
 	return out
 }
 
-// AddIntegration implements IntegrationService. Adding the same again is no error
-// (R82).
+// AddIntegration implements IntegrationService. Adding the same integration
+// again is no error (R82).
 func (s *Service) AddIntegration(ctx context.Context, request *connect.Request[runtimev1.AddIntegrationRequest]) (*connect.Response[runtimev1.AddIntegrationResponse], error) {
-	claims, err := admin(ctx)
+	claims, err := requireAdmin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := s.wanted(request.Msg.GetIntegration())
+	wanted, err := s.validate(request.Msg.GetIntegration())
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +123,11 @@ func (s *Service) AddIntegration(ctx context.Context, request *connect.Request[r
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&runtimev1.AddIntegrationResponse{Integration: s.shown(ctx, stored, claims)}), nil
+	return connect.NewResponse(&runtimev1.AddIntegrationResponse{Integration: s.messageOf(ctx, stored, claims)}), nil
 }
 
-// wanted checks an integration that somebody asks for.
-func (s *Service) wanted(given *runtimev1.Integration) (*record, error) {
+// validate checks an integration in a request.
+func (s *Service) validate(given *runtimev1.Integration) (*record, error) {
 	r := &record{name: cmp.Or(given.GetName(), defaultName), Sharing: cmp.Or(given.GetSharing(), sharingAll)}
 	if err := checkName(r.name); err != nil {
 		return nil, err
@@ -138,14 +140,15 @@ func (s *Service) wanted(given *runtimev1.Integration) (*record, error) {
 	return r, err
 }
 
-// EditIntegration implements IntegrationService. Tokens are for one provider at
-// one address: with another, they are forgotten, and never sent there.
+// EditIntegration implements IntegrationService. A token is for one provider at
+// one address: if these change, all tokens are deleted and never sent to the
+// new one.
 func (s *Service) EditIntegration(ctx context.Context, request *connect.Request[runtimev1.EditIntegrationRequest]) (*connect.Response[runtimev1.EditIntegrationResponse], error) {
-	claims, err := admin(ctx)
+	claims, err := requireAdmin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := s.wanted(request.Msg.GetIntegration())
+	wanted, err := s.validate(request.Msg.GetIntegration())
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +162,8 @@ func (s *Service) EditIntegration(ctx context.Context, request *connect.Request[
 		if err != nil {
 			return err
 		}
+		// The comparison and the update are one step, so that no token that was
+		// registered meanwhile survives a change of the provider.
 		before, err := parseRecord(wanted.name, found)
 		if err != nil {
 			return err
@@ -171,18 +176,19 @@ func (s *Service) EditIntegration(ctx context.Context, request *connect.Request[
 		return err
 	})
 	if err != nil {
-		return nil, ownOr(err, func() error { return storeError("change the Secret", name, err) })
+		return nil, connectErrorOr(err, func() error { return storeError("change the Secret", name, err) })
 	}
 	stored, err := s.load(ctx, wanted.name)
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&runtimev1.EditIntegrationResponse{Integration: s.shown(ctx, stored, claims)}), nil
+	return connect.NewResponse(&runtimev1.EditIntegrationResponse{Integration: s.messageOf(ctx, stored, claims)}), nil
 }
 
-// RemoveIntegration implements IntegrationService; the tokens go with it.
+// RemoveIntegration implements IntegrationService. Its tokens are deleted with
+// it.
 func (s *Service) RemoveIntegration(ctx context.Context, request *connect.Request[runtimev1.RemoveIntegrationRequest]) (*connect.Response[runtimev1.RemoveIntegrationResponse], error) {
-	if _, err := admin(ctx); err != nil {
+	if _, err := requireAdmin(ctx); err != nil {
 		return nil, err
 	}
 	stored, err := s.load(ctx, request.Msg.GetName())
@@ -195,10 +201,10 @@ func (s *Service) RemoveIntegration(ctx context.Context, request *connect.Reques
 	return connect.NewResponse(&runtimev1.RemoveIntegrationResponse{}), nil
 }
 
-// Register implements IntegrationService: it stores the token of the caller after
-// its provider has said what it may (R17, R70).
+// Register implements IntegrationService. It stores the user's token after the
+// provider has confirmed its scopes (R17, R70).
 func (s *Service) Register(ctx context.Context, request *connect.Request[runtimev1.RegisterRequest]) (*connect.Response[runtimev1.RegisterResponse], error) {
-	claims, err := caller(ctx)
+	claims, err := requireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +216,15 @@ func (s *Service) Register(ctx context.Context, request *connect.Request[runtime
 	if err != nil {
 		return nil, err
 	}
-	status, err := s.register(ctx, r, claims, held{Token: secret.New(given), Username: request.Msg.GetUsername()})
+	status, err := s.register(ctx, r, claims, clearToken{Token: secret.New(given), Username: request.Msg.GetUsername()})
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&runtimev1.RegisterResponse{Status: status}), nil
 }
 
-func (s *Service) register(ctx context.Context, r *record, claims wire.RuntimeClaims, clear held) (*runtimev1.TokenStatus, error) {
+// register checks and stores a token, pasted or from an OAuth login.
+func (s *Service) register(ctx context.Context, r *record, claims wire.RuntimeClaims, clear clearToken) (*runtimev1.TokenStatus, error) {
 	switch {
 	case r.Sharing == sharingAdmins && claims.Role != permission.RoleAdmin:
 		return nil, connect.NewError(connect.CodePermissionDenied, errSharing)
@@ -226,26 +233,28 @@ func (s *Service) register(ctx context.Context, r *record, claims wire.RuntimeCl
 	}
 	provider, err := s.provider(ctx, providerChoice{kind: gitprovider.Kind(r.Provider), apiURL: r.APIURL, clear: clear})
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
+	// The provider is asked before the token is stored, so that a typing error
+	// is reported at once.
 	report, err := provider.Check(ctx, gitprovider.UserToken)
 	if err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	status := statusOf(report, nil, s.options.Now())
 	if status.State != string(gitprovider.StateOK) {
 		return nil, precondition("the token is not stored: %s", status.Message)
 	}
-	one := tokenEntry{User: claims.UserID, Email: claims.Email, Status: status}
+	one := storedToken{User: claims.UserID, Email: claims.Email, Status: status}
 	if err := s.putToken(ctx, r, one, clear); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
-	return status.shown(cmp.Or(one.Email, one.User)), nil
+	return status.message(cmp.Or(one.Email, one.User)), nil
 }
 
-// Deregister implements IntegrationService: it forgets the token of the caller.
+// Deregister implements IntegrationService. It deletes the user's token.
 func (s *Service) Deregister(ctx context.Context, request *connect.Request[runtimev1.DeregisterRequest]) (*connect.Response[runtimev1.DeregisterResponse], error) {
-	claims, err := caller(ctx)
+	claims, err := requireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -254,13 +263,14 @@ func (s *Service) Deregister(ctx context.Context, request *connect.Request[runti
 		return nil, err
 	}
 	if err := s.patchUser(ctx, r, claims.UserID, nil); err != nil {
-		return nil, answerError(err)
+		return nil, toConnectError(err)
 	}
 	return connect.NewResponse(&runtimev1.DeregisterResponse{}), nil
 }
 
-// UserToken is the token of a user for an integration, and its user name at the
-// provider where that is needed. An OAuth token that is about to end is renewed.
+// UserToken returns the token of a user for an integration, and the user name
+// at the provider where one is needed. An OAuth token that is about to expire
+// is renewed first.
 func (s *Service) UserToken(ctx context.Context, integration, user string) (token secret.Text, username string, err error) {
 	r, err := s.load(ctx, integration)
 	if err != nil {
@@ -270,9 +280,9 @@ func (s *Service) UserToken(ctx context.Context, integration, user string) (toke
 	if err != nil {
 		return secret.Text{}, "", err
 	}
-	if s.due(clear) {
+	if s.needsRenewal(clear) {
 		if clear, err = s.renewUser(ctx, r, user, clear); err != nil {
-			return secret.Text{}, "", answerError(err)
+			return secret.Text{}, "", toConnectError(err)
 		}
 	}
 	return clear.Token, clear.Username, nil

@@ -19,19 +19,21 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// uninstallStep is how far an uninstall is. It is in the Secret, so that a process
-// that is killed goes on with it, and does not register again.
+// uninstallStep is the progress of an uninstall. It is stored in the Secret, so
+// that a restarted process continues it and does not register again.
 type uninstallStep string
 
+// The steps of an uninstall, in their order.
 const (
-	notUninstalling uninstallStep = ""
-	uninstallAsked  uninstallStep = "asked"
-	uninstallDone   uninstallStep = "done"
+	notUninstalling    uninstallStep = ""
+	uninstallRequested uninstallStep = "asked"
+	uninstallDone      uninstallStep = "done"
 )
 
-// credential is what the Secret has. One is never changed: a new one replaces it.
+// credential is the content of the Secret. It is immutable: a new one replaces
+// it.
 type credential struct {
-	// Platform, Runtime and KeyPrint say what it was got for and with.
+	// Platform, Runtime and KeyPrint identify what it was issued for and with.
 	Platform, Runtime, KeyPrint string
 
 	RuntimeID, AccountID string
@@ -43,12 +45,14 @@ type credential struct {
 	TunnelHost    string
 	Git           *platformv1.GitSettings
 	Uninstall     uninstallStep
-	// Revoked is kept, so that a new process does not register again by itself.
+	// Revoked is stored, so that a restarted process does not register again by
+	// itself.
 	Revoked bool
 }
 
-// without is the credential without what can be shown to anybody.
-func (c *credential) without() *credential {
+// redacted returns the credential without its public fields, which may change
+// without a new token.
+func (c *credential) redacted() *credential {
 	bare := *c
 	bare.Access, bare.Refresh, bare.AccessExpires, bare.TunnelURLs = secret.Text{}, secret.Text{}, time.Time{}, nil
 	return &bare
@@ -72,7 +76,7 @@ const (
 	dataRevoked   = "revoked"
 )
 
-// data is the credential as the Secret has it.
+// data encodes the credential for the Secret.
 func (c *credential) data() map[string][]byte {
 	data := map[string][]byte{}
 	for key, value := range map[string]string{
@@ -98,8 +102,8 @@ func (c *credential) data() map[string][]byte {
 	return data
 }
 
-// parseCredential reads the Secret with patience: what does not fit is left out,
-// and a credential that lacks something is got anew.
+// parseCredential reads the Secret leniently: invalid fields are left out, and
+// an incomplete credential is replaced by a new registration.
 func parseCredential(data map[string][]byte) *credential {
 	c := &credential{
 		Platform: string(data[dataPlatform]), Runtime: string(data[dataRuntime]), KeyPrint: string(data[dataKeyPrint]),
@@ -121,15 +125,15 @@ func parseCredential(data map[string][]byte) *credential {
 	return c
 }
 
-// fits reports whether the credential is for this platform and runtime.
-func (c *credential) fits(options *Options) bool {
+// matches reports whether the credential is for this platform and runtime.
+func (c *credential) matches(options *Options) bool {
 	return c != nil && !c.Refresh.IsZero() && c.RuntimeID != "" && c.Platform == options.PlatformURL && c.Runtime == options.Runtime
 }
 
-// with is the credential with a new answer of the platform in it.
-func (c *credential) with(given *platformv1.Credential) (*credential, error) {
+// merge returns the credential with a new response of the platform.
+func (c *credential) merge(given *platformv1.Credential) (*credential, error) {
 	if given.GetAccessToken() == "" || given.GetRefreshToken() == "" {
-		return nil, errors.New("the platform has answered without a credential: is its version right for this agent?")
+		return nil, errors.New("the platform returned no credential: is its version compatible with this agent?")
 	}
 	next := *c
 	next.Access, next.Refresh = secret.New(given.GetAccessToken()), secret.New(given.GetRefreshToken())
@@ -141,7 +145,7 @@ func (c *credential) with(given *platformv1.Credential) (*credential, error) {
 	return &next, nil
 }
 
-// load reads the Secret; nil when there is none.
+// load reads the Secret; nil if there is none.
 func (m *Membership) load(ctx context.Context) (*credential, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
@@ -155,10 +159,10 @@ func (m *Membership) load(ctx context.Context) (*credential, error) {
 	return parseCredential(found.Data), nil
 }
 
-// storeTries bounds how often somebody else may be faster.
+// storeTries bounds the retries after conflicts with other writers.
 const storeTries = 5
 
-// store writes the Secret. The credential may be used when it has.
+// store writes the Secret. The credential may be used only after it returns.
 func (m *Membership) store(ctx context.Context, c *credential) error {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
@@ -174,6 +178,7 @@ func (m *Membership) store(ctx context.Context, c *credential) error {
 	return nil
 }
 
+// storeOnce makes one attempt to create or update the Secret.
 func (m *Membership) storeOnce(ctx context.Context, c *credential) error {
 	found, err := m.secrets().Get(ctx, SecretName, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)

@@ -16,8 +16,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// KeySource gives the API key. It is asked again when the key was rejected, so
-// that a new one needs no restart.
+// KeySource provides the API key. It is read again when the key was rejected,
+// so that a new key needs no restart.
 type KeySource interface {
 	Key(context.Context) (secret.Text, error)
 }
@@ -25,10 +25,10 @@ type KeySource interface {
 // keyLimit bounds a key.
 const keyLimit = 4 << 10
 
-// KeyFile is the key in a file, such as a mounted Secret.
+// KeyFile reads the key from a file, such as a mounted Secret.
 func KeyFile(path string) KeySource { return keyFile(path) }
 
-// KeySecret is the key in a Secret of the cluster.
+// KeySecret reads the key from a Secret of the cluster.
 func KeySecret(cluster *kube.Cluster, namespace, name, key string) KeySource {
 	return keySecret{cluster: cluster, namespace: namespace, name: name, key: key}
 }
@@ -68,7 +68,8 @@ func (s keySecret) Key(ctx context.Context) (secret.Text, error) {
 	return cleanKey(string(found.Data[s.key]), where)
 }
 
-// cleanKey takes the line end of a file away, and refuses what no header can have.
+// cleanKey removes the line end of a file, and refuses characters that no
+// header can have.
 func cleanKey(text, where string) (secret.Text, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -82,7 +83,8 @@ func cleanKey(text, where string) (secret.Text, error) {
 	return secret.New(text), nil
 }
 
-// fingerprint tells keys apart. Keys are random, so that nobody finds one by it.
+// fingerprint identifies a key without revealing it. Keys are random, so that
+// none can be guessed from its hash.
 func fingerprint(key secret.Text) string {
 	sum := sha256.Sum256([]byte("slipway key " + key.Reveal()))
 	return hex.EncodeToString(sum[:8])

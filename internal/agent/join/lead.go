@@ -15,24 +15,23 @@ import (
 )
 
 // Lead joins the platform and stays joined until the context is done. Only the
-// replica that leads runs it, and once at a time. Nothing that the platform says
-// or does ends it.
+// leader runs it, and once at a time. No response of the platform ends it.
 func (m *Membership) Lead(ctx context.Context) error {
 	m.lead(true)
 	defer m.lead(false)
-	pause := retries(m.options.timing.firstPause, m.options.timing.longestPause)
+	pause := newRetries(m.options.timing.firstBackoff, m.options.timing.maxBackoff)
 	for ctx.Err() == nil {
 		if err := m.join(ctx); err != nil {
 			if ctx.Err() != nil {
 				break
 			}
 			phase := phaseOf(err)
-			m.became(ctx, phase, err.Error())
+			m.setPhase(ctx, phase, err.Error())
 			wait := pause.Next()
-			if phase.waitsForPeople() {
-				wait = max(wait, pause.Spread(m.options.timing.keyPause))
+			if phase.needsAction() {
+				wait = max(wait, pause.Spread(m.options.timing.keyInterval))
 			}
-			m.sleep(ctx, wait, phase.waitsForPeople())
+			m.sleep(ctx, wait, phase.needsAction())
 			continue
 		}
 		pause.Reset()
@@ -41,6 +40,8 @@ func (m *Membership) Lead(ctx context.Context) error {
 	return nil
 }
 
+// lead sets whether this replica leads: the leader ignores the Secret's events,
+// which are its own writes.
 func (m *Membership) lead(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +49,8 @@ func (m *Membership) lead(on bool) {
 	m.beat = nil
 }
 
-// sleep waits; a change of the Secret may end it.
+// sleep waits for a duration. If it is wakeable, a change of the Secret ends
+// it: a new API key should be tried at once.
 func (m *Membership) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -63,10 +65,10 @@ func (m *Membership) sleep(ctx context.Context, wait time.Duration, wakeable boo
 	}
 }
 
-// join gets a credential that is fresh and in the Secret.
+// join gets a fresh credential and stores it in the Secret.
 func (m *Membership) join(ctx context.Context) error {
 	if m.pending != nil {
-		return m.keep(ctx)
+		return m.persist(ctx)
 	}
 	stored, err := m.load(ctx)
 	if err != nil {
@@ -79,15 +81,16 @@ func (m *Membership) join(ctx context.Context) error {
 		return m.registerWithNewKey(ctx, stored, Uninstalled, m.uninstalledMessage())
 	case stored.Revoked:
 		return m.registerWithNewKey(ctx, stored, Revoked, m.revokedMessage())
-	case !stored.fits(&m.options):
+	case !stored.matches(&m.options):
 		return m.register(ctx, &credential{})
 	}
 	return m.renew(ctx, stored)
 }
 
-// keep stores what was got, and uses it then. Nothing else is asked for before:
-// the refresh token in the Secret is the one before, which is good only once more.
-func (m *Membership) keep(ctx context.Context) error {
+// persist stores a received credential and then uses it. Nothing else is
+// requested before: the refresh token in the Secret is the previous one, which
+// is valid only once more.
+func (m *Membership) persist(ctx context.Context) error {
 	if err := m.store(ctx, m.pending); err != nil {
 		return err
 	}
@@ -96,8 +99,8 @@ func (m *Membership) keep(ctx context.Context) error {
 	return nil
 }
 
-// registerWithNewKey registers a runtime that is out, when somebody has given it
-// another key.
+// registerWithNewKey registers a revoked or uninstalled runtime again if it has
+// another API key now.
 func (m *Membership) registerWithNewKey(ctx context.Context, stored *credential, phase Phase, message string) error {
 	key, err := m.options.Key.Key(ctx)
 	if err != nil || fingerprint(key) == stored.KeyPrint {
@@ -106,13 +109,14 @@ func (m *Membership) registerWithNewKey(ctx context.Context, stored *credential,
 	return m.register(ctx, &credential{})
 }
 
+// revokedMessage explains how to register a revoked runtime again.
 func (m *Membership) revokedMessage() string {
 	return fmt.Sprintf("somebody has revoked the runtime's credential at the platform, and Applications are delivered all the same: to join again give it a new API key, or delete the Secret %s/%s to use the present one",
 		m.options.Namespace, SecretName)
 }
 
-// register gets the first credential. A registration whose answer was lost is
-// repeated: the platform knows the cluster by its id.
+// register gets the first credential. Registrations whose response was lost are
+// repeated: the platform recognizes the cluster by its id.
 func (m *Membership) register(ctx context.Context, base *credential) error {
 	key, err := m.options.Key.Key(ctx)
 	if err != nil {
@@ -135,30 +139,31 @@ func (m *Membership) register(ctx context.Context, base *credential) error {
 	next := *base
 	next.Platform, next.Runtime, next.KeyPrint = m.options.PlatformURL, m.options.Runtime, fingerprint(key)
 	next.RuntimeID, next.AccountID = answer.Msg.GetRuntime().GetId(), answer.Msg.GetAccountId()
-	got, err := next.with(answer.Msg.GetCredential())
+	got, err := next.merge(answer.Msg.GetCredential())
 	if err != nil {
 		return &problem{Refused, err}
 	}
 	if wanted := m.options.AccountID; wanted != "" && wanted != got.AccountID {
-		m.giveBack(ctx, got)
+		m.unregister(ctx, got)
 		return problemf(Refused, "the API key belongs to the account %s, and the runtime is configured for %s: give it a key of that account, or correct the account", got.AccountID, wanted)
 	}
-	m.got(got, sent, answer.Header())
-	return m.keep(ctx)
+	m.received(got, sent, answer.Header())
+	return m.persist(ctx)
 }
 
-// giveBack unregisters a runtime in the wrong account.
-func (m *Membership) giveBack(ctx context.Context, got *credential) {
+// unregister removes a runtime that was registered in the wrong account.
+func (m *Membership) unregister(ctx context.Context, got *credential) {
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	asked := connect.NewRequest(&platformv1.UnregisterRequest{})
 	asked.Header().Set("Authorization", "Bearer "+got.Access.Reveal())
 	if _, err := m.renewals.Unregister(calling, asked); err != nil {
-		m.options.Log.Warn("the runtime could not be taken back from the wrong account: delete it there", "account", got.AccountID)
+		m.options.Log.Warn("cannot unregister the runtime from the wrong account: delete it there", "account", got.AccountID)
 	}
 }
 
-// registration is what the platform is told of a new runtime.
+// registration describes a new runtime. The UID of the namespace kube-system
+// identifies the cluster.
 func (m *Membership) registration(ctx context.Context) (*platformv1.RegisterRuntimeRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
@@ -174,7 +179,8 @@ func (m *Membership) registration(ctx context.Context) (*platformv1.RegisterRunt
 	}, nil
 }
 
-// kubernetesVersion is that of the API server, or empty when it does not say.
+// kubernetesVersion returns the version of the API server; empty if it cannot
+// be read.
 func (m *Membership) kubernetesVersion() string {
 	version, err := m.options.Cluster.Client.Discovery().ServerVersion()
 	if err != nil {
@@ -183,7 +189,7 @@ func (m *Membership) kubernetesVersion() string {
 	return version.GitVersion
 }
 
-// renew gets the next credential.
+// renew gets the next credential with the refresh token.
 func (m *Membership) renew(ctx context.Context, present *credential) error {
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
@@ -193,10 +199,10 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 	}))
 	m.options.Metrics.renewal("renew", err)
 	switch code := connect.CodeOf(err); {
-	case present.Uninstall == uninstallAsked && forgotten(code):
+	case present.Uninstall == uninstallRequested && isUnregistered(code):
 		return m.finishUninstall(ctx, present) // the answer to our leave was lost
 	case code == connect.CodePermissionDenied:
-		out := present.without()
+		out := present.redacted()
 		out.Revoked = true
 		if err := m.store(ctx, out); err != nil {
 			return err
@@ -210,43 +216,44 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 	if err != nil {
 		return fmt.Errorf("renew the credential at %s: %w", m.options.PlatformURL, err)
 	}
-	got, err := present.with(answer.Msg.GetCredential())
+	got, err := present.merge(answer.Msg.GetCredential())
 	if err != nil {
 		return &problem{Refused, err}
 	}
 	got.Uninstall = present.Uninstall
-	m.got(got, sent, answer.Header())
-	return m.keep(ctx)
+	m.received(got, sent, answer.Header())
+	return m.persist(ctx)
 }
 
-// Tokens that live shorter than this, or longer than a day, are a clock that is
-// wrong.
-const shortestLife = 2 * time.Second
+// minTokenLife is the shortest plausible lifetime of a token. A shorter one, or
+// one of more than a day, means that a clock is wrong.
+const minTokenLife = 2 * time.Second
 
-// clockTolerance is what clocks may differ by before somebody is told.
+// clockTolerance is the difference of clocks that is not reported.
 const clockTolerance = 30 * time.Second
 
-// got notes a credential and when to renew it: at half of its life, which only the
-// platform's clock can tell.
-func (m *Membership) got(c *credential, sent time.Time, header http.Header) {
+// received keeps a credential until it is stored, and schedules its renewal at
+// half of its lifetime. The lifetime is computed with the platform's clock, as
+// the local one may be wrong.
+func (m *Membership) received(c *credential, sent time.Time, header http.Header) {
 	platform := time.Now()
 	if at, err := http.ParseTime(header.Get("Date")); err == nil {
 		// The header has whole seconds, and was written between sent and now.
 		skew := at.Sub(sent.Truncate(time.Second))
 		m.options.Metrics.skew(skew)
 		if skew.Abs() > clockTolerance {
-			m.options.Log.Warn("the clocks of this machine and of the platform differ: set them by NTP", "difference", skew.Round(time.Second).String())
+			m.options.Log.Warn("clocks of this machine and the platform differ: set them by NTP", "difference", skew.Round(time.Second).String())
 		}
 		platform = at
 	}
-	life := min(max(c.AccessExpires.Sub(platform), shortestLife), m.options.timing.longestLife)
+	life := min(max(c.AccessExpires.Sub(platform), minTokenLife), m.options.timing.maxTokenLife)
 	m.pending = c
 	m.renewed = time.Now()
 	m.renewAt = m.renewed.Add(life/2 - time.Duration(rand.Int64N(int64(life/10)+1)))
 }
 
-// retries counts failures in a row. Half of each delay is random, so that many
-// agents do not come back at once.
-func retries(first, longest time.Duration) backoff.Retries {
+// newRetries returns a backoff. Half of each delay is random, so that many
+// agents do not reconnect at once.
+func newRetries(first, longest time.Duration) backoff.Retries {
 	return backoff.Retries{Policy: backoff.Policy{First: first, Longest: longest, JitterDown: 0.5}}
 }

@@ -17,26 +17,27 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
-// Membership is a runtime's place at the platform. It is safe for concurrent use.
+// Membership is a runtime's registration at the platform. It is safe for
+// concurrent use.
 type Membership struct {
 	options Options
 	http    *http.Client
-	// runtimes and renewals show a key or a refresh token; agent adds the access
-	// token.
+	// runtimes and renewals authenticate with an API key or a refresh token;
+	// agent adds the access token to each request.
 	runtimes platformv1connect.RuntimeServiceClient
 	renewals platformv1connect.AgentServiceClient
 	agent    platformv1connect.AgentServiceClient
 
-	// hurry has the credential renewed: it was not taken. wake is poked when the
-	// Secret changes.
-	hurry, wake chan struct{}
+	// renewNow triggers a renewal after a token was rejected. wake is signalled
+	// when the Secret changes.
+	renewNow, wake chan struct{}
 
 	mu      sync.Mutex
 	current *credential
 	status  Status
 	changed chan struct{} // closed when current or status change
 	leading bool
-	// configuration is what the last heartbeat answered.
+	// configuration is the value of the last heartbeat's response.
 	configuration bool
 
 	// The goroutine of Lead owns these.
@@ -47,13 +48,13 @@ type Membership struct {
 }
 
 const (
-	// readLimit bounds an answer of the platform.
+	// readLimit bounds a response of the platform.
 	readLimit = 4 << 20
 	// sendLimit bounds a heartbeat; a batch of reports is smaller.
 	sendLimit = 8 << 20
 )
 
-// New makes a membership. It asks nobody yet.
+// New returns a membership. It sends no request before Lead.
 func New(options Options) (*Membership, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func New(options Options) (*Membership, error) {
 	}
 	m := &Membership{
 		options: options, http: client,
-		hurry: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		renewNow: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		status: Status{Phase: Joining, Message: "the platform has not been asked yet", Since: time.Now()},
 	}
 	limits := []connect.ClientOption{connect.WithReadMaxBytes(readLimit), connect.WithSendMaxBytes(sendLimit), connect.WithSendGzip(), connect.WithCompressMinBytes(1 << 10)}
@@ -74,10 +75,12 @@ func New(options Options) (*Membership, error) {
 	return m, nil
 }
 
-// Client asks the platform with the access token.
+// Client returns a client of the platform that authenticates with the access
+// token.
 func (m *Membership) Client() platformv1connect.AgentServiceClient { return m.agent }
 
-// authenticate adds the access token. A token that is not taken is renewed soon.
+// authenticate adds the access token to requests. A rejected token is renewed
+// soon.
 func (m *Membership) authenticate() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
@@ -88,22 +91,24 @@ func (m *Membership) authenticate() connect.UnaryInterceptorFunc {
 			request.Header().Set("Authorization", "Bearer "+token)
 			response, err := next(ctx, request)
 			if connect.CodeOf(err) == connect.CodeUnauthenticated {
-				poke(m.hurry)
+				signal(m.renewNow)
 			}
 			return response, err
 		}
 	}
 }
 
-func poke(signal chan struct{}) {
+// signal sends on a channel without blocking: one pending signal is enough.
+func signal(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:
 	default:
 	}
 }
 
-// AccessToken is the token for requests to the platform and for tunnels. It waits
-// for one until the context is done, unless none will come.
+// AccessToken returns the token for requests to the platform and for tunnels.
+// It waits for one until the context is done, unless the runtime cannot get one
+// without an action of a user.
 func (m *Membership) AccessToken(ctx context.Context) (string, error) {
 	for {
 		m.mu.Lock()
@@ -123,15 +128,16 @@ func (m *Membership) AccessToken(ctx context.Context) (string, error) {
 	}
 }
 
-// Changes is closed when something that the other methods answer has changed.
+// Changes returns a channel that is closed when a result of the other methods
+// changes.
 func (m *Membership) Changes() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-// known is the credential, or an empty one.
-func (m *Membership) known() *credential {
+// credential returns the current credential, or an empty one.
+func (m *Membership) credential() *credential {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.current == nil {
@@ -140,34 +146,35 @@ func (m *Membership) known() *credential {
 	return m.current
 }
 
-// RuntimeID is the platform's id of the runtime; empty before it is registered.
-func (m *Membership) RuntimeID() string { return m.known().RuntimeID }
+// RuntimeID returns the platform's id of the runtime; empty before it is
+// registered.
+func (m *Membership) RuntimeID() string { return m.credential().RuntimeID }
 
-// AccountID is the account of the runtime; empty before it is registered.
-func (m *Membership) AccountID() string { return m.known().AccountID }
+// AccountID returns the account of the runtime; empty before it is registered.
+func (m *Membership) AccountID() string { return m.credential().AccountID }
 
-// PlatformKeys is the JSON Web Key Set that the platform's requests are signed
-// with.
-func (m *Membership) PlatformKeys() string { return m.known().PlatformKeys }
+// PlatformKeys returns the JSON Web Key Set that verifies the platform's
+// requests.
+func (m *Membership) PlatformKeys() string { return m.credential().PlatformKeys }
 
-// TunnelURLs are where tunnels connect.
-func (m *Membership) TunnelURLs() []string { return slices.Clone(m.known().TunnelURLs) }
+// TunnelURLs returns the addresses that tunnels connect to.
+func (m *Membership) TunnelURLs() []string { return slices.Clone(m.credential().TunnelURLs) }
 
-// TunnelHost is the host name that the platform serves the runtime's tunnel at.
-func (m *Membership) TunnelHost() string { return m.known().TunnelHost }
+// TunnelHost returns the host name that the platform serves the tunnel at.
+func (m *Membership) TunnelHost() string { return m.credential().TunnelHost }
 
-// GitSettings are the account's; nil when none are known.
-func (m *Membership) GitSettings() *platformv1.GitSettings { return m.known().Git }
+// GitSettings returns the account's Git settings; nil if there are none.
+func (m *Membership) GitSettings() *platformv1.GitSettings { return m.credential().Git }
 
 // ConfigurationRuntime reports whether this is the account's configuration
-// runtime. Only the replica that leads knows.
+// runtime. Only the leader receives it.
 func (m *Membership) ConfigurationRuntime() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.configuration
 }
 
-// adopt makes a credential the one that is used.
+// adopt replaces the current credential and notifies the callers of Changes.
 func (m *Membership) adopt(c *credential) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,36 +182,40 @@ func (m *Membership) adopt(c *credential) {
 	m.broadcast()
 }
 
-// broadcast and dropAccess need the lock.
+// broadcast closes the channel of Changes. The lock must be held.
 func (m *Membership) broadcast() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
+// dropAccess removes the access token, so that AccessToken waits for the next
+// one. The lock must be held.
 func (m *Membership) dropAccess() {
 	if m.current == nil {
 		return
 	}
-	m.current = m.current.without()
+	m.current = m.current.redacted()
 }
 
+// secrets is the client for the Secrets of the control namespace.
 func (m *Membership) secrets() typedcore.SecretInterface {
 	return m.options.Cluster.Client.CoreV1().Secrets(m.options.Namespace)
 }
 
-// Run follows the Secret, so that every replica has the credential, until the
-// context is done. What it cannot read is read again.
+// Run watches the Secret until the context is done, so that every replica has
+// the credential. Failed requests are retried.
 func (m *Membership) Run(ctx context.Context) error {
 	defer m.http.CloseIdleConnections()
 	_ = kube.Follow(ctx, m.secrets(), kube.Named(SecretName), nil, func(found []*corev1.Secret) {
-		m.saw(ctx, found)
+		m.onSecret(ctx, found)
 	}) // it ends with the context alone
 	return nil
 }
 
-// saw takes the credential of another replica. The one that leads has its own.
-func (m *Membership) saw(ctx context.Context, found []*corev1.Secret) {
-	poke(m.wake)
+// onSecret takes over a credential that another replica stored. The leader
+// keeps its own.
+func (m *Membership) onSecret(ctx context.Context, found []*corev1.Secret) {
+	signal(m.wake)
 	m.mu.Lock()
 	leading := m.leading
 	m.mu.Unlock()
@@ -218,11 +229,11 @@ func (m *Membership) saw(ctx context.Context, found []*corev1.Secret) {
 	seen := parseCredential(found[0].Data)
 	switch {
 	case seen.Uninstall == uninstallDone:
-		m.became(ctx, Uninstalled, m.uninstalledMessage())
+		m.setPhase(ctx, Uninstalled, m.uninstalledMessage())
 	case seen.Revoked:
-		m.became(ctx, Revoked, m.revokedMessage())
-	case seen.fits(&m.options):
+		m.setPhase(ctx, Revoked, m.revokedMessage())
+	case seen.matches(&m.options):
 		m.adopt(seen)
-		m.became(ctx, Joined, "the replica that leads has joined the platform")
+		m.setPhase(ctx, Joined, "the replica that leads has joined the platform")
 	}
 }

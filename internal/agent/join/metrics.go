@@ -6,15 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of a membership.
+// Metrics are the metrics of a membership.
 type Metrics struct {
+	// phases has one series for each phase, of which one is 1.
 	phases     *prometheus.GaugeVec
 	heartbeats *prometheus.CounterVec
 	renewals   *prometheus.CounterVec
-	clock      prometheus.Gauge
+	// clock is the difference of the local clock to the platform's, in seconds.
+	clock prometheus.Gauge
 }
 
-// NewMetrics registers the metrics. The registry gives them their prefix, such as
+// NewMetrics registers the metrics. The registry adds a prefix such as
 // slipway_platform_.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
@@ -35,6 +37,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
+// phase sets the gauge of one phase to 1 and all others to 0. Methods of a nil
+// Metrics do nothing.
 func (m *Metrics) phase(phase Phase) {
 	if m == nil {
 		return
@@ -43,24 +47,28 @@ func (m *Metrics) phase(phase Phase) {
 	m.phases.WithLabelValues(string(phase)).Set(1)
 }
 
+// heartbeat counts a heartbeat by outcome.
 func (m *Metrics) heartbeat(err error) {
 	if m != nil {
 		m.heartbeats.WithLabelValues(outcome(err)).Inc()
 	}
 }
 
+// renewal counts a registration or a renewal by outcome.
 func (m *Metrics) renewal(kind string, err error) {
 	if m != nil {
 		m.renewals.WithLabelValues(kind, outcome(err)).Inc()
 	}
 }
 
+// skew sets the difference of the clocks.
 func (m *Metrics) skew(skew time.Duration) {
 	if m != nil {
 		m.clock.Set(skew.Seconds())
 	}
 }
 
+// outcome is the label value of a result.
 func outcome(err error) string {
 	if err != nil {
 		return "failed"

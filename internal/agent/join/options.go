@@ -21,28 +21,29 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// State is what a heartbeat tells of a runtime.
+// State provides the content of heartbeats.
 type State interface {
-	// Heartbeat gives the present state. The fields that Options has are set
+	// Heartbeat returns the current state. The fields that Options has are set
 	// afterwards, and so is unchanged.
 	Heartbeat(context.Context) (*platformv1.HeartbeatRequest, error)
 }
 
-// Options is what a membership works with.
+// Options configures a membership.
 type Options struct {
 	Cluster *kube.Cluster
 	// Namespace is the control namespace: the Secret is in it.
 	Namespace string
 	// Runtime is the name of the runtime.
 	Runtime string
-	// PlatformURL is where the platform is.
+	// PlatformURL is the address of the platform.
 	PlatformURL string
-	// AccountID is the account that the key has to belong to; empty is any.
+	// AccountID is the account that the API key must belong to; empty accepts
+	// any.
 	AccountID string
-	// Key is the API key, which is needed for the registration only.
+	// Key is the API key. It is needed for the registration only.
 	Key KeySource
 
-	// ClusterName is how people know the cluster.
+	// ClusterName is the display name of the cluster.
 	ClusterName          string
 	Version              string
 	ChartVersion         string
@@ -52,21 +53,22 @@ type Options struct {
 	ConfigurationRuntime bool
 	ComponentNames       []string
 
-	// State may be nil: then a heartbeat tells what is above.
+	// State may be nil: then a heartbeat has the fields above only.
 	State State
-	// CleanSharedRepository removes what the runtime has in the Shared
-	// Configuration Repository, when somebody asks for it with an uninstall. It may
-	// be nil.
+	// CleanSharedRepository removes the runtime's files from the Shared
+	// Configuration Repository, if an uninstall requests it. It may be nil.
 	CleanSharedRepository func(context.Context) error
-	// Internal selects the Applications that are the runtime's own, whose
-	// finalizers an uninstall removes; empty is slipway.dev/internal=true.
+	// Internal selects the runtime's own Applications, whose finalizers an
+	// uninstall removes. The default is slipway.dev/internal=true.
 	Internal string
-	// Owner is given to the Secret, so that it goes with the agent. It may be nil.
+	// Owner becomes the owner of the Secret, so that it is deleted with the
+	// agent. It may be nil.
 	Owner *metav1.OwnerReference
 
-	// CAs are more certificate authorities, in PEM, beside those of the system.
+	// CAs are further certificate authorities beside the system's, in PEM.
 	CAs []byte
-	// Proxy is for requests to the platform; nil is what the environment says.
+	// Proxy selects the proxy for requests to the platform; nil uses the
+	// environment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// AllowPlainHTTP permits an http:// address that is not on this machine.
 	AllowPlainHTTP bool
@@ -74,30 +76,31 @@ type Options struct {
 	Log *slog.Logger
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Reporter is who tells Events.
+	// Reporter is the source of Events.
 	Reporter kube.Reporter
 
-	// timing is for tests.
+	// timing is set by tests.
 	timing timing
 }
 
-// timing are the waits of a membership.
+// timing has the intervals and timeouts of a membership.
 type timing struct {
 	heartbeat    time.Duration // until the platform says another
 	request      time.Duration // bounds each request
-	firstPause   time.Duration // after a failure, twice as long each time
-	longestPause time.Duration
-	keyPause     time.Duration // how often a key that was rejected is read again
-	longestLife  time.Duration // of an access token, whatever the platform says
+	firstBackoff time.Duration // after a failure, twice as long each time
+	maxBackoff   time.Duration
+	keyInterval  time.Duration // how often a key that was rejected is read again
+	maxTokenLife time.Duration // of an access token, whatever the platform says
 }
 
+// complete sets the defaults.
 func (t *timing) complete() {
 	for _, each := range []struct {
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{&t.heartbeat, 15 * time.Second}, {&t.request, 20 * time.Second}, {&t.firstPause, time.Second},
-		{&t.longestPause, 20 * time.Second}, {&t.keyPause, 15 * time.Second}, {&t.longestLife, 24 * time.Hour},
+		{&t.heartbeat, 15 * time.Second}, {&t.request, 20 * time.Second}, {&t.firstBackoff, time.Second},
+		{&t.maxBackoff, 20 * time.Second}, {&t.keyInterval, 15 * time.Second}, {&t.maxTokenLife, 24 * time.Hour},
 	} {
 		if *each.value <= 0 {
 			*each.value = each.standard
@@ -105,13 +108,13 @@ func (t *timing) complete() {
 	}
 }
 
-// SecretName is the Secret with the credential. The name is ours: the key of the
-// user is in another.
+// SecretName is the Secret with the credential. It is ours: the user's API key
+// is in another one.
 const SecretName = "slipway-token"
 
 const defaultInternal = "slipway.dev/internal=true"
 
-// complete sets what is left out and says what is wrong.
+// complete sets defaults and returns all problems at once.
 func (o *Options) complete() error {
 	var problems []error
 	if err := wire.RuntimeName(o.Runtime); err != nil {
@@ -133,7 +136,8 @@ func (o *Options) complete() error {
 	return errors.Join(problems...)
 }
 
-// checkPlatformURL does not repeat the text: a password may be in it.
+// checkPlatformURL checks the address. It does not quote it, as it may contain
+// a password.
 func checkPlatformURL(text string, plain bool) error {
 	address, err := url.Parse(text)
 	switch {
@@ -147,13 +151,15 @@ func checkPlatformURL(text string, plain bool) error {
 	return nil
 }
 
+// loopback reports whether a host is this machine, where plain HTTP cannot be
+// intercepted.
 func loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || (err == nil && address.IsLoopback())
 }
 
-// httpClient connects to the platform. It follows no redirects: a token is for
-// one server.
+// httpClient returns the client for the platform. It follows no redirects,
+// because a token is for one server.
 func (o *Options) httpClient() (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {

@@ -13,41 +13,41 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Phase is how a runtime and its platform stand, in one word.
+// Phase is the state of a runtime's registration, in one word.
 type Phase string
 
 // The phases. Applications are delivered in all of them.
 const (
-	// Joining is before the first answer.
+	// Joining is before the first response.
 	Joining Phase = "Joining"
-	// Joined is when the platform hears from the runtime.
+	// Joined is when the platform receives heartbeats.
 	Joined Phase = "Joined"
-	// Away is a platform, or an API server, that does not answer.
+	// Away is a platform, or an API server, that does not respond.
 	Away Phase = "Away"
-	// KeyMissing is an API key that cannot be read, and KeyRejected one that the
-	// platform does not take.
+	// KeyMissing is an API key that cannot be read, and KeyRejected one that
+	// the platform does not accept.
 	KeyMissing  Phase = "KeyMissing"
 	KeyRejected Phase = "KeyRejected"
 	// NameTaken is a name that a runtime in another cluster has.
 	NameTaken Phase = "NameTaken"
-	// Refused is anything else that the platform says no to.
+	// Refused is any other refusal of the platform.
 	Refused Phase = "Refused"
-	// Revoked is a credential that somebody has ended.
+	// Revoked is a credential that was revoked at the platform.
 	Revoked Phase = "Revoked"
-	// Uninstalling and Uninstalled are what an uninstall ends in.
+	// Uninstalling and Uninstalled are the end of a runtime.
 	Uninstalling Phase = "Uninstalling"
 	Uninstalled  Phase = "Uninstalled"
 )
 
-// Status is how a runtime and its platform stand.
+// Status is the state of a runtime's registration.
 type Status struct {
 	Phase Phase
-	// Message says why, and what to do.
+	// Message explains the phase and what to do.
 	Message string
 	Since   time.Time
 }
 
-// problem is an error with its phase.
+// problem is an error with the phase that it puts the runtime into.
 type problem struct {
 	phase Phase
 	err   error
@@ -56,11 +56,12 @@ type problem struct {
 func (p *problem) Error() string { return p.err.Error() }
 func (p *problem) Unwrap() error { return p.err }
 
+// problemf returns a problem.
 func problemf(phase Phase, format string, values ...any) error {
 	return &problem{phase, fmt.Errorf(format, values...)}
 }
 
-// phaseOf is the phase that an error means; what has none is somebody away.
+// phaseOf returns the phase of an error; Away for an error without one.
 func phaseOf(err error) Phase {
 	if known, ok := errors.AsType[*problem](err); ok {
 		return known.phase
@@ -68,8 +69,8 @@ func phaseOf(err error) Phase {
 	return Away
 }
 
-// waitsForPeople reports whether a phase ends only when somebody does something.
-func (p Phase) waitsForPeople() bool {
+// needsAction reports whether a phase ends only after an action of a user.
+func (p Phase) needsAction() bool {
 	switch p {
 	case KeyMissing, KeyRejected, NameTaken, Refused, Revoked, Uninstalled:
 		return true
@@ -78,7 +79,7 @@ func (p Phase) waitsForPeople() bool {
 	return false
 }
 
-// registrationProblem is what the answer to a registration means.
+// registrationProblem converts the error of a registration to a problem.
 func (m *Membership) registrationProblem(err error) error {
 	said := connectMessage(err)
 	switch connect.CodeOf(err) {
@@ -96,7 +97,7 @@ func (m *Membership) registrationProblem(err error) error {
 	return fmt.Errorf("register the runtime at %s: %w", m.options.PlatformURL, err)
 }
 
-// connectMessage is what the other side said, without the code.
+// connectMessage returns the message of the other side without the code.
 func connectMessage(err error) string {
 	if said, ok := errors.AsType[*connect.Error](err); ok && said.Message() != "" {
 		return said.Message()
@@ -104,7 +105,7 @@ func connectMessage(err error) string {
 	return err.Error()
 }
 
-// Status is how the runtime and its platform stand.
+// Status returns the state of the registration.
 func (m *Membership) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +115,9 @@ func (m *Membership) Status() Status {
 // Revoked reports whether the credential was revoked.
 func (m *Membership) Revoked() bool { return m.Status().Phase == Revoked }
 
-// became notes a phase, and tells people of a new one.
-func (m *Membership) became(ctx context.Context, phase Phase, message string) {
+// setPhase sets the phase. A new phase is logged and becomes an Event; the same
+// phase with another message is neither, as it would repeat with every retry.
+func (m *Membership) setPhase(ctx context.Context, phase Phase, message string) {
 	m.mu.Lock()
 	before := m.status
 	if before.Phase == phase && before.Message == message {
@@ -138,16 +140,16 @@ func (m *Membership) became(ctx context.Context, phase Phase, message string) {
 	}
 	switch {
 	case phase == Joined:
-		m.options.Log.Info("the runtime has joined the platform", "platform", m.options.PlatformURL, "runtime", m.options.Runtime)
-	case phase.waitsForPeople():
-		m.options.Log.Error("the runtime is not joined to the platform; Applications are delivered all the same", "phase", string(phase), observe.KeyReason, message)
+		m.options.Log.Info("joined platform", "platform", m.options.PlatformURL, "runtime", m.options.Runtime)
+	case phase.needsAction():
+		m.options.Log.Error("not joined to the platform; Applications are still delivered", "phase", string(phase), observe.KeyReason, message)
 		m.announce(ctx, phase, message)
 	default:
-		m.options.Log.Warn("the runtime and the platform", "phase", string(phase), observe.KeyReason, message)
+		m.options.Log.Warn("platform membership changed", "phase", string(phase), observe.KeyReason, message)
 	}
 }
 
-// announce makes it an Event about the Secret.
+// announce writes an Event about the Secret.
 func (m *Membership) announce(ctx context.Context, phase Phase, message string) {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
@@ -156,6 +158,6 @@ func (m *Membership) announce(ctx context.Context, phase Phase, message string) 
 		Warning:   true, Reason: string(phase), Action: "Join", Note: message, Times: 1,
 	})
 	if err != nil && ctx.Err() == nil {
-		m.options.Log.Debug("the Event was not written", observe.KeyError, err)
+		m.options.Log.Debug("cannot write Event", observe.KeyError, err)
 	}
 }

@@ -19,29 +19,32 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
+// uninstalledMessage explains the state of an uninstalled runtime.
 func (m *Membership) uninstalledMessage() string {
 	return fmt.Sprintf("the runtime was uninstalled: finish with helm uninstall; to join again delete the Secret %s/%s", m.options.Namespace, SecretName)
 }
 
-// uninstallNow cleans up and takes leave. A step that fails is tried again, also
-// by the next process.
+// uninstallNow cleans up and unregisters the runtime. A step that fails is
+// retried, also by the next process.
 func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, failures *backoff.Retries) (next time.Duration, goOn bool) {
-	m.became(ctx, Uninstalling, "the platform has asked for the runtime to be uninstalled")
+	m.setPhase(ctx, Uninstalling, "the platform has asked for the runtime to be uninstalled")
 	if err := m.uninstall(ctx, cleanRepository); err != nil {
 		if ctx.Err() != nil {
 			return 0, false
 		}
-		m.options.Log.Error("the runtime is not uninstalled yet; it is tried again", observe.KeyError, err)
+		m.options.Log.Error("cannot uninstall runtime; retrying", observe.KeyError, err)
 		return failures.Next(), true
 	}
-	m.became(ctx, Uninstalled, m.uninstalledMessage())
+	m.setPhase(ctx, Uninstalled, m.uninstalledMessage())
 	return 0, false
 }
 
+// uninstall runs the steps in order: the Shared Configuration Repository needs
+// the credential, which ends with the last step.
 func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error {
-	asked := *m.known()
-	if asked.Uninstall != uninstallAsked {
-		asked.Uninstall = uninstallAsked
+	asked := *m.credential()
+	if asked.Uninstall != uninstallRequested {
+		asked.Uninstall = uninstallRequested
 		if err := m.store(ctx, &asked); err != nil {
 			return err
 		}
@@ -58,7 +61,7 @@ func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error 
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	_, err := m.agent.Unregister(calling, connect.NewRequest(&platformv1.UnregisterRequest{}))
-	if err != nil && !forgotten(connect.CodeOf(err)) {
+	if err != nil && !isUnregistered(connect.CodeOf(err)) {
 		return fmt.Errorf("take leave of the platform: %w", err)
 	}
 	if err := m.finishUninstall(ctx, &asked); phaseOf(err) != Uninstalled {
@@ -67,15 +70,16 @@ func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error 
 	return nil
 }
 
-// forgotten reports whether the platform does not know the runtime any more: it
-// has heard the leave, and its answer was lost.
-func forgotten(code connect.Code) bool {
+// isUnregistered reports whether the platform has removed the runtime: it
+// received the request, and its response was lost.
+func isUnregistered(code connect.Code) bool {
 	return code == connect.CodeUnauthenticated || code == connect.CodeNotFound || code == connect.CodePermissionDenied
 }
 
-// finishUninstall leaves a Secret that says that the runtime was uninstalled, and
-// nothing that is secret. Without it the agent, which runs until helm ends it,
-// would register again. Its error is that the runtime is uninstalled.
+// finishUninstall replaces the Secret by one that marks the runtime as
+// uninstalled and contains no token. Without it the agent, which runs until
+// Helm removes it, would register again. Its error is that the runtime is
+// uninstalled.
 func (m *Membership) finishUninstall(ctx context.Context, from *credential) error {
 	left := &credential{Platform: from.Platform, Runtime: from.Runtime, KeyPrint: from.KeyPrint, Uninstall: uninstallDone}
 	if err := m.store(ctx, left); err != nil {
@@ -84,19 +88,19 @@ func (m *Membership) finishUninstall(ctx context.Context, from *credential) erro
 	return problemf(Uninstalled, "%s", m.uninstalledMessage())
 }
 
-// releaseRounds is how often the Applications are looked at: one of them may bring
-// another back as it is in Git before it is told itself.
-const releaseRounds = 3
+// releaseAttempts is how often the Applications are listed: one of them may
+// restore another from Git before it is changed itself.
+const releaseAttempts = 3
 
-// releaseApplications takes the finalizers of the runtime's own Applications away:
-// nobody would be left to act on them, and the user's objects stay. They sync no
-// more by themselves either: what Helm deletes next would come back, and belong to
-// nobody.
+// releaseApplications removes the finalizers of the runtime's own Applications:
+// no agent would be left to act on them, and the user's objects stay. It also
+// disables their automated sync: objects that Helm deletes next would be
+// created again and have no owner.
 func (m *Membership) releaseApplications(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	client := m.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(m.options.Namespace)
-	for range releaseRounds {
+	for range releaseAttempts {
 		found, err := client.List(ctx, metav1.ListOptions{LabelSelector: m.options.Internal})
 		if apierrors.IsNotFound(err) {
 			return nil // the kind is gone, and with it all of them
@@ -115,7 +119,7 @@ func (m *Membership) releaseApplications(ctx context.Context) error {
 	return nil
 }
 
-// release lets one Application go, if that was not done.
+// release removes the finalizers of one Application, if it has any.
 func release(ctx context.Context, client dynamic.ResourceInterface, app *unstructured.Unstructured) error {
 	_, automated, _ := unstructured.NestedFieldNoCopy(app.Object, "spec", "syncPolicy", "automated")
 	if !automated && len(app.GetFinalizers()) == 0 {

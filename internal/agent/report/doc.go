@@ -1,16 +1,17 @@
-// Package report tells the platform what the Applications of a cluster are like.
+// Package report sends the state of a cluster's Applications to the platform.
 //
-//	Changed, Deleted   what a watch sees; they never wait
-//	spool              a log on disk of what is still to be told
-//	sender             numbered batches to the platform, one at a time
-//	resync             everything there is, in a new stream
+//	Changed, Deleted   events of a watch; they never block
+//	spool              a log on disk of events that are not sent yet
+//	sender             numbered batches, one at a time
+//	resync             the state of all Applications, in a new stream
 //
-// It promises that what the platform has is what the cluster has, once both can
-// talk: every change is told at least once, changes of one Application while the
-// platform is away become one, and a gap is found by its number. What is sent is
-// on disk before, with its number, so that a number never means two things. A
-// spool that is full, torn or lost ends in a resync and never in silence.
+// It promises that the platform's state equals the cluster's once both can
+// communicate: every change is sent at least once, changes of one Application
+// while the platform is away are merged, and a gap is found by its number. An
+// event is on disk with its number before it is sent, so that a number never
+// has two meanings. A spool that is full, torn or lost leads to a resync and
+// never to silence.
 //
-// It refuses to tell secrets: annotations, manifests and values are not sent at
-// all, and addresses and messages are cleaned.
+// It refuses to send secrets: annotations, manifests and values are not sent at
+// all, and addresses and messages are redacted.
 package report

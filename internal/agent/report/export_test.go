@@ -16,7 +16,7 @@ func Hasten(o *Options, probe time.Duration) {
 func LargeBatches(o *Options) { o.batchEvents = defaultBatchEvents }
 
 // Clean is what stays of a text.
-func Clean(text string) string { return clean(text) }
+func Clean(text string) string { return redact(text) }
 
 // ReadSegment reads a segment, and says how many events wait in it.
 func ReadSegment(content []byte) (waiting int, err error) {

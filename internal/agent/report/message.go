@@ -14,44 +14,44 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// What is told of one Application is bounded, so that one that is odd does not
-// keep the others from being told.
+// Limits of one Application's event, so that an unusual one cannot block the
+// others.
 const (
-	longestText    = 4 << 10
-	longestWord    = 512
-	mostLabels     = 64
-	mostConditions = 20
-	mostSources    = 20
+	maxText       = 4 << 10
+	maxWord       = 512
+	maxLabels     = 64
+	maxConditions = 20
+	maxSources    = 20
 )
 
-// Message is what the platform is told of an Application. Annotations, manifests,
-// parameters and values are not part of it, and the rest is cleaned.
+// Message converts an Application for the platform. Annotations, manifests,
+// parameters and values are not part of it, and the rest is redacted.
 func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platformv1.Application {
 	status := &app.Status
 	told := &platformv1.Application{
 		Runtime: runtime, Namespace: app.Namespace, Name: app.Name, Uid: string(app.UID),
-		Project: word(app.Spec.ProjectName()), Cluster: cluster(app.Spec.Destination),
-		DestinationNamespace: word(app.Spec.Destination.Namespace),
-		Revision:             word(revision(status.Sync.Revision, status.Sync.Revisions)),
+		Project: boundedWord(app.Spec.ProjectName()), Cluster: cluster(app.Spec.Destination),
+		DestinationNamespace: boundedWord(app.Spec.Destination.Namespace),
+		Revision:             boundedWord(revision(status.Sync.Revision, status.Sync.Revisions)),
 		Sync:                 orUnknown(string(status.Sync.Status)), Health: orUnknown(string(status.Health.Status)),
-		HealthMessage: text(status.Health.Message), Labels: labels(app.Labels), Conditions: conditions(status.Conditions),
+		HealthMessage: boundedText(status.Health.Message), Labels: labels(app.Labels), Conditions: conditions(status.Conditions),
 		Resources: int32(min(len(status.Resources), 1<<30)), SeenAt: timestamppb.New(seen), Owner: owner(app),
 	}
 	sources := app.Spec.AllSources()
 	for i := range sources {
 		source := &sources[i]
-		if i < mostSources {
-			told.RepoUrls = append(told.RepoUrls, word(cleanAddress(source.RepoURL)))
+		if i < maxSources {
+			told.RepoUrls = append(told.RepoUrls, boundedWord(redactAddress(source.RepoURL)))
 		}
 		if i == 0 {
-			told.Path, told.TargetRevision = word(source.Path), word(source.TargetRevision)
+			told.Path, told.TargetRevision = boundedWord(source.Path), boundedWord(source.TargetRevision)
 			if source.Chart != "" {
-				told.Path = word(source.Chart)
+				told.Path = boundedWord(source.Chart)
 			}
 		}
 	}
 	if state := status.OperationState; state != nil {
-		told.OperationPhase, told.OperationMessage = word(string(state.Phase)), text(state.Message)
+		told.OperationPhase, told.OperationMessage = boundedWord(string(state.Phase)), boundedText(state.Message)
 		if state.FinishedAt != nil {
 			told.OperationFinishedAt = timestamppb.New(state.FinishedAt.Time)
 		}
@@ -59,22 +59,26 @@ func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platfor
 	return told
 }
 
+// messageSize is the encoded size of an event.
 func messageSize(event *platformv1.ReportEvent) int { return proto.Size(event) }
 
+// orUnknown is the default of an empty status.
 func orUnknown(code string) string {
 	if code == "" {
 		return "Unknown"
 	}
-	return word(code)
+	return boundedWord(code)
 }
 
+// cluster returns the name or the address of a destination.
 func cluster(to v1alpha1.ApplicationDestination) string {
 	if to.Name != "" {
-		return word(to.Name)
+		return boundedWord(to.Name)
 	}
-	return word(cleanAddress(to.Server))
+	return boundedWord(redactAddress(to.Server))
 }
 
+// revision joins the revisions of several sources.
 func revision(one string, several []string) string {
 	if len(several) > 0 {
 		return strings.Join(several, ",")
@@ -82,15 +86,16 @@ func revision(one string, several []string) string {
 	return one
 }
 
-// owner is the ApplicationSet or Application that made it.
+// owner returns the ApplicationSet or Application that created it.
 func owner(app *v1alpha1.Application) string {
 	at := slices.IndexFunc(app.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
 	if at < 0 {
 		return ""
 	}
-	return word(app.OwnerReferences[at].Kind + "/" + app.OwnerReferences[at].Name)
+	return boundedWord(app.OwnerReferences[at].Kind + "/" + app.OwnerReferences[at].Name)
 }
 
+// labels returns a bounded number of labels, in a fixed order.
 func labels(given map[string]string) map[string]string {
 	if len(given) == 0 {
 		return nil
@@ -101,25 +106,26 @@ func labels(given map[string]string) map[string]string {
 	}
 	slices.Sort(names)
 	told := map[string]string{}
-	for _, name := range names[:min(len(names), mostLabels)] {
-		told[name] = word(clean(given[name]))
+	for _, name := range names[:min(len(names), maxLabels)] {
+		told[name] = boundedWord(redact(given[name]))
 	}
 	return told
 }
 
+// conditions converts a bounded number of conditions to text.
 func conditions(given []v1alpha1.ApplicationCondition) []string {
 	var told []string
-	for _, condition := range given[:min(len(given), mostConditions)] {
-		told = append(told, text(condition.Type+": "+condition.Message))
+	for _, condition := range given[:min(len(given), maxConditions)] {
+		told = append(told, boundedText(condition.Type+": "+condition.Message))
 	}
 	return told
 }
 
-// text and word are cleaned and bounded.
-func text(given string) string { return cut(clean(given), longestText) }
-func word(given string) string { return cut(clean(given), longestWord) }
+// boundedText and boundedWord redact and bound a text.
+func boundedText(given string) string { return cut(redact(given), maxText) }
+func boundedWord(given string) string { return cut(redact(given), maxWord) }
 
-// cut shortens a text, never within a character.
+// cut shortens a text without splitting a character.
 func cut(given string, limit int) string {
 	given = strings.ToValidUTF8(given, "?")
 	if len(given) <= limit {

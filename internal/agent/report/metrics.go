@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of a reporter.
+// Metrics are the metrics of a reporter.
 type Metrics struct {
 	pending  prometheus.Gauge
 	bytes    prometheus.Gauge
@@ -13,7 +13,7 @@ type Metrics struct {
 	spoolErr prometheus.Counter
 }
 
-// NewMetrics registers the metrics. The registry gives them their prefix, such as
+// NewMetrics registers the metrics. The registry adds a prefix such as
 // slipway_report_.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
@@ -37,13 +37,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
+// spooled sets the size of the spool. Methods of a nil Metrics do nothing.
 func (m *Metrics) spooled(s *spool) {
 	if m != nil {
-		m.pending.Set(float64(s.waiting.len() + len(s.flying)))
+		m.pending.Set(float64(s.waiting.len() + len(s.inFlight)))
 		m.bytes.Set(float64(s.size))
 	}
 }
 
+// batch counts a batch by outcome.
 func (m *Metrics) batch(err error) {
 	if m == nil {
 		return
@@ -55,12 +57,14 @@ func (m *Metrics) batch(err error) {
 	m.sent.WithLabelValues("ok").Inc()
 }
 
+// resync counts a resync by reason.
 func (m *Metrics) resync(reason string) {
 	if m != nil {
 		m.resyncs.WithLabelValues(reason).Inc()
 	}
 }
 
+// spoolFailed counts a failure of the disk.
 func (m *Metrics) spoolFailed() {
 	if m != nil {
 		m.spoolErr.Inc()

@@ -12,25 +12,26 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Client is the part of AgentService that is used. The client of a membership is
-// one.
+// Client is the part of AgentService that is used. A membership's client
+// implements it.
 type Client interface {
 	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
 }
 
-// Options is what a reporter works with.
+// Options configures a reporter.
 type Options struct {
-	// Folder has the spool. It is made when it is missing, for this user alone.
+	// Folder has the spool. It is created if it is missing, for this user
+	// alone.
 	Folder string
 	// Runtime is the name of the runtime.
 	Runtime string
 	Client  Client
-	// List gives every Application that is reported. It is asked at the start and
-	// for a resync. What Changed and Deleted were told before it answers may be
-	// older than the answer; what comes later has to be newer in the end.
+	// List returns all reported Applications. It is called at the start and for
+	// a resync. Events that Changed and Deleted received before it returns may
+	// be older than its result; later ones must be newer in the end.
 	List func(context.Context) ([]*v1alpha1.Application, error)
-	// MaxBytes bounds the spool; 64 MiB when it is zero. One that is full is
-	// emptied, and a resync follows.
+	// MaxBytes bounds the spool; zero is 64 MiB. A full spool is emptied, and a
+	// resync follows.
 	MaxBytes int64
 	Log      *slog.Logger
 	// Metrics may be nil.
@@ -48,7 +49,7 @@ const (
 	// A batch has so many events and, about, so many bytes.
 	defaultBatchEvents = 500
 	batchBytes         = 1 << 20
-	// requestTimeout bounds a batch.
+	// requestTimeout bounds one batch.
 	requestTimeout = 30 * time.Second
 	// After a failure the reporter waits, twice as long each time.
 	defaultFirstPause   = time.Second

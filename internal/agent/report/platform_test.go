@@ -179,7 +179,7 @@ func (p *platform) difference(c *cluster) string {
 		got = proto.CloneOf(got)
 		got.SeenAt, app.SeenAt = nil, nil
 		if !proto.Equal(got, app) {
-			return fmt.Sprintf("%v is %v and not %v", at, text(got), text(app))
+			return fmt.Sprintf("%v is %v and not %v", at, boundedText(got), boundedText(app))
 		}
 	}
 	for at := range p.data.apps {
@@ -190,7 +190,7 @@ func (p *platform) difference(c *cluster) string {
 	return ""
 }
 
-func text(message proto.Message) string {
+func boundedText(message proto.Message) string {
 	content, _ := json.Marshal(message)
 	return string(content)
 }

@@ -14,36 +14,37 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// A segment is a file of records. Each has a header of length, checksum and kind,
-// and a body. The first one is a snapshot; what follows are steps from there.
+// recordKind is the type of a record. A segment is a file of records, each with
+// a header of length, checksum and kind, and a body. The first record is a
+// snapshot, and the following ones are changes of it.
 type recordKind byte
 
 const (
 	recordSnapshot recordKind = iota + 1
-	// recordPut is an event that is to be told.
+	// recordPut is a new event.
 	recordPut
-	// recordTake numbers the first events that wait: they are in flight then.
+	// recordTake numbers the first waiting events, which are in flight then.
 	recordTake
-	// recordStored says that the platform has what was in flight.
+	// recordStored confirms that the platform has the events in flight.
 	recordStored
 	// recordBegin is a resync that begins a stream, and recordEnd its end.
 	recordBegin
 	recordEnd
-	// recordLost says that what waits was dropped: a resync is needed.
+	// recordLost means that waiting events were dropped and a resync is needed.
 	recordLost
 )
 
 const (
 	headerBytes = 9
-	// recordLimit bounds a record: a snapshot has all that waits.
+	// recordLimit bounds a record: a snapshot has all waiting events.
 	recordLimit = 1 << 30
 )
 
 // castagnoli is the polynomial that processors have an instruction for.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errTorn is the end of a file that a process has not finished writing. errBroken
-// is a file that says something else than what was written.
+// errTorn is an incomplete record at the end of a file, left by a process that
+// was killed. errBroken is a record with a wrong checksum.
 var (
 	errTorn   = errors.New("the last record is not complete")
 	errBroken = errors.New("a record does not have its checksum")
@@ -58,7 +59,7 @@ func appendRecord(buffer []byte, kind recordKind, body []byte) []byte {
 	return append(buffer, body...)
 }
 
-// readRecord reads a record and how many bytes it has. The end of the file is
+// readRecord reads a record and returns its size. The end of the file is
 // io.EOF.
 func readRecord(from io.Reader) (kind recordKind, body []byte, size int64, err error) {
 	var header [headerBytes]byte
@@ -90,7 +91,7 @@ func readRecord(from io.Reader) (kind recordKind, body []byte, size int64, err e
 	return kind, body, headerBytes + int64(length), nil
 }
 
-// snapshot is a state as JSON has it.
+// snapshot is a state as JSON.
 type snapshot struct {
 	Stream    string            `json:"stream"`
 	Next      int64             `json:"next"`
@@ -101,13 +102,13 @@ type snapshot struct {
 	Known     map[string]string `json:"known,omitempty"`
 }
 
-// encode writes the state.
+// encode returns the state as a snapshot.
 func (s *state) encode() ([]byte, error) {
 	image := snapshot{Stream: s.stream, Next: s.next, Resyncing: s.resyncing, Lost: s.lost, Known: map[string]string{}}
 	for _, list := range []struct {
 		from []*platformv1.ReportEvent
 		to   *[][]byte
-	}{{s.flying, &image.Flying}, {s.waiting.events(), &image.Waiting}} {
+	}{{s.inFlight, &image.Flying}, {s.waiting.events(), &image.Waiting}} {
 		for _, event := range list.from {
 			body, err := proto.Marshal(event)
 			if err != nil {
@@ -116,13 +117,13 @@ func (s *state) encode() ([]byte, error) {
 			*list.to = append(*list.to, body)
 		}
 	}
-	for ref, print := range s.known {
+	for ref, print := range s.reported {
 		image.Known[ref.Namespace+"/"+ref.Name] = print.UID + " " + print.hash
 	}
 	return json.Marshal(image)
 }
 
-// decodeState reads a state.
+// decodeState reads a snapshot.
 func decodeState(body []byte) (*state, error) {
 	var image snapshot
 	if err := json.Unmarshal(body, &image); err != nil {
@@ -135,7 +136,7 @@ func decodeState(body []byte) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.flying = append(s.flying, event)
+		s.inFlight = append(s.inFlight, event)
 	}
 	for _, each := range image.Waiting {
 		event, err := decodeEvent(each)
@@ -145,13 +146,14 @@ func decodeState(body []byte) (*state, error) {
 		s.waiting.put(event)
 	}
 	for where, print := range image.Known {
-		if err := s.knowText(where, print); err != nil {
+		if err := s.restoreReported(where, print); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
+// decodeEvent reads one event.
 func decodeEvent(body []byte) (*platformv1.ReportEvent, error) {
 	event := &platformv1.ReportEvent{}
 	if err := proto.Unmarshal(body, event); err != nil {
@@ -163,7 +165,8 @@ func decodeEvent(body []byte) (*platformv1.ReportEvent, error) {
 	return event, nil
 }
 
-// step applies a record to a state.
+// step applies a record to a state. It refuses records that contradict the
+// state, because they mean damage that the checksums did not find.
 func (s *state) step(kind recordKind, body []byte) error {
 	switch kind {
 	case recordPut:
@@ -179,7 +182,7 @@ func (s *state) step(kind recordKind, body []byte) error {
 		}
 		s.take(int(count))
 	case recordStored:
-		s.flying = nil
+		s.inFlight = nil
 	case recordBegin:
 		s.begin(string(body))
 	case recordEnd:
@@ -189,7 +192,7 @@ func (s *state) step(kind recordKind, body []byte) error {
 		}
 		s.end(next)
 	case recordLost:
-		s.lose()
+		s.drop()
 	case recordSnapshot:
 		return errors.New("a snapshot is within a segment")
 	default:

@@ -17,51 +17,55 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Reporter tells the platform of Applications.
+// Reporter sends the state of Applications to the platform.
 type Reporter struct {
 	options Options
 
-	// inbox is what Run has not taken yet. lost is an inbox that was full.
+	// mu guards the inbox, which has events that Run has not spooled yet. lost
+	// is set when the inbox was full.
 	mu    sync.Mutex
 	inbox *queue
 	lost  bool
-	// news holds one signal at most.
-	news chan struct{}
+	// wakeup holds one signal at most.
+	wakeup chan struct{}
 
-	// Run owns these.
+	// The goroutine of Run owns these.
 	spool *spool
-	// told is when the platform last answered, and failures how often it has not
+	// lastResponse is when the platform last answered, and failures how often it has not
 	// since.
-	told     time.Time
-	failures int
+	lastResponse time.Time
+	failures     int
 }
 
-// New makes a reporter. It tells nothing before Run.
+// New returns a reporter. It sends nothing before Run.
 func New(options Options) (*Reporter, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	return &Reporter{options: options, inbox: newQueue(), news: make(chan struct{}, 1)}, nil
+	return &Reporter{options: options, inbox: newQueue(), wakeup: make(chan struct{}, 1)}, nil
 }
 
-// Changed tells of a state of an Application. It does not wait.
+// Changed records the state of an Application. It never blocks.
 func (r *Reporter) Changed(app *v1alpha1.Application) {
 	now := timestamppb.Now()
-	r.note(&platformv1.ReportEvent{At: now, Event: &platformv1.ReportEvent_Application{Application: Message(app, r.options.Runtime, now.AsTime())}})
+	r.enqueue(&platformv1.ReportEvent{At: now, Event: &platformv1.ReportEvent_Application{Application: Message(app, r.options.Runtime, now.AsTime())}})
 }
 
-// Deleted tells that an Application is gone. It does not wait.
+// Deleted records that an Application was deleted. It never blocks.
 func (r *Reporter) Deleted(ref Ref) {
-	r.note(deletion(ref.Namespace, ref.Name, ref.UID))
+	r.enqueue(deletion(ref.Namespace, ref.Name, ref.UID))
 }
 
+// deletion is the event of a deleted Application.
 func deletion(namespace, name, uid string) *platformv1.ReportEvent {
 	return &platformv1.ReportEvent{At: timestamppb.Now(), Event: &platformv1.ReportEvent_Deleted{
 		Deleted: &platformv1.Application{Namespace: namespace, Name: name, Uid: uid},
 	}}
 }
 
-func (r *Reporter) note(event *platformv1.ReportEvent) {
+// enqueue adds an event to the inbox. A full inbox is dropped, and a resync
+// follows.
+func (r *Reporter) enqueue(event *platformv1.ReportEvent) {
 	r.mu.Lock()
 	r.inbox.put(event)
 	if r.inbox.bytes > r.options.MaxBytes {
@@ -69,43 +73,43 @@ func (r *Reporter) note(event *platformv1.ReportEvent) {
 	}
 	r.mu.Unlock()
 	select {
-	case r.news <- struct{}{}:
+	case r.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// Run reports until the context is done. It may run again then, as a replica does
-// that leads again, and never twice at a time. The error is about a folder that
+// Run sends reports until the context is done. A replica that leads again runs
+// it again, but never twice at a time. It returns an error only if the folder
 // cannot be used.
 func (r *Reporter) Run(ctx context.Context) error {
 	opened, err := openSpool(r.options.Folder, r.options.Log, func() { r.options.Metrics.spoolFailed() })
 	if err != nil {
 		return err
 	}
-	r.spool, r.told, r.failures = opened, time.Time{}, 0
+	r.spool, r.lastResponse, r.failures = opened, time.Time{}, 0
 	defer opened.close()
 	if !r.spool.lost {
-		r.catchUp(ctx)
+		r.compareAll(ctx)
 	} else {
 		r.options.Metrics.resync("start")
 	}
 	for ctx.Err() == nil {
-		r.take()
-		if err := r.tell(ctx); err != nil && ctx.Err() == nil {
+		r.spoolInbox()
+		if err := r.sendNext(ctx); err != nil && ctx.Err() == nil {
 			r.failed(err)
 			r.wait(ctx, r.pause())
 			continue
 		}
-		if r.idle() {
-			r.wait(ctx, max(r.options.probe-time.Since(r.told), 0))
+		if r.isIdle() {
+			r.wait(ctx, max(r.options.probe-time.Since(r.lastResponse), 0))
 		}
 	}
-	r.take()
+	r.spoolInbox()
 	return nil
 }
 
-// take spools what came in.
-func (r *Reporter) take() {
+// spoolInbox moves the inbox to the spool.
+func (r *Reporter) spoolInbox() {
 	r.mu.Lock()
 	came, lost := r.inbox, r.lost
 	r.inbox, r.lost = newQueue(), false
@@ -115,7 +119,7 @@ func (r *Reporter) take() {
 	}
 	for _, event := range came.events() {
 		// A resync that is needed tells everything anyway.
-		if !r.spool.lost && r.spool.news(event) {
+		if !r.spool.lost && r.spool.isNew(event) {
 			r.spool.addPut(event)
 		}
 	}
@@ -126,16 +130,17 @@ func (r *Reporter) take() {
 	r.options.Metrics.spooled(r.spool)
 }
 
+// overflow empties a spool that is too large.
 func (r *Reporter) overflow() {
-	r.options.Log.Warn("more waits for the platform than may: it is dropped, and everything is told anew", "bytes", r.options.MaxBytes)
+	r.options.Log.Warn("report spool is full; dropping events and starting a resync", "bytes", r.options.MaxBytes)
 	r.options.Metrics.resync("full")
 	r.spool.addLost()
 }
 
-// catchUp finds what changed while nobody looked.
-func (r *Reporter) catchUp(ctx context.Context) {
+// compareAll finds changes that happened while no process ran.
+func (r *Reporter) compareAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		r.take()
+		r.spoolInbox()
 		apps, err := r.list(ctx)
 		if err != nil {
 			r.failed(err)
@@ -143,15 +148,15 @@ func (r *Reporter) catchUp(ctx context.Context) {
 			continue
 		}
 		r.failures = 0
-		there := map[place]bool{}
+		there := map[appID]bool{}
 		for _, event := range apps {
-			there[placeOf(subject(event))] = true
-			if !r.spool.lost && r.spool.news(event) {
+			there[appIDOf(subject(event))] = true
+			if !r.spool.lost && r.spool.isNew(event) {
 				r.spool.addPut(event)
 			}
 		}
 		var gone []*platformv1.ReportEvent
-		for where, known := range r.spool.known {
+		for where, known := range r.spool.reported {
 			if !there[where] {
 				gone = append(gone, deletion(where.Namespace, where.Name, known.UID))
 			}
@@ -164,7 +169,7 @@ func (r *Reporter) catchUp(ctx context.Context) {
 	}
 }
 
-// list is everything there is, as events.
+// list returns all Applications as events.
 func (r *Reporter) list(ctx context.Context) ([]*platformv1.ReportEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -182,19 +187,19 @@ func (r *Reporter) list(ctx context.Context) ([]*platformv1.ReportEvent, error) 
 	return events, nil
 }
 
-// idle reports whether there is nothing to tell.
-func (r *Reporter) idle() bool {
-	return !r.spool.lost && len(r.spool.flying) == 0 && r.spool.waiting.len() == 0
+// isIdle reports whether there is nothing to send.
+func (r *Reporter) isIdle() bool {
+	return !r.spool.lost && len(r.spool.inFlight) == 0 && r.spool.waiting.len() == 0
 }
 
-// tell sends the next thing that is due.
-func (r *Reporter) tell(ctx context.Context) error {
+// sendNext sends the next batch or starts a resync.
+func (r *Reporter) sendNext(ctx context.Context) error {
 	switch s := r.spool; {
 	case s.lost:
 		return r.resync(ctx)
-	case len(s.flying) > 0:
-		return r.tellFlying(ctx)
-	case r.told.IsZero():
+	case len(s.inFlight) > 0:
+		return r.sendInFlight(ctx)
+	case r.lastResponse.IsZero():
 		// A folder that was restored from a copy may be older than what the platform
 		// has: no number is given before it is known that none was.
 		return r.send(ctx, nil, s.next-1)
@@ -204,16 +209,18 @@ func (r *Reporter) tell(ctx context.Context) error {
 		if s.lost {
 			return nil // the disk has failed
 		}
-		return r.tellFlying(ctx)
-	case time.Since(r.told) >= r.options.probe:
-		s.mend()
+		return r.sendInFlight(ctx)
+	case time.Since(r.lastResponse) >= r.options.probe:
+		s.reopen()
 		return r.send(ctx, nil, s.next-1)
 	}
 	return nil
 }
 
-func (r *Reporter) tellFlying(ctx context.Context) error {
-	flying := r.spool.flying
+// sendInFlight sends the events in flight again until the platform confirms
+// them.
+func (r *Reporter) sendInFlight(ctx context.Context) error {
+	flying := r.spool.inFlight
 	if err := r.send(ctx, flying, flying[len(flying)-1].GetNumber()); err != nil {
 		return err
 	}
@@ -224,10 +231,10 @@ func (r *Reporter) tellFlying(ctx context.Context) error {
 	return nil
 }
 
-// errBehind is a platform that does not have what it should have.
+// errBehind is a platform that does not have what it confirmed.
 var errBehind = errors.New("the platform misses something")
 
-// send sends events, and the platform must have everything up to a number then.
+// send sends events. The platform must then have everything up to a number.
 // Otherwise a resync is needed, whatever the reason: a gap, a database that was
 // lost or restored, or a spool that is older than the platform.
 func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, upTo int64) error {
@@ -238,9 +245,9 @@ func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, u
 	if err != nil {
 		return fmt.Errorf("tell the platform of Applications: %w", err)
 	}
-	r.told = time.Now()
+	r.lastResponse = time.Now()
 	if answer.Msg.GetResync() || answer.Msg.GetStored() != upTo {
-		r.options.Log.Info("the platform has to be told everything anew", "stored", answer.Msg.GetStored(), "expected", upTo)
+		r.options.Log.Info("platform is behind; starting a resync", "stored", answer.Msg.GetStored(), "expected", upTo)
 		r.options.Metrics.resync("gap")
 		r.spool.addLost()
 		r.spool.sync()
@@ -256,8 +263,8 @@ func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, u
 	return nil
 }
 
-// resync tells everything in a new stream. What changes meanwhile is spooled, and
-// told afterwards.
+// resync sends all Applications in a new stream. Changes in the meantime are
+// spooled and sent afterwards.
 func (r *Reporter) resync(ctx context.Context) error {
 	events, err := r.list(ctx)
 	if err != nil {
@@ -266,7 +273,7 @@ func (r *Reporter) resync(ctx context.Context) error {
 	stream := rand.Text()
 	r.spool.addBegin(stream)
 	for _, event := range events {
-		r.spool.known[placeOf(subject(event))] = printOf(event.GetApplication())
+		r.spool.reported[appIDOf(subject(event))] = fingerprintOf(event.GetApplication())
 	}
 	r.spool.sync()
 	now := timestamppb.Now()
@@ -292,7 +299,7 @@ func (r *Reporter) resync(ctx context.Context) error {
 			r.wait(ctx, r.pause())
 		default:
 			start = end
-			r.take()
+			r.spoolInbox()
 		}
 	}
 	r.spool.addEnd(int64(len(events)) + 1)
@@ -300,7 +307,7 @@ func (r *Reporter) resync(ctx context.Context) error {
 	return nil
 }
 
-// fitEvents is how many of the first events fit into a batch.
+// fitEvents returns how many of the first events fit into a batch.
 func fitEvents(events []*platformv1.ReportEvent, most int) int {
 	count, total := 0, 0
 	for _, event := range events {
@@ -313,24 +320,24 @@ func fitEvents(events []*platformv1.ReportEvent, most int) int {
 	return count
 }
 
-// failed notes a failure. The first one of a row is told to people.
+// failed counts a failure. The first one in a row is logged as a warning.
 func (r *Reporter) failed(err error) {
 	r.failures++
 	if r.failures == 1 {
-		r.options.Log.Warn("reports wait; they are tried again", observe.KeyError, err)
+		r.options.Log.Warn("cannot send reports; retrying", observe.KeyError, err)
 	} else {
-		r.options.Log.Debug("reports wait", observe.KeyError, err)
+		r.options.Log.Debug("cannot send reports", observe.KeyError, err)
 	}
 }
 
-// pause is how long to wait after failures: twice as long each time, less a random
+// pause returns the backoff: twice as long after each failure, less a random
 // part of up to a half.
 func (r *Reporter) pause() time.Duration {
 	return backoff.Policy{First: r.options.firstPause, Longest: r.options.longestPause, JitterDown: 0.5}.Delay(r.failures)
 }
 
-// wait lets time pass, and spools what comes in. Without failures it ends with the
-// first news.
+// wait waits for a duration and spools events in the meantime. Without failures
+// the first event ends it.
 func (r *Reporter) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -340,8 +347,8 @@ func (r *Reporter) wait(ctx context.Context, d time.Duration) {
 			return
 		case <-timer.C:
 			return
-		case <-r.news:
-			r.take()
+		case <-r.wakeup:
+			r.spoolInbox()
 			if r.failures == 0 {
 				return
 			}

@@ -17,13 +17,13 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// spool is a state on disk. A step counts when it is synced, and then only. One
+// spool is a state on disk. Changes count only when they are synced. One
 // goroutine uses it.
 //
-// A folder has one segment; while a new one takes its place there are two, and
-// the newer one with a whole snapshot counts. When the disk fails, the spool goes
-// on without it, in a new stream: whoever reads the old file later must not give
-// numbers a second meaning.
+// The folder has one segment. While a new one replaces it there are two, and
+// the newer one with a complete snapshot counts. When the disk fails, the spool
+// continues in memory, in a new stream: a process that reads the old file later
+// must not give numbers a second meaning.
 type spool struct {
 	*state
 	folder string
@@ -35,18 +35,19 @@ type spool struct {
 	size    int64 // of the segment
 	started int64 // its size after the snapshot
 	buffer  []byte
-	// broken is a disk that failed. It is tried again with each resync.
+	// broken is set after the disk failed. Each resync tries it again.
 	broken bool
 }
 
 const (
 	segmentPattern = "spool-*.log"
 	segmentName    = "spool-%08d.log"
-	// roomBytes is how much a segment may grow beyond its snapshot.
-	roomBytes = 1 << 20
+	// segmentGrowth is how much a segment may grow beyond its snapshot before
+	// it is rotated.
+	segmentGrowth = 1 << 20
 )
 
-// openSpool reads the newest segment and begins one of its own.
+// openSpool reads the newest segment and starts a new one.
 func openSpool(folder string, log *slog.Logger, failed func()) (*spool, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for reports: %w: name another", err)
@@ -65,25 +66,25 @@ func openSpool(folder string, log *slog.Logger, failed func()) (*spool, error) {
 		s.number = max(s.number, number)
 		found, err := readSegment(name)
 		if found == nil {
-			log.Warn("a file of the spool has no beginning", observe.KeyFile, name, observe.KeyError, err)
+			log.Warn("spool segment has no snapshot", observe.KeyFile, name, observe.KeyError, err)
 			continue // it was being made
 		}
 		s.state = found
 		if err != nil && !errors.Is(err, errTorn) {
-			log.Warn("the spool is damaged: everything is told anew", observe.KeyFile, name, observe.KeyError, err)
-			s.lose()
+			log.Warn("spool is damaged; a resync follows", observe.KeyFile, name, observe.KeyError, err)
+			s.drop()
 		}
 		break
 	}
 	if s.resyncing {
-		s.lose() // its events are not on disk
+		s.drop() // its events are not on disk
 	}
 	s.rotate()
 	return s, nil
 }
 
-// readSegment reads a state. It is nil when the snapshot cannot be read. What
-// follows the first damage is not read.
+// readSegment reads a state; nil if the snapshot cannot be read. Records after
+// the first damage are ignored.
 func readSegment(name string) (*state, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -93,6 +94,7 @@ func readSegment(name string) (*state, error) {
 	return readSteps(bufio.NewReaderSize(file, 64<<10))
 }
 
+// readSteps reads a snapshot and applies the records after it.
 func readSteps(from io.Reader) (*state, error) {
 	kind, body, _, err := readRecord(from)
 	if err != nil {
@@ -119,67 +121,67 @@ func readSteps(from io.Reader) (*state, error) {
 	}
 }
 
-// add prepares a step, which was taken in memory.
+// add buffers a record of a change that was made in memory.
 func (s *spool) add(kind recordKind, body []byte) {
 	if !s.broken {
 		s.buffer = appendRecord(s.buffer, kind, body)
 	}
 }
 
-// addPut takes an event.
+// addPut adds an event.
 func (s *spool) addPut(event *platformv1.ReportEvent) {
 	body, err := proto.Marshal(event)
 	if err != nil {
-		s.log.Error("an Application cannot be told", observe.KeyError, err)
+		s.log.Error("cannot encode report of Application", observe.KeyError, err)
 		return
 	}
 	s.put(event)
 	s.add(recordPut, body)
 }
 
-// addTake numbers events.
+// addTake numbers waiting events.
 func (s *spool) addTake(count int) {
 	s.take(count)
 	s.add(recordTake, binary.AppendUvarint(nil, uint64(count)))
 }
 
-// addStored is an answer of the platform.
+// addStored records a confirmation of the platform.
 func (s *spool) addStored() {
-	s.flying = nil
+	s.inFlight = nil
 	s.add(recordStored, nil)
 }
 
-// addBegin is a new stream. A disk that has failed gets another chance; without it
+// addBegin starts a new stream. A disk that failed is tried again; without it
 // the stream is in memory, which is as good until the process ends.
 func (s *spool) addBegin(stream string) {
 	s.begin(stream)
-	s.mend()
+	s.reopen()
 	s.add(recordBegin, []byte(stream))
 }
 
-// mend tries a disk that has failed. A segment begins with the whole state, so
-// that it may begin at any time.
-func (s *spool) mend() {
+// reopen tries a disk that failed. A segment starts with the whole state, so
+// that it can start at any time.
+func (s *spool) reopen() {
 	if s.broken && s.newSegment() == nil {
-		s.log.Info("the spool can be written again", "folder", s.folder)
+		s.log.Info("spool is writable again", "folder", s.folder)
 		s.broken = false
 	}
 }
 
-// addEnd is the end of a resync.
+// addEnd records the end of a resync.
 func (s *spool) addEnd(next int64) {
 	s.end(next)
 	s.add(recordEnd, binary.AppendVarint(nil, next))
 }
 
-// addLost drops what waits.
+// addLost drops waiting events.
 func (s *spool) addLost() {
-	s.lose()
+	s.drop()
 	s.add(recordLost, nil)
 }
 
-// sync makes the steps durable. After a failure the stream has ended: the state
-// is lost, and the file too.
+// sync makes the buffered records durable. After a failure the stream ends:
+// neither the state nor the file can be relied on.
 func (s *spool) sync() {
 	if s.broken || len(s.buffer) == 0 {
 		return
@@ -191,17 +193,17 @@ func (s *spool) sync() {
 		err = s.file.Sync()
 	}
 	if err != nil {
-		s.breakDown(err)
+		s.fail(err)
 		return
 	}
-	if s.size-s.started > roomBytes+s.started {
+	if s.size-s.started > segmentGrowth+s.started {
 		s.rotate()
 	}
 }
 
-// breakDown is a disk that failed.
-func (s *spool) breakDown(err error) {
-	s.log.Error("the spool cannot be written: reports go on without it, and everything is told anew", "folder", s.folder, observe.KeyError, err)
+// fail handles a disk that failed.
+func (s *spool) fail(err error) {
+	s.log.Error("cannot write spool; reporting from memory after a resync", "folder", s.folder, observe.KeyError, err)
 	s.failed()
 	s.broken, s.buffer = true, nil
 	if s.file != nil {
@@ -209,21 +211,23 @@ func (s *spool) breakDown(err error) {
 		_ = os.Remove(s.file.Name()) // also a full disk permits that
 		s.file = nil
 	}
-	s.lose()
+	s.drop()
 }
 
-// rotate begins a segment with the state as it is. Steps that were not synced are
-// part of it.
+// rotate starts a segment with the current state, including records that are
+// not synced.
 func (s *spool) rotate() {
 	if s.broken {
 		return
 	}
 	s.buffer = s.buffer[:0]
 	if err := s.newSegment(); err != nil {
-		s.breakDown(err)
+		s.fail(err)
 	}
 }
 
+// newSegment writes a new segment and makes it durable before the old one is
+// removed.
 func (s *spool) newSegment() error {
 	body, err := s.encode()
 	if err != nil {
@@ -250,7 +254,7 @@ func (s *spool) newSegment() error {
 	return s.removeOthers(name)
 }
 
-// removeOthers removes the segments before the present one.
+// removeOthers removes all segments but the current one.
 func (s *spool) removeOthers(present string) error {
 	names, err := filepath.Glob(filepath.Join(s.folder, segmentPattern))
 	for _, name := range names {
@@ -261,6 +265,7 @@ func (s *spool) removeOthers(present string) error {
 	return err
 }
 
+// syncFolder makes the creation or removal of a file durable.
 func syncFolder(folder string) error {
 	opened, err := os.Open(folder)
 	if err != nil {
@@ -269,6 +274,7 @@ func syncFolder(folder string) error {
 	return errors.Join(opened.Sync(), opened.Close())
 }
 
+// close closes the segment. What is buffered is lost, as after a crash.
 func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()

@@ -12,36 +12,37 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// state is what is told and what is to be told. It changes by steps that are on
-// disk, and the same steps give the same state: also after a crash a number means
-// what it meant before.
+// state has the events that are sent and those that are not. It changes by
+// records that are on disk, and the same records give the same state: after a
+// crash a number means what it meant before.
 //
-//	waiting   one event for each Application that the platform is behind with
-//	flying    numbered, and sent until the platform has them
-//	known     what the platform has when both are empty
+//	waiting    one event for each Application that the platform is behind with
+//	inFlight   numbered, and sent until the platform confirms them
+//	reported   what the platform has when both are empty
 type state struct {
 	stream string
 	next   int64
 	// resyncing is a resync that has not ended. Its events are not on disk.
 	resyncing bool
-	// lost is a resync that is needed: nothing waits until it begins.
-	lost    bool
-	flying  []*platformv1.ReportEvent
-	waiting *queue
-	known   map[place]print
+	// lost means that a resync is needed: nothing waits until it begins.
+	lost     bool
+	inFlight []*platformv1.ReportEvent
+	waiting  *queue
+	reported map[appID]fingerprint
 }
 
-// place is where an Application is.
-type place struct{ Namespace, Name string }
+// appID identifies an Application.
+type appID struct{ Namespace, Name string }
 
-// print tells states of an Application apart.
-type print struct{ UID, hash string }
+// fingerprint distinguishes states of an Application.
+type fingerprint struct{ UID, hash string }
 
+// newState returns an empty state.
 func newState() *state {
-	return &state{next: 1, lost: true, waiting: newQueue(), known: map[place]print{}}
+	return &state{next: 1, lost: true, waiting: newQueue(), reported: map[appID]fingerprint{}}
 }
 
-// subject is the Application that an event is about.
+// subject returns the Application of an event.
 func subject(event *platformv1.ReportEvent) *platformv1.Application {
 	if gone := event.GetDeleted(); gone != nil {
 		return gone
@@ -49,89 +50,95 @@ func subject(event *platformv1.ReportEvent) *platformv1.Application {
 	return event.GetApplication()
 }
 
-func placeOf(app *platformv1.Application) place { return place{app.GetNamespace(), app.GetName()} }
+// appIDOf returns the identity of an Application.
+func appIDOf(app *platformv1.Application) appID { return appID{app.GetNamespace(), app.GetName()} }
 
-// printOf is the print of a state. When it was seen does not matter.
-func printOf(app *platformv1.Application) print {
+// fingerprintOf returns the fingerprint of a state. The time of observation is
+// not part of it.
+func fingerprintOf(app *platformv1.Application) fingerprint {
 	bare := proto.CloneOf(app)
 	bare.SeenAt = nil
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(bare)
 	if err != nil {
-		return print{UID: app.GetUid()} // never equal to one that has a hash
+		return fingerprint{UID: app.GetUid()} // never equal to one that has a hash
 	}
 	sum := sha256.Sum256(body)
-	return print{app.GetUid(), hex.EncodeToString(sum[:16])}
+	return fingerprint{app.GetUid(), hex.EncodeToString(sum[:16])}
 }
 
-func (s *state) knowText(where, text string) error {
+// restoreReported adds one reported Application of a snapshot.
+func (s *state) restoreReported(where, text string) error {
 	namespace, name, found := strings.Cut(where, "/")
 	uid, hash, divided := strings.Cut(text, " ")
 	if !found || !divided {
 		return fmt.Errorf("the spool knows an Application that cannot be read")
 	}
-	s.known[place{namespace, name}] = print{uid, hash}
+	s.reported[appID{namespace, name}] = fingerprint{uid, hash}
 	return nil
 }
 
-// news reports whether an event says something that was not said.
-func (s *state) news(event *platformv1.ReportEvent) bool {
-	known, there := s.known[placeOf(subject(event))]
+// isNew reports whether an event differs from what was reported or waits.
+func (s *state) isNew(event *platformv1.ReportEvent) bool {
+	known, there := s.reported[appIDOf(subject(event))]
 	if gone := event.GetDeleted(); gone != nil {
 		// One that was made again since is not gone.
 		return there && (gone.GetUid() == "" || known.UID == gone.GetUid())
 	}
-	return !there || known != printOf(event.GetApplication())
+	return !there || known != fingerprintOf(event.GetApplication())
 }
 
+// put adds an event that waits.
 func (s *state) put(event *platformv1.ReportEvent) {
-	where := placeOf(subject(event))
+	where := appIDOf(subject(event))
 	if event.GetDeleted() != nil {
-		delete(s.known, where)
+		delete(s.reported, where)
 	} else {
-		s.known[where] = printOf(event.GetApplication())
+		s.reported[where] = fingerprintOf(event.GetApplication())
 	}
 	s.waiting.put(event)
 }
 
-// take numbers the first events that wait.
+// take numbers the first waiting events.
 func (s *state) take(count int) {
 	for range count {
 		event := s.waiting.pop()
 		event.Number = s.next
 		s.next++
-		s.flying = append(s.flying, event)
+		s.inFlight = append(s.inFlight, event)
 	}
 }
 
-// begin is a new stream that begins with a resync.
+// begin starts a stream with a resync.
 func (s *state) begin(stream string) {
 	s.stream, s.next, s.resyncing, s.lost = stream, 1, true, false
-	s.flying, s.waiting, s.known = nil, newQueue(), map[place]print{}
+	s.inFlight, s.waiting, s.reported = nil, newQueue(), map[appID]fingerprint{}
 }
 
-// end is a resync that the platform has.
+// end ends a resync that the platform has received.
 func (s *state) end(next int64) { s.next, s.resyncing = next, false }
 
-// lose drops what waits.
-func (s *state) lose() {
-	s.lost, s.flying, s.waiting, s.known = true, nil, newQueue(), map[place]print{}
+// drop removes all waiting events.
+func (s *state) drop() {
+	s.lost, s.inFlight, s.waiting, s.reported = true, nil, newQueue(), map[appID]fingerprint{}
 }
 
-// queue has one event for each Application, in the order of the first of those
-// that it stands for.
+// queue has one event for each Application, in the order of the first event of
+// each.
 type queue struct {
 	order *list.List
-	at    map[place]*list.Element
+	at    map[appID]*list.Element
 	bytes int64
 }
 
-func newQueue() *queue { return &queue{order: list.New(), at: map[place]*list.Element{}} }
+// newQueue returns an empty queue.
+func newQueue() *queue { return &queue{order: list.New(), at: map[appID]*list.Element{}} }
 
+// len returns the number of events.
 func (q *queue) len() int { return q.order.Len() }
 
-// put adds an event, in the place of an older one about the same Application.
+// put adds an event, or replaces an older one of the same Application.
 func (q *queue) put(event *platformv1.ReportEvent) {
-	where := placeOf(subject(event))
+	where := appIDOf(subject(event))
 	q.bytes += int64(proto.Size(event))
 	if older, there := q.at[where]; there {
 		q.bytes -= int64(proto.Size(older.Value.(*platformv1.ReportEvent)))
@@ -141,15 +148,16 @@ func (q *queue) put(event *platformv1.ReportEvent) {
 	q.at[where] = q.order.PushBack(event)
 }
 
+// pop removes the first event.
 func (q *queue) pop() *platformv1.ReportEvent {
 	first := q.order.Front()
 	event := q.order.Remove(first).(*platformv1.ReportEvent)
 	q.bytes -= int64(proto.Size(event))
-	delete(q.at, placeOf(subject(event)))
+	delete(q.at, appIDOf(subject(event)))
 	return event
 }
 
-// fit is how many of the first events fit into a batch; one always does.
+// fit returns how many of the first events fit into a batch; at least one.
 func (q *queue) fit(events int, bytes int64) int {
 	count, total := 0, int64(0)
 	for each := q.order.Front(); each != nil && count < events; each = each.Next() {
@@ -162,6 +170,7 @@ func (q *queue) fit(events int, bytes int64) int {
 	return count
 }
 
+// events returns all events in order.
 func (q *queue) events() []*platformv1.ReportEvent {
 	var all []*platformv1.ReportEvent
 	for each := q.order.Front(); each != nil; each = each.Next() {

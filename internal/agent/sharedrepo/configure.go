@@ -15,30 +15,32 @@ import (
 // ChartName is the chart that installs runtimes.
 const ChartName = "gitops-runtime"
 
-// Chart is what the runtime is installed from.
+// Chart is the chart that the runtime is installed from.
 type Chart struct {
-	// Repository is where the chart comes from: oci://... or https://...
+	// Repository is the source of the chart: oci://... or https://...
 	Repository string
 	Version    string
-	// Release is the name of the Helm release. Its objects are selected by it, so the
-	// Application has to keep it; empty is the name of the Application.
+	// Release is the name of the Helm release. It is part of the selectors of
+	// its objects, so that the Application must keep it; empty is the name of
+	// the Application.
 	Release string
 	// Values are those of the installation. Secrets in them are left out.
 	Values map[string]any
-	// Archive is the packed chart. It is committed too, because the engine fetches
-	// no dependencies while it renders. Without it somebody has to run helm
-	// dependency build.
+	// Archive is the packed chart. It is committed too, because the renderer
+	// fetches no dependencies. Without it a user has to run helm dependency
+	// build.
 	Archive []byte
 }
 
-// Configure is ConfigureAsApplication for the user of a request.
-func (h *Home) Configure(ctx context.Context) (application, commit string, err error) {
-	return h.ConfigureAsApplication(ctx, h.Asker(ctx))
+// Configure is ConfigureAsApplication with the user of the request as the
+// author.
+func (h *Controller) Configure(ctx context.Context) (application, commit string, err error) {
+	return h.ConfigureAsApplication(ctx, h.AuthorOf(ctx))
 }
 
-// Asker is who asks, as the author of a commit: the user of the request, or else
-// the runtime.
-func (h *Home) Asker(ctx context.Context) Author {
+// AuthorOf returns the author of a commit: the user of the request, or else the
+// runtime.
+func (h *Controller) AuthorOf(ctx context.Context) Author {
 	claims, ok := token.ClaimsFrom(ctx)
 	if !ok || claims.Name == "" && claims.Email == "" {
 		return h.Committer()
@@ -46,10 +48,10 @@ func (h *Home) Asker(ctx context.Context) Author {
 	return Author{Name: claims.Name, Email: claims.Email}
 }
 
-// ConfigureAsApplication makes the runtime an Application of itself (R71): a chart
-// that depends on the runtime's, its values without secrets, and an Application.
-// It is done again without harm: the version that is in Git stays (R110).
-func (h *Home) ConfigureAsApplication(ctx context.Context, author Author) (application, commit string, err error) {
+// ConfigureAsApplication makes the runtime manage itself (R71): it commits a
+// chart that depends on the runtime's, its values without secrets, and an
+// Application. It is idempotent: the version that is in Git stays (R110).
+func (h *Controller) ConfigureAsApplication(ctx context.Context, author Author) (application, commit string, err error) {
 	if h.options.Chart == nil {
 		return "", "", NotReady("this runtime does not know which chart it is installed from: install it with Helm to configure it as an Application")
 	}
@@ -91,7 +93,7 @@ func (h *Home) ConfigureAsApplication(ctx context.Context, author Author) (appli
 				}
 			}
 		}
-		return keep(files, "", runtimeFile(runtime), manifest)
+		return writeIfMissing(files, "", runtimeFile(runtime), manifest)
 	})
 	if err != nil {
 		return "", "", err
@@ -100,13 +102,13 @@ func (h *Home) ConfigureAsApplication(ctx context.Context, author Author) (appli
 	return runtime, commit, nil
 }
 
-// file is a file to be written.
+// file is a file to write.
 type file struct {
 	name    string
 	content []byte
 }
 
-// files are those of the folder of the chart.
+// files returns the files of the chart's folder.
 func (c Chart) files(runtime string) ([]file, error) {
 	if c.Version == "" || c.Repository == "" {
 		return nil, NotReady("the version and the repository of the runtime's chart are not known")
@@ -136,14 +138,15 @@ func (c Chart) files(runtime string) ([]file, error) {
 	return all, nil
 }
 
-// WithoutSecrets copies values and leaves out texts whose keys are those of
-// secrets, and names what it left out. References to Secrets stay.
+// WithoutSecrets copies values without texts whose keys are those of secrets,
+// and returns the paths that it left out. References to Secrets stay.
 func WithoutSecrets(values map[string]any) (kept map[string]any, left []string) {
 	kept = withoutSecrets(values, "", &left)
 	slices.Sort(left)
 	return kept, left
 }
 
+// withoutSecrets copies one level of values. at is its path.
 func withoutSecrets(values map[string]any, at string, left *[]string) map[string]any {
 	kept := make(map[string]any, len(values))
 	for key, value := range values {
@@ -155,6 +158,7 @@ func withoutSecrets(values map[string]any, at string, left *[]string) map[string
 	return kept
 }
 
+// cleanValue copies a value. It returns false for a secret.
 func cleanValue(value any, where string, left *[]string) (any, bool) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -176,9 +180,9 @@ func cleanValue(value any, where string, left *[]string) (any, bool) {
 	return value, true
 }
 
-// secretPath reports whether the value at a path of keys is a secret: by its last
-// key, or by the one before for keys such as password.value. What is below
-// secretKeyRef is a name.
+// secretPath reports whether the value at a path is a secret: by its last key,
+// or by the one before for keys such as password.value. Values below
+// secretKeyRef are names.
 func secretPath(where string) bool {
 	parts := strings.Split(strings.ToLower(where), ".")
 	last := parts[len(parts)-1]

@@ -11,22 +11,22 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// What a change may read and write.
+// Limits of the files that a change reads and writes.
 const (
 	maxFileBytes = 4 << 20
 	maxPathBytes = 1024
 	maxListed    = 50_000
 )
 
-// Files is the files below the path of a location, at one commit, with what a
-// change has made of them so far. Paths are relative and have slashes. It is for
-// one use at a time, and not after the change has returned.
+// Files is the content of a location at one commit, with the changes that were
+// made so far. Paths are relative and use slashes. It belongs to one change and
+// must not be used after it returns.
 type Files struct {
 	root   *folder
 	prefix string
 }
 
-// PathError is a path that will not be read or written.
+// PathError is a path that is refused.
 type PathError struct {
 	Path   string
 	Reason string
@@ -37,7 +37,7 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("the path %q in the Shared Configuration Repository %s", e.Path, e.Reason)
 }
 
-// split checks a path and gives its parts, those of the location first.
+// split checks a path and returns its parts, those of the location first.
 func (f Files) split(name string) ([]string, error) {
 	refuse := func(reason string) error { return &PathError{Path: name, Reason: reason} }
 	switch {
@@ -61,8 +61,8 @@ func (f Files) split(name string) ([]string, error) {
 	return append(strings.Split(f.prefix, "/"), parts...), nil
 }
 
-// walk gives the folder that has the last part of a path. Without make, it is
-// nil where a folder is missing.
+// walk returns the folder that contains the last part of a path. Without create
+// it is nil where a folder is missing.
 func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
 	at := f.root
 	for _, part := range parts[:len(parts)-1] {
@@ -91,7 +91,7 @@ func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
 	return at, at.load()
 }
 
-// Read is the content of a file, and whether there is one.
+// Read returns the content of a file, and whether it exists.
 func (f Files) Read(name string) ([]byte, bool, error) {
 	parts, err := f.split(name)
 	if err != nil {
@@ -115,7 +115,7 @@ func (f Files) Read(name string) ([]byte, bool, error) {
 	return content, true, nil
 }
 
-// Write makes or replaces a file.
+// Write creates or replaces a file.
 func (f Files) Write(name string, content []byte) error {
 	parts, err := f.split(name)
 	if err != nil {
@@ -144,8 +144,8 @@ func (f Files) Write(name string, content []byte) error {
 	return nil
 }
 
-// Remove deletes a file, or a folder with all that is in it. What is not there is
-// no error.
+// Remove deletes a file, or a folder with its content. A missing one is no
+// error.
 func (f Files) Remove(name string) error {
 	parts, err := f.split(name)
 	if err != nil {
@@ -168,8 +168,8 @@ func (f Files) Remove(name string) error {
 	return nil
 }
 
-// List is the paths of all files below a folder, in order. Links and submodules
-// are left out. A folder that is not there has no files.
+// List returns the paths of all files below a folder, sorted. Links and
+// submodules are left out. A missing folder has no files.
 func (f Files) List(name string) ([]string, error) {
 	parts, err := f.split(path.Join(name, "x"))
 	if err != nil {

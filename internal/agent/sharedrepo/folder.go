@@ -12,20 +12,24 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/objects"
 )
 
-// maxTreeBytes bounds one folder's list of names.
+// maxTreeBytes bounds the tree object of one folder.
 const maxTreeBytes = 16 << 20
 
-// folder is a folder of a commit. What is not looked at is not read, and keeps
-// its id.
+// folder is a folder of a commit. It is loaded on first use; one that is not
+// loaded keeps its object id.
 type folder struct {
-	id      objects.ID
-	from    *objects.Set // nil for a folder that is new
+	// id is that of the tree object, until the folder is dirty.
+	id   objects.ID
+	from *objects.Set // nil for a folder that is new
+	// entries are nil until the folder is loaded.
 	entries map[string]*entry
 	dirty   bool
 }
 
 // entry is a name in a folder.
 type entry struct {
+	// mode, id and content are those of Git. below is a loaded folder, and
+	// written a file that the change wrote.
 	mode    filemode.FileMode
 	id      objects.ID
 	below   *folder
@@ -33,11 +37,13 @@ type entry struct {
 	written bool
 }
 
+// newFolder returns an empty folder that is not in the repository yet.
 func newFolder() *folder { return &folder{entries: map[string]*entry{}, dirty: true} }
 
+// changed marks the folder for a new tree object.
 func (f *folder) changed() { f.dirty = true }
 
-// load reads the names.
+// load reads the tree object.
 func (f *folder) load() error {
 	if f.entries != nil {
 		return nil
@@ -53,7 +59,7 @@ func (f *folder) load() error {
 	return err
 }
 
-// folder is the folder that an entry is.
+// folder returns the folder of an entry.
 func (e *entry) folder(from *objects.Set) *folder {
 	if e.below == nil {
 		e.below = &folder{id: e.id, from: from}
@@ -61,7 +67,7 @@ func (e *entry) folder(from *objects.Set) *folder {
 	return e.below
 }
 
-// read is the content of a file.
+// read returns the content of a file.
 func (e *entry) read(from *objects.Set) ([]byte, error) {
 	if e.written {
 		return slices.Clone(e.content), nil
@@ -73,7 +79,7 @@ func (e *entry) read(from *objects.Set) ([]byte, error) {
 	return content, err
 }
 
-// list adds the paths of the files at and below this folder.
+// list adds the paths of all files at and below this folder.
 func (f *folder) list(at string, all *[]string) error {
 	if err := f.load(); err != nil {
 		return err
@@ -96,9 +102,9 @@ func (f *folder) list(at string, all *[]string) error {
 	return nil
 }
 
-// store adds what changed, folders after what is in them, and gives the id. Git
-// has no empty folders: the id of one is zero.
-func (f *folder) store(into *fresh) objects.ID {
+// store adds the changed objects, children before parents, and returns the id
+// of the tree. Git has no empty folders: the id of one is zero.
+func (f *folder) store(into *packBuilder) objects.ID {
 	if !f.dirty {
 		return f.id
 	}

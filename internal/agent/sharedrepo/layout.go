@@ -10,14 +10,14 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Labels of the Applications that Slipway makes itself.
+// Labels of the Applications that Slipway creates itself.
 const (
-	// EntityLabel says what an Application is: internal-config, git-source or
+	// EntityLabel is the type of an Application: internal-config, git-source or
 	// runtime.
 	EntityLabel = "slipway.dev/entity"
-	// InternalLabel is true for what people do not have to care about.
+	// InternalLabel is true for Applications that users need not care about.
 	InternalLabel = "slipway.dev/internal"
-	// RuntimeLabel names the runtime that an Application belongs to.
+	// RuntimeLabel is the runtime that an Application belongs to.
 	RuntimeLabel = "slipway.dev/runtime"
 )
 
@@ -39,12 +39,13 @@ const (
 	chartFolder     = "chart"
 )
 
-// sharedFolders are the folders below resources that are not of one runtime.
+// sharedFolders are the folders below resources that belong to no single
+// runtime.
 func sharedFolders() []string {
 	return []string{"all-runtimes-all-clusters", "app-projects", "configurations", "control-planes", "runtimes"}
 }
 
-// CheckRuntime refuses names that runtimes may not have here.
+// CheckRuntime refuses names that collide with a folder.
 func CheckRuntime(runtime string) error {
 	if err := wire.RuntimeName(runtime); err != nil {
 		return err
@@ -57,10 +58,11 @@ func CheckRuntime(runtime string) error {
 
 // The names of the Applications of a runtime.
 
-// ParentName is the Application in the cluster that follows the repository.
+// ParentName is the Application in the cluster that syncs the repository.
 func ParentName(runtime string) string { return runtime + "-shared" }
 
-// InClusterName is the Application with what the runtime's own cluster gets.
+// InClusterName is the Application with the resources of the runtime's own
+// cluster.
 func InClusterName(runtime string) string { return runtime + "-in-cluster" }
 
 // ReservedNames are names that no Git Source of a runtime may have.
@@ -76,17 +78,18 @@ func GitSourceFile(runtime, name string) string {
 	return path.Join(GitSourceFolder(runtime), name+".yaml")
 }
 
-// RuntimeFolder has one file for each cluster of a runtime, and the one of the
+// RuntimeFolder has one file for each cluster of a runtime, and that of the
 // runtime itself.
 func RuntimeFolder(runtime string) string { return path.Join(runtimesFolder, runtime) }
 
 // ClusterFile is the file of one cluster of a runtime. The names in-cluster and
-// runtime are taken.
+// runtime are reserved.
 func ClusterFile(runtime, cluster string) string {
 	return path.Join(RuntimeFolder(runtime), cluster+".yaml")
 }
 
-// inClusterFile and runtimeFile are those of the runtime's own.
+// inClusterFile and runtimeFile are the files of the runtime's own
+// Applications.
 func inClusterFile(runtime string) string { return ClusterFile(runtime, "in-cluster") }
 func runtimeFile(runtime string) string   { return ClusterFile(runtime, "runtime") }
 
@@ -95,7 +98,7 @@ func ChartFolder(runtime string) string {
 	return path.Join(resourcesFolder, runtime, chartFolder)
 }
 
-// Manifest is an Application to be written.
+// Manifest is an Application to write.
 type Manifest struct {
 	Name, Namespace string
 	Runtime         string
@@ -107,13 +110,13 @@ type Manifest struct {
 	Project         string
 }
 
-// Destination is where objects of an Application go.
+// Destination is the destination of an Application.
 type Destination struct {
 	Server, Namespace string
 }
 
-// YAML is the manifest, always in the same order. It has no finalizer: deleting
-// an Application of ours never deletes what it made.
+// YAML encodes the manifest in a fixed order. It has no finalizer: deleting one
+// of our Applications never deletes its objects.
 func (m Manifest) YAML() ([]byte, error) {
 	metadata := map[string]any{"name": m.Name, "labels": map[string]any{
 		EntityLabel: m.Entity, InternalLabel: fmt.Sprint(m.Internal), RuntimeLabel: m.Runtime,
@@ -143,7 +146,7 @@ func (m Manifest) YAML() ([]byte, error) {
 	})
 }
 
-// sourceAt is a source in this repository.
+// sourceAt returns a source in this repository.
 func sourceAt(location Location, folder string, directory map[string]any) map[string]any {
 	revision := location.Branch
 	if revision == "" {
@@ -156,7 +159,7 @@ func sourceAt(location Location, folder string, directory map[string]any) map[st
 	return source
 }
 
-// Parent is the Application that is applied to the cluster: it has one
+// Parent is the Application that is applied to the cluster. It contains one
 // Application for each cluster of the runtime.
 func Parent(location Location, runtime, namespace string) Manifest {
 	return Manifest{
@@ -166,9 +169,9 @@ func Parent(location Location, runtime, namespace string) Manifest {
 	}
 }
 
-// inCluster is what the runtime's own cluster gets: what all clusters get, what
-// the clusters of runtimes get, and what is of this runtime. The pattern names
-// folders and no items, so that it never changes.
+// inCluster is the Application of the runtime's own cluster: the resources of
+// all clusters, of the clusters of runtimes, and of this runtime. Its pattern
+// names folders and no items, so that it never changes.
 func inCluster(location Location, runtime, namespace string) Manifest {
 	include := fmt.Sprintf("{all-runtimes-all-clusters/*,app-projects/*,configurations/*,control-planes/*,runtimes/%s/*,%s/*}", runtime, runtime)
 	return Manifest{

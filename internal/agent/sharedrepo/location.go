@@ -4,8 +4,8 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Location is where a Shared Configuration Repository is: the repository, a
-// folder in it, and a branch, which is the default one when it is empty.
+// Location is the address of a Shared Configuration Repository: the repository,
+// a folder in it, and a branch. An empty branch is the default one.
 type Location = wire.SharedRepository
 
 // Parse reads <repo>.git[/<path>][?ref=<branch>] (R57).

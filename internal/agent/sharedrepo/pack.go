@@ -18,30 +18,34 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/objects"
 )
 
-// fresh is the objects that a commit brings.
-type fresh struct {
+// packBuilder collects the new objects of a commit.
+type packBuilder struct {
+	// order is that of the additions, so that equal changes give equal packs.
 	order   []objects.ID
-	content map[objects.ID]freshObject
+	content map[objects.ID]packedObject
 }
 
-type freshObject struct {
+// packedObject is one object of a pack.
+type packedObject struct {
 	kind    objects.Kind
 	content []byte
 }
 
-func newFresh() *fresh { return &fresh{content: map[objects.ID]freshObject{}} }
+// newPackBuilder returns an empty builder.
+func newPackBuilder() *packBuilder { return &packBuilder{content: map[objects.ID]packedObject{}} }
 
-func (f *fresh) add(kind objects.Kind, content []byte) objects.ID {
+// add adds an object once and returns its id.
+func (f *packBuilder) add(kind objects.Kind, content []byte) objects.ID {
 	id := plumbing.ComputeHash(kind, content)
 	if _, there := f.content[id]; !there {
 		f.order = append(f.order, id)
-		f.content[id] = freshObject{kind: kind, content: content}
+		f.content[id] = packedObject{kind: kind, content: content}
 	}
 	return id
 }
 
-// pack writes all objects whole: they are few and small.
-func (f *fresh) pack() ([]byte, error) {
+// pack encodes all objects without deltas: they are few and small.
+func (f *packBuilder) pack() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("PACK")
 	out.Write(binary.BigEndian.AppendUint32(nil, 2))
@@ -67,7 +71,7 @@ func (f *fresh) pack() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// encodeTree writes a folder. Git sorts folders as if their names ended with a
+// encodeTree encodes a folder. Git sorts folders as if their names ended with a
 // slash.
 func encodeTree(entries map[string]*entry) []byte {
 	key := func(name string) string {
@@ -88,7 +92,7 @@ func encodeTree(entries map[string]*entry) []byte {
 	return out.Bytes()
 }
 
-// decodeTree reads a folder.
+// decodeTree reads a tree object.
 func decodeTree(content []byte) (map[string]*entry, error) {
 	entries := map[string]*entry{}
 	for len(content) > 0 {
@@ -110,7 +114,7 @@ func decodeTree(content []byte) (map[string]*entry, error) {
 
 var errTree = errors.New("a folder cannot be read: check the repository with git fsck")
 
-// treeOf finds the folder that a commit is of.
+// treeOf returns the tree of a commit.
 func treeOf(kind objects.Kind, commit []byte) (objects.ID, error) {
 	line, _, _ := bytes.Cut(commit, []byte("\n"))
 	text, found := strings.CutPrefix(string(line), "tree ")
@@ -120,19 +124,19 @@ func treeOf(kind objects.Kind, commit []byte) (objects.ID, error) {
 	return plumbing.NewHash(text), nil
 }
 
-// stamp is who and when, as Git writes it.
-type stamp struct {
+// gitSignature is a person and a time, as in a commit.
+type gitSignature struct {
 	name, email string
 	at          time.Time
 }
 
-// String is a line of a commit.
-func (s stamp) String() string {
+// String formats a line of a commit.
+func (s gitSignature) String() string {
 	return fmt.Sprintf("%s <%s> %d +0000", s.name, s.email, s.at.Unix())
 }
 
-// commitText is a commit as Git stores it.
-func commitText(tree, parent objects.ID, author, committer stamp, message string) []byte {
+// commitText encodes a commit object. A zero parent is the first commit.
+func commitText(tree, parent objects.ID, author, committer gitSignature, message string) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "tree %s\n", tree)
 	if parent != plumbing.ZeroHash {

@@ -17,14 +17,13 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// How often a change is made again when somebody else was faster, and how long
-// one attempt may take.
+// Limits of the attempts of a change when other writers are faster.
 const (
 	maxAttempts    = 40
 	attemptTimeout = time.Minute
-	// longestPause does not grow: who has lost often should not wait longer than
-	// who comes first.
-	longestPause = 300 * time.Millisecond
+	// maxRetryDelay does not grow: a writer that lost often should not wait
+	// longer than a new one.
+	maxRetryDelay = 300 * time.Millisecond
 )
 
 // maxMessageBytes bounds the message of a commit.
@@ -35,32 +34,35 @@ type Author struct {
 	Name, Email string
 }
 
-// Options is what a repository is opened with.
+// Options configures a Repository.
 type Options struct {
 	Location Location
-	// Access is the credential for the repository, and what its host is known by.
+	// Access is the credential for the repository, with the keys and
+	// authorities of its host.
 	Access remote.Access
-	// Committer is the runtime. It is also the author of what nobody asked for.
+	// Committer is the runtime. It is also the author of commits that no user
+	// requested.
 	Committer Author
-	// Folder is for what is fetched; empty is the system's folder for temporary
-	// files.
+	// Folder has the fetched objects; empty is the system's temporary folder.
 	Folder string
 	// Now is the time of commits; nil is time.Now.
 	Now func() time.Time
 }
 
-// Repository is a Shared Configuration Repository. It is safe for concurrent use.
+// Repository is a Shared Configuration Repository. It is safe for concurrent
+// use.
 type Repository struct {
 	options Options
 	address remote.Address
-	// turn lets the writers of this process go one after the other: among
+	// writer is a lock that serializes the writers of this process: among
 	// themselves they need not race.
-	turn chan struct{}
-	// last is what was fetched last, for the next one who needs the same commit.
+	writer chan struct{}
+	// last is the last fetched snapshot, for the next reader of the same
+	// commit.
 	last atomic.Pointer[snapshot]
 }
 
-// Open prepares a repository and connects to nothing.
+// Open returns a repository. It connects to nothing.
 func Open(options Options) (*Repository, error) {
 	address, err := remote.ParseAddress(options.Location.RepoURL)
 	if err != nil {
@@ -69,12 +71,13 @@ func Open(options Options) (*Repository, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Repository{options: options, address: address, turn: make(chan struct{}, 1)}, nil
+	return &Repository{options: options, address: address, writer: make(chan struct{}, 1)}, nil
 }
 
-// Location is where the repository is.
+// Location returns the address of the repository.
 func (r *Repository) Location() Location { return r.options.Location }
 
+// client returns a client of the server.
 func (r *Repository) client() (*remote.Client, error) {
 	client, err := remote.NewClient(r.address, r.options.Access, maxRefs)
 	if err != nil {
@@ -83,7 +86,7 @@ func (r *Repository) client() (*remote.Client, error) {
 	return client, nil
 }
 
-// explain names the repository. The causes have no credentials.
+// explain adds the address to an error. The causes contain no credentials.
 func (r *Repository) explain(err error) error {
 	var large *objects.TooLarge
 	if errors.As(err, &large) {
@@ -92,8 +95,8 @@ func (r *Repository) explain(err error) error {
 	return fmt.Errorf("the Shared Configuration Repository %s: %w", r.address, err)
 }
 
-// View shows the files at the newest commit, whose id it gives; it is empty for an
-// empty repository.
+// View calls look with the files of the newest commit, and returns its id;
+// empty for an empty repository.
 func (r *Repository) View(ctx context.Context, look func(files Files) error) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -108,6 +111,7 @@ func (r *Repository) View(ctx context.Context, look func(files Files) error) (st
 	return idText(s.base), look(files)
 }
 
+// idText is the text of an id; empty for the zero id.
 func idText(id objects.ID) string {
 	if id == plumbing.ZeroHash {
 		return ""
@@ -115,23 +119,27 @@ func idText(id objects.ID) string {
 	return id.String()
 }
 
-// Change makes one commit of what change does to the files and puts it on the
-// branch. It gives the id of the commit; when nothing changed, that of the newest
-// one. Somebody else may be faster: then change is called again, with what is
-// there now. An error of change is given back as it is, and nothing is pushed.
+// Change commits what change does to the files, and pushes it to the branch. It
+// returns the id of the commit, or that of the newest one if nothing changed.
+// If another writer was faster, change is called again with the new files. An
+// error of change is returned as it is, and nothing is pushed.
 func (r *Repository) Change(ctx context.Context, message string, author Author, change func(files Files) error) (string, error) {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	// Writers of this process take turns. Those of other runtimes are handled
+	// by retries.
+	case r.writer <- struct{}{}:
+		defer func() { <-r.writer }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	wish := wish{message: message, author: author, change: change}
+	wish := changeRequest{message: message, author: author, change: change}
 	var last error
 	for attempt := range maxAttempts {
 		if err := pause(ctx, attempt); err != nil {
 			return "", errors.Join(err, last)
 		}
+		// Each attempt starts with a fetch, so that change sees the other
+		// writer's files.
 		commit, again, err := r.attempt(ctx, wish)
 		if err == nil || !again {
 			return commit, err
@@ -141,25 +149,25 @@ func (r *Repository) Change(ctx context.Context, message string, author Author, 
 	return "", fmt.Errorf("after %d attempts, try again later: %w", maxAttempts, last)
 }
 
-// wish is a change that is to be made.
-type wish struct {
+// changeRequest is a change to commit.
+type changeRequest struct {
 	message string
 	author  Author
 	change  func(Files) error
 }
 
-// pause waits before an attempt that is not the first. Chance keeps writers that
-// met once from meeting again.
+// pause waits before a retry. The random delay keeps writers that collided from
+// colliding again.
 func pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
-	return backoff.Sleep(ctx, 20*time.Millisecond+rand.N(longestPause))
+	return backoff.Sleep(ctx, 20*time.Millisecond+rand.N(maxRetryDelay))
 }
 
-// attempt makes the change on what is there now. again is true when what was
-// there is so no more.
-func (r *Repository) attempt(ctx context.Context, w wish) (commit string, again bool, err error) {
+// attempt makes the change on the current commit. again is true if the branch
+// moved meanwhile.
+func (r *Repository) attempt(ctx context.Context, w changeRequest) (commit string, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	s, err := r.fetch(ctx)
@@ -171,6 +179,7 @@ func (r *Repository) attempt(ctx context.Context, w wish) (commit string, again 
 	if err != nil {
 		return "", false, err
 	}
+	// An error of the change is final: a retry would fail the same way.
 	if err := w.change(files); err != nil {
 		return "", false, err
 	}
@@ -178,6 +187,7 @@ func (r *Repository) attempt(ctx context.Context, w wish) (commit string, again 
 	if err != nil {
 		return "", false, err
 	}
+	// Nothing changed, so that no commit is made.
 	if id == s.tip {
 		return idText(s.tip), false, nil
 	}
@@ -201,26 +211,28 @@ func (r *Repository) push(ctx context.Context, update remote.Update) error {
 	return nil
 }
 
-// isMoved tells a commit that is gone from a repository that is.
+// isMoved distinguishes a commit that is gone from a repository that is.
 func isMoved(err error, s snapshot) bool {
 	var failure *remote.Failure
 	return s.base != plumbing.ZeroHash && errors.As(err, &failure) && failure.Reason == remote.Missing
 }
 
-// afterPush looks at the branch after a push that failed, or whose answer got
-// lost.
+// afterPush reads the branch after a push that failed or whose response was
+// lost: the branch decides whether it took effect.
 func (r *Repository) afterPush(ctx context.Context, s snapshot, pushed objects.ID, failed error) (string, bool, error) {
 	client, err := r.client()
 	if err != nil {
 		return "", false, failed
 	}
 	defer client.Close()
-	_, now, err := r.look(ctx, client)
+	_, now, err := r.resolveBranch(ctx, client)
 	switch {
 	case err != nil:
 		return "", false, failed
+	// The push took effect, and only its response was lost.
 	case now.tip == pushed:
 		return pushed.String(), false, nil
+	// Another writer was faster.
 	case now.tip != s.tip:
 		return "", true, failed
 	}
@@ -228,17 +240,21 @@ func (r *Repository) afterPush(ctx context.Context, s snapshot, pushed objects.I
 	return "", errors.As(failed, &rejected) && rejected.Conflict(), failed
 }
 
-// build makes the commit, and the pack with what is new.
-func (r *Repository) build(s snapshot, files Files, w wish) (objects.ID, []byte, error) {
-	added := newFresh()
+// build returns the commit, and a pack with the new objects.
+func (r *Repository) build(s snapshot, files Files, w changeRequest) (objects.ID, []byte, error) {
+	added := newPackBuilder()
 	before := files.root.id
 	tree := files.root.store(added)
 	switch {
+	// An empty repository stays empty.
 	case tree == plumbing.ZeroHash && s.base == plumbing.ZeroHash:
 		return plumbing.ZeroHash, nil, nil
+	// All files were removed. A commit needs a tree, so that it is the empty
+	// one.
 	case tree == plumbing.ZeroHash:
 		tree = added.add(objects.Tree, nil)
 	}
+	// New branches are created even without a change of files.
 	if tree == before && s.tip != plumbing.ZeroHash {
 		return s.tip, nil, nil
 	}
@@ -249,9 +265,9 @@ func (r *Repository) build(s snapshot, files Files, w wish) (objects.ID, []byte,
 	return id, pack, err
 }
 
-// signature is a person as Git writes one. Names come from accounts: what would
-// end the line or the name is taken out.
-func signature(author, instead Author, at time.Time) stamp {
+// signature returns the line of a person in a commit. Names come from accounts:
+// characters that would end the line or the name are removed.
+func signature(author, instead Author, at time.Time) gitSignature {
 	name, email := plainName(author.Name), plainName(author.Email)
 	if email == "" {
 		email = plainName(instead.Email)
@@ -265,9 +281,10 @@ func signature(author, instead Author, at time.Time) stamp {
 	if email == "" {
 		email = "noreply@slipway.invalid"
 	}
-	return stamp{name: name, email: email, at: at}
+	return gitSignature{name: name, email: email, at: at}
 }
 
+// plainName removes such characters from a name.
 func plainName(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) || c == '<' || c == '>' || c == unicode.ReplacementChar {
@@ -281,6 +298,7 @@ func plainName(text string) string {
 	return strings.TrimSpace(text)
 }
 
+// plainMessage bounds a message and removes control characters.
 func plainMessage(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if c != '\n' && unicode.IsControl(c) {

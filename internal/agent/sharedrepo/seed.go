@@ -13,31 +13,32 @@ import (
 //go:embed readme.md
 var readme []byte
 
-// readmeFile explains the layout to people.
+// readmeFile explains the layout to users.
 const readmeFile = "README.md"
 
-// Seed makes the layout and what a runtime has in it. What is there stays as it
-// is, but for the addresses in the runtime's own Application: so a runtime that
-// is installed again finds all it had (R117), also when the repository moved.
+// Seed creates the layout and the runtime's own files. Existing files stay,
+// except for the addresses in the runtime's own Application: a runtime that is
+// installed again finds all it had (R117), also when the repository moved.
 func (r *Repository) Seed(ctx context.Context, runtime, namespace string) (string, error) {
 	if err := CheckRuntime(runtime); err != nil {
 		return "", err
 	}
 	return r.Change(ctx, "runtime "+runtime+": prepare the repository", r.options.Committer, func(files Files) error {
 		for _, folder := range sharedFolders() {
-			if err := keep(files, path.Join(resourcesFolder, folder), ".gitkeep", nil); err != nil {
+			if err := writeIfMissing(files, path.Join(resourcesFolder, folder), ".gitkeep", nil); err != nil {
 				return err
 			}
 		}
-		if err := keep(files, "", readmeFile, readme); err != nil {
+		if err := writeIfMissing(files, "", readmeFile, readme); err != nil {
 			return err
 		}
 		return seedInCluster(files, inClusterFile(runtime), inCluster(r.options.Location, runtime, namespace))
 	})
 }
 
-// keep writes a file unless there is one, or for .gitkeep anything else.
-func keep(files Files, folder, name string, content []byte) error {
+// writeIfMissing writes a file unless it exists, or a .gitkeep unless the
+// folder has any file.
+func writeIfMissing(files Files, folder, name string, content []byte) error {
 	if folder != "" {
 		found, err := files.List(folder)
 		if err != nil || len(found) > 0 {
@@ -52,7 +53,7 @@ func keep(files Files, folder, name string, content []byte) error {
 	return files.Write(full, content)
 }
 
-// seedInCluster writes the Application, or corrects where it points to.
+// seedInCluster writes the Application, or corrects its address.
 func seedInCluster(files Files, name string, wanted Manifest) error {
 	text, err := wanted.YAML()
 	if err != nil {
@@ -80,8 +81,8 @@ func seedInCluster(files Files, name string, wanted Manifest) error {
 	})
 }
 
-// EditManifest changes fields of a manifest that is in the repository, and keeps
-// what people added to it.
+// EditManifest changes fields of a manifest in the repository, and keeps what
+// users added to it.
 func (f Files) EditManifest(name string, edit func(object map[string]any) error) error {
 	text, found, err := f.Read(name)
 	if err != nil {
@@ -93,6 +94,8 @@ func (f Files) EditManifest(name string, edit func(object map[string]any) error)
 	return editManifest(f, name, text, edit)
 }
 
+// editManifest writes the manifest only if a field changed, so that comments
+// survive.
 func editManifest(files Files, name string, text []byte, edit func(object map[string]any) error) error {
 	var object, before map[string]any
 	if err := yaml.Unmarshal(text, &object); err != nil || object == nil {
@@ -114,7 +117,7 @@ func editManifest(files Files, name string, text []byte, edit func(object map[st
 	return files.Write(name, changed)
 }
 
-// setField sets a field of nested maps, which are made where they are missing.
+// setField sets a field of nested maps, and creates missing ones.
 func setField(object map[string]any, value any, fields ...string) error {
 	for _, field := range fields[:len(fields)-1] {
 		if object[field] == nil {
@@ -130,8 +133,8 @@ func setField(object map[string]any, value any, fields ...string) error {
 	return nil
 }
 
-// RemoveRuntime takes away what a runtime has in the repository. Shared things
-// and what people wrote for it below resources/runtimes stay.
+// RemoveRuntime removes the runtime's files. Shared files, and those that users
+// wrote for it below resources/runtimes, stay.
 func (r *Repository) RemoveRuntime(ctx context.Context, author Author, runtime string) (string, error) {
 	if err := CheckRuntime(runtime); err != nil {
 		return "", err

@@ -15,8 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// What is fetched of a repository. It is one commit without history, of files
-// that people write.
+// Limits of a fetch: one commit without history, of files that people write.
 const (
 	maxRefs        = 20_000
 	maxPackBytes   = 128 << 20
@@ -26,30 +25,30 @@ const (
 	maxObjects     = 500_000
 )
 
-// firstBranch is the branch of an empty repository when none is named.
+// firstBranch is the branch of an empty repository if none is named.
 const firstBranch = "main"
 
-// heads is where branches are.
-const heads = "refs/heads/"
+// branchPrefix is the namespace of branches.
+const branchPrefix = "refs/heads/"
 
 // snapshot is a branch at one moment.
 type snapshot struct {
 	ref string
-	// tip is what the branch is at; zero when it does not exist.
+	// tip is the commit of the branch; zero if the branch does not exist.
 	tip objects.ID
-	// base is the commit that a change is made on; zero in an empty repository. It
-	// differs from tip for a branch that does not exist.
+	// base is the commit that a change is based on; zero in an empty
+	// repository. It differs from tip for a branch that does not exist.
 	base objects.ID
 	set  *objects.Set // nil in an empty repository
 }
 
-// look asks what the branch is at, and fetches nothing.
-func (r *Repository) look(ctx context.Context, client *remote.Client) (*remote.Advertisement, snapshot, error) {
+// resolveBranch reads the commit of the branch without fetching it.
+func (r *Repository) resolveBranch(ctx context.Context, client *remote.Client) (*remote.Advertisement, snapshot, error) {
 	told, err := client.Refs(ctx)
 	if err != nil {
 		return nil, snapshot{}, r.explain(err)
 	}
-	s := snapshot{ref: heads + r.options.Location.Branch}
+	s := snapshot{ref: branchPrefix + r.options.Location.Branch}
 	if r.options.Location.Branch == "" {
 		s.ref = defaultBranch(told)
 	}
@@ -62,19 +61,19 @@ func (r *Repository) look(ctx context.Context, client *remote.Client) (*remote.A
 	return told, s, nil
 }
 
-// defaultBranch is the branch that HEAD names. An old server tells only which
-// commit that is.
+// defaultBranch returns the branch of HEAD. An old server advertises only its
+// commit.
 func defaultBranch(told *remote.Advertisement) string {
 	head, candidates := told.Refs["HEAD"], []string{}
 	for _, ref := range slices.Sorted(maps.Keys(told.Refs)) {
 		if told.Can("symref=HEAD:" + ref) {
 			return ref
 		}
-		if strings.HasPrefix(ref, heads) && head != plumbing.ZeroHash && told.Refs[ref] == head {
+		if strings.HasPrefix(ref, branchPrefix) && head != plumbing.ZeroHash && told.Refs[ref] == head {
 			candidates = append(candidates, ref)
 		}
 	}
-	for _, usual := range []string{heads + "main", heads + "master"} {
+	for _, usual := range []string{branchPrefix + "main", branchPrefix + "master"} {
 		if slices.Contains(candidates, usual) {
 			return usual
 		}
@@ -82,17 +81,17 @@ func defaultBranch(told *remote.Advertisement) string {
 	if len(candidates) > 0 {
 		return candidates[0]
 	}
-	return heads + firstBranch
+	return branchPrefix + firstBranch
 }
 
-// fetch brings the commit that a change is made on here.
+// fetch fetches the commit that a change is based on.
 func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 	client, err := r.client()
 	if err != nil {
 		return snapshot{}, err
 	}
 	defer client.Close()
-	told, s, err := r.look(ctx, client)
+	told, s, err := r.resolveBranch(ctx, client)
 	if err != nil || s.base == plumbing.ZeroHash {
 		return s, err
 	}
@@ -130,7 +129,7 @@ func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 	return s, nil
 }
 
-// files is the content of the snapshot, for one change.
+// files returns the content of the snapshot, for one change.
 func (r *Repository) files(s snapshot) (Files, error) {
 	root := newFolder()
 	if s.set != nil {

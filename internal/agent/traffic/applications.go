@@ -20,64 +20,72 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// objectKey names an object without its version.
+// objectKey identifies an object without its version.
 type objectKey struct{ group, kind, namespace, name string }
 
-// appFacts is what is told of an Application.
+// appFacts is the part of an Application that the table shows.
 type appFacts struct {
-	place                tracking.App
-	sync, health         string
-	project, repoURL     string
-	revision             string
-	deployedAt           time.Time
-	owned                []objectKey
+	// place identifies the Application.
+	place            tracking.App
+	sync, health     string
+	project, repoURL string
+	// revision and deployedAt are those of the last sync.
+	revision   string
+	deployedAt time.Time
+	// owned are its objects that routes come from or lead to.
+	owned []objectKey
+	// uid and resourceVersion detect changes.
 	uid, resourceVersion string
 }
 
-// appIndex says which Application has which object of this cluster. It does not
-// change; a new one has another number.
+// appIndex finds the Application of an object of this cluster. It is immutable;
+// a new one has another number.
 type appIndex struct {
 	number int
 	byKey  map[objectKey]*appFacts
 }
 
-func (x *appIndex) of(key objectKey) *appFacts {
+// find returns the Application that has an object; nil if none has. It works on
+// a nil index.
+func (x *appIndex) find(key objectKey) *appFacts {
 	if x == nil {
 		return nil
 	}
 	return x.byKey[key]
 }
 
-// appBook follows the Applications while somebody watches.
-type appBook struct {
+// appWatcher watches the Applications while there are streams.
+type appWatcher struct {
 	source func(namespace string) dynamic.ResourceInterface
 	// namespaces have Applications; metav1.NamespaceAll is every one.
 	namespaces []string
 	log        *slog.Logger
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// mu guards these. facts are by watched namespace; dirty means that the
+	// index must be rebuilt.
 	facts map[string]map[tracking.App]*appFacts // by namespace that is followed
 	dirty bool
 	index *appIndex
 }
 
-// follow keeps the book until the context is done.
-func (b *appBook) follow(ctx context.Context) {
+// follow watches until the context is done.
+func (b *appWatcher) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, namespace := range b.namespaces {
 		all.Go(func() {
 			err := kube.Follow(ctx, b.source(namespace), metav1.ListOptions{}, nil, func(found []*unstructured.Unstructured) {
-				b.saw(namespace, found)
+				b.update(namespace, found)
 			})
-			b.log.Debug("nobody watches traffic any more", "namespace", namespace, observe.KeyError, err)
+			b.log.Debug("stopped watching Applications", "namespace", namespace, observe.KeyError, err)
 		})
 	}
 	all.Wait()
 }
 
-// saw takes all Applications of a namespace. Those that have not changed are not
-// read again.
-func (b *appBook) saw(namespace string, found []*unstructured.Unstructured) {
+// update takes all Applications of a namespace. Those that have not changed are
+// not decoded again.
+func (b *appWatcher) update(namespace string, found []*unstructured.Unstructured) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.facts[namespace]
@@ -98,8 +106,9 @@ func (b *appBook) saw(namespace string, found []*unstructured.Unstructured) {
 	b.dirty = b.dirty || changed
 }
 
-// current is the index of what was seen last.
-func (b *appBook) current() *appIndex {
+// current returns an index of the last state. It is rebuilt only after a
+// change.
+func (b *appWatcher) current() *appIndex {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.dirty && b.index != nil {
@@ -123,7 +132,7 @@ func (b *appBook) current() *appIndex {
 	return next
 }
 
-// readFacts takes from an Application what is told of it.
+// readFacts extracts the shown part of an Application.
 func readFacts(object *unstructured.Unstructured) *appFacts {
 	facts := &appFacts{
 		place: tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()},
@@ -154,20 +163,21 @@ func readFacts(object *unstructured.Unstructured) *appFacts {
 	}
 	for i := range app.Status.Resources {
 		resource := &app.Status.Resources[i]
-		if !resource.Hook && interesting(resource.Kind) {
+		if !resource.Hook && isRouteKind(resource.Kind) {
 			facts.owned = append(facts.owned, objectKey{resource.Group, resource.Kind, resource.Namespace, resource.Name})
 		}
 	}
 	return facts
 }
 
-// interesting reports whether a kind is one that routes come from, or lead to.
-func interesting(kind string) bool {
+// isRouteKind reports whether routes come from a kind or lead to it. Other
+// objects are not indexed, to keep the index small.
+func isRouteKind(kind string) bool {
 	return slices.Contains([]string{"Ingress", "Service", "Secret", "Middleware", "TLSOption", "BackendTransport", "ServersTransport"}, kind)
 }
 
-// keyOf names the object of a route or a refusal. Kinds that are not part of
-// Kubernetes have their group behind their name.
+// keyOf returns the object of a route or a refusal. Kinds outside of Kubernetes
+// have their group in the name.
 func keyOf(kind, namespace, name string) objectKey {
 	short, group, custom := strings.Cut(kind, ".")
 	if !custom {

@@ -10,92 +10,102 @@ import (
 )
 
 const (
-	// mostCommits bounds what is remembered.
-	mostCommits = 4096
-	// commitLookers is how many commits are looked up at a time.
-	commitLookers = 16
-	commitTime    = 10 * time.Second
-	// commitRetry is when a commit that was not found is looked for again.
-	commitRetry = time.Minute
+	// maxCommits bounds the cache.
+	maxCommits = 4096
+	// maxCommitLookups bounds the lookups at a time.
+	maxCommitLookups = 16
+	commitTimeout    = 10 * time.Second
+	// commitRetryDelay is when a commit that was not found is looked up again.
+	commitRetryDelay = time.Minute
 )
 
-// LookUp finds what is told of a commit of an Application; nil if nothing is.
+// LookUp returns a commit of an Application; nil if it may not be shown.
 type LookUp func(ctx context.Context, app tracking.App, revision string) (*source.Commit, error)
 
 type commitKey struct {
+	// The project of the Application decides whether the commit may be shown,
+	// so that it is part of the key.
 	app      tracking.App
 	revision string
 }
 
 type commitEntry struct {
+	// commit is nil while it is pending and after a failure.
 	commit  *source.Commit
 	pending bool
 	triedAt time.Time
 }
 
-// commitBook remembers commits, and looks for others beside the rounds.
-type commitBook struct {
-	find    LookUp
+// commitCache caches commits, and looks up missing ones in the background, so
+// that polling never waits for Git.
+type commitCache struct {
+	// find reads from Git.
+	find LookUp
+	// looking is a semaphore of lookups.
 	looking chan struct{}
 
-	mu      sync.Mutex
-	known   map[commitKey]*commitEntry
+	mu     sync.Mutex
+	cached map[commitKey]*commitEntry
+	// version grows with each finished lookup.
 	version int
 }
 
-func newCommitBook(find LookUp) *commitBook {
-	return &commitBook{find: find, looking: make(chan struct{}, commitLookers), known: map[commitKey]*commitEntry{}}
+// newCommitCache returns an empty cache.
+func newCommitCache(find LookUp) *commitCache {
+	return &commitCache{find: find, looking: make(chan struct{}, maxCommitLookups), cached: map[commitKey]*commitEntry{}}
 }
 
-// number grows when one was looked for.
-func (b *commitBook) number() int {
+// number grows with each finished lookup, so that tables are rebuilt with it.
+func (b *commitCache) number() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.version
 }
 
-// of gives a commit; nil while it is not known. It is looked for then.
-func (b *commitBook) of(ctx context.Context, app *appFacts, now time.Time) *source.Commit {
+// get returns a commit; nil while it is not cached, which starts a lookup.
+func (b *commitCache) get(ctx context.Context, app *appFacts, now time.Time) *source.Commit {
 	if app.revision == "" || b.find == nil {
 		return nil
 	}
 	key := commitKey{app.place, app.revision}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	entry := b.known[key]
+	entry := b.cached[key]
 	if entry == nil {
-		if len(b.known) >= mostCommits {
+		if len(b.cached) >= maxCommits {
 			b.forget(now)
 		}
 		entry = &commitEntry{}
-		b.known[key] = entry
+		b.cached[key] = entry
 	}
-	if entry.commit == nil && !entry.pending && (entry.triedAt.IsZero() || now.Sub(entry.triedAt) >= commitRetry) {
+	if entry.commit == nil && !entry.pending && (entry.triedAt.IsZero() || now.Sub(entry.triedAt) >= commitRetryDelay) {
 		select {
 		case b.looking <- struct{}{}:
 			entry.pending = true
-			go b.look(ctx, key, entry)
+			go b.lookUp(ctx, key, entry)
 		default: // the next round
 		}
 	}
 	return entry.commit
 }
 
-// forget makes room. What is looked at is found again. The lock is held.
-func (b *commitBook) forget(now time.Time) {
-	for key, entry := range b.known {
-		if !entry.pending && now.Sub(entry.triedAt) > commitRetry {
-			delete(b.known, key)
+// forget makes room in a full cache. Commits that are still shown are looked up
+// again. The lock must be held.
+func (b *commitCache) forget(now time.Time) {
+	for key, entry := range b.cached {
+		if !entry.pending && now.Sub(entry.triedAt) > commitRetryDelay {
+			delete(b.cached, key)
 		}
 	}
-	if len(b.known) >= mostCommits {
-		clear(b.known)
+	if len(b.cached) >= maxCommits {
+		clear(b.cached)
 	}
 }
 
-func (b *commitBook) look(ctx context.Context, key commitKey, entry *commitEntry) {
+// lookUp finds one commit and stores the result, also a failure.
+func (b *commitCache) lookUp(ctx context.Context, key commitKey, entry *commitEntry) {
 	defer func() { <-b.looking }()
-	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	commit, err := b.find(ctx, key.app, key.revision)
 	b.mu.Lock()

@@ -1,18 +1,19 @@
-// Package traffic is the API of a runtime about what its edges serve: each route
-// with the Ingress, the Application and the commit behind it, how many requests it
-// gets, and what becomes of one request and why.
+// Package traffic is the API of a runtime about its edges: each route with the
+// Ingress, the Application and the commit behind it, its requests, and an
+// explanation of how one request is routed.
 //
-//	service       who watches; one round of questions for all of them
-//	edges         where the edges are
-//	edge          one edge: what it said last, and what changed since
+//	service       the streams; one polling loop for all of them
+//	edges         discovery of the edges
+//	edge          one edge: its last report, and the change since
 //	applications  which Application has which object
-//	commits       what is told of the commits that are deployed
+//	commits       the deployed commits
 //	table         all of it as one table
 //	explain       one request
-//	secret        what edges and the agent share
+//	secret        the secret that edges and the agent share
 //
-// It promises that edges are asked only while somebody watches, that all who watch
-// cost the edges as much as one, and that routes, edges and answers are bounded. It
-// has no rights of its own: it lists Pods of the agent's namespace, reads and makes
-// one Secret, and watches the Applications that the agent delivers.
+// It promises that edges are polled only while there are streams, that any
+// number of streams costs the edges as much as one, and that routes, edges and
+// responses are bounded. It has few rights: it lists Pods of the agent's
+// namespace, reads and creates one Secret, and watches the agent's
+// Applications.
 package traffic

@@ -11,32 +11,37 @@ import (
 	"slipway.dev/slipway/internal/observe/trafficreport"
 )
 
-// edgeView is one edge after a round. A round makes new ones: what a watcher holds
-// does not change.
+// edgeView is one edge after a poll. It is immutable: each poll makes a new
+// one, so that streams can hold on to it.
 type edgeView struct {
-	place
-	// problem says why it was not heard in this round.
+	edgeAddress
+	// problem is why the edge could not be polled.
 	problem string
+	// version, ready and started are those of the edge's process.
 	version string
 	ready   bool
 	started time.Time
-	// at is when it counted, by its own clock.
-	at           time.Time
+	// at is when the edge counted, by its own clock.
+	at time.Time
+	// tableVersion identifies the table, so that an unchanged one is not sent
+	// again.
 	tableVersion string
 	table        *trafficreport.Table
-	// counts are those since the start, step those of the last step, which took
-	// seconds; 0 when there was no step yet.
+	// counts are since the start, and step those of the last interval, which
+	// took seconds; 0 before the second poll.
 	counts, step map[trafficreport.RouteID]trafficreport.Count
-	totals       totals
-	steps        totals
-	seconds      float64
+	// totals and steps are the sums of counts and step.
+	totals  totals
+	steps   totals
+	seconds float64
 }
 
-// totals are counts of more than one route.
+// totals are counts of all requests, and of those without a route.
 type totals struct{ all, unrouted trafficreport.Count }
 
-// hear asks an edge. before is what it said last, nil for nothing.
-func hear(ctx context.Context, client *http.Client, at place, before *edgeView) *edgeView {
+// pollEdge reads the report of an edge. before is its last view; nil for none.
+// The edge leaves out its table if it has not changed.
+func pollEdge(ctx context.Context, client *http.Client, at edgeAddress, before *edgeView) *edgeView {
 	have := ""
 	if before != nil && before.table != nil {
 		have = before.tableVersion
@@ -46,7 +51,7 @@ func hear(ctx context.Context, client *http.Client, at place, before *edgeView) 
 		RawQuery: url.Values{trafficreport.HaveParam: {have}}.Encode(),
 	}
 	var report *trafficreport.Report
-	err := ask(ctx, client, target, func(text []byte) (err error) {
+	err := fetchPage(ctx, client, target, func(text []byte) (err error) {
 		report, err = decodeReport(text)
 		return err
 	})
@@ -54,14 +59,15 @@ func hear(ctx context.Context, client *http.Client, at place, before *edgeView) 
 		err = fmt.Errorf("it left out what it serves")
 	}
 	if err != nil {
-		return unheard(at, before, err)
+		return failedPoll(at, before, err)
 	}
-	return heard(at, report, before)
+	return newEdgeView(at, report, before)
 }
 
-// unheard keeps what an edge serves, and says that it is silent.
-func unheard(at place, before *edgeView, err error) *edgeView {
-	view := &edgeView{place: at, problem: err.Error()}
+// failedPoll keeps the last table of an edge that cannot be polled, with the
+// reason.
+func failedPoll(at edgeAddress, before *edgeView, err error) *edgeView {
+	view := &edgeView{edgeAddress: at, problem: err.Error()}
 	if before != nil {
 		view.version, view.started = before.version, before.started
 		view.tableVersion, view.table = before.tableVersion, before.table
@@ -70,7 +76,7 @@ func unheard(at place, before *edgeView, err error) *edgeView {
 	return view
 }
 
-// decodeReport reads what an edge says, and makes it safe to count with.
+// decodeReport decodes and checks a report: the edge may be of another version.
 func decodeReport(text []byte) (*trafficreport.Report, error) {
 	report := new(trafficreport.Report)
 	if err := json.Unmarshal(text, report); err != nil {
@@ -88,10 +94,10 @@ func decodeReport(text []byte) (*trafficreport.Report, error) {
 	return report, nil
 }
 
-// heard is an edge that answered.
-func heard(at place, report *trafficreport.Report, before *edgeView) *edgeView {
+// newEdgeView converts a report.
+func newEdgeView(at edgeAddress, report *trafficreport.Report, before *edgeView) *edgeView {
 	view := &edgeView{
-		place: at, version: report.Version, ready: report.Ready, started: report.Started, at: report.At,
+		edgeAddress: at, version: report.Version, ready: report.Ready, started: report.Started, at: report.At,
 		tableVersion: report.TableVersion, table: report.Table,
 		counts: make(map[trafficreport.RouteID]trafficreport.Count, len(report.Counts)),
 	}
@@ -110,8 +116,8 @@ func heard(at place, report *trafficreport.Report, before *edgeView) *edgeView {
 	return view
 }
 
-// measure takes the difference to what the edge said last. After a restart it
-// counts from 0.
+// measure computes the difference to the last view. After a restart the counts
+// start at 0.
 func (v *edgeView) measure(before *edgeView) {
 	if before == nil || before.at.IsZero() {
 		return
@@ -136,7 +142,7 @@ func (v *edgeView) measure(before *edgeView) {
 	v.steps.unrouted = v.totals.unrouted.Since(&earlier.totals.unrouted)
 }
 
-// failureText is what an edge says was wrong.
+// failureText returns the error message in a response.
 func failureText(status int, text []byte) string {
 	var failure struct {
 		Error string `json:"error"`

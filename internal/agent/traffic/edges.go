@@ -24,48 +24,54 @@ import (
 )
 
 const (
-	// EdgeSelector finds the Pods of edges.
+	// EdgeSelector selects the Pods of edges.
 	EdgeSelector = "app.kubernetes.io/part-of=slipway,app.kubernetes.io/component=edge"
-	// mostEdges bounds how many are asked.
-	mostEdges = 64
-	// findAge is how long the list of Pods counts, and the secret.
-	findAge = 10 * time.Second
-	// answerBytes bounds an answer of an edge.
-	answerBytes = 32 << 20
+	// maxEdges bounds the edges that are polled.
+	maxEdges = 64
+	// discoveryAge is how long the list of Pods, and the secret, are cached.
+	discoveryAge = 10 * time.Second
+	// maxResponseBytes bounds a response of an edge.
+	maxResponseBytes = 32 << 20
 )
 
-// place is where an edge is.
-type place struct{ name, address string }
+// edgeAddress is the name and the address of an edge.
+type edgeAddress struct{ name, address string }
 
-// finder knows where the edges are, and how they are asked. One goroutine uses it.
-type finder struct {
+// edgeFinder discovers the edges and authenticates to them. One goroutine uses
+// it.
+type edgeFinder struct {
+	// cluster and namespace are where Pods are listed. fixed addresses replace
+	// that.
 	cluster   *kube.Cluster
 	namespace string
 	fixed     []string
 	port      int
 	secret    Secret
 
+	// found is cached until discoveryAge after foundAt.
 	foundAt time.Time
-	found   []place
+	found   []edgeAddress
 
+	// client was created with the secret whose hash is keyed.
 	keyedAt time.Time
 	keyed   [sha256.Size]byte
 	client  *http.Client
 }
 
-// edges are those that there are now, by name.
-func (f *finder) edges(ctx context.Context, now time.Time) ([]place, error) {
+// edges returns the current edges, by name. With an error it returns the cached
+// ones.
+func (f *edgeFinder) edges(ctx context.Context, now time.Time) ([]edgeAddress, error) {
 	if len(f.fixed) > 0 {
-		places := make([]place, len(f.fixed))
+		places := make([]edgeAddress, len(f.fixed))
 		for i, address := range f.fixed {
-			places[i] = place{name: address, address: address}
+			places[i] = edgeAddress{name: address, address: address}
 		}
 		return places, nil
 	}
-	if !f.foundAt.IsZero() && now.Sub(f.foundAt) < findAge {
+	if !f.foundAt.IsZero() && now.Sub(f.foundAt) < discoveryAge {
 		return f.found, nil
 	}
-	pods, err := f.cluster.Client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: EdgeSelector, Limit: mostEdges})
+	pods, err := f.cluster.Client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: EdgeSelector, Limit: maxEdges})
 	if err != nil {
 		return f.found, fmt.Errorf("the Pods of edges cannot be listed: %w", err)
 	}
@@ -75,15 +81,16 @@ func (f *finder) edges(ctx context.Context, now time.Time) ([]place, error) {
 		if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		f.found = append(f.found, place{name: pod.Name, address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port))})
+		f.found = append(f.found, edgeAddress{name: pod.Name, address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port))})
 	}
-	slices.SortFunc(f.found, func(a, b place) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(f.found, func(a, b edgeAddress) int { return strings.Compare(a.name, b.name) })
 	return f.found, nil
 }
 
-// asking is the client that edges let in.
-func (f *finder) asking(ctx context.Context, now time.Time) (*http.Client, error) {
-	if f.client != nil && now.Sub(f.keyedAt) < findAge {
+// authenticatedClient returns the client whose certificate the edges accept. It
+// is replaced when the shared secret changes.
+func (f *edgeFinder) authenticatedClient(ctx context.Context, now time.Time) (*http.Client, error) {
+	if f.client != nil && now.Sub(f.keyedAt) < discoveryAge {
 		return f.client, nil
 	}
 	shared, err := f.secret.Read(ctx)
@@ -105,6 +112,8 @@ func (f *finder) asking(ctx context.Context, now time.Time) (*http.Client, error
 	return f.client, nil
 }
 
+// newClient returns a client without proxies and redirects: the edges are in
+// the cluster.
 func newClient(config *tls.Config) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -116,13 +125,14 @@ func newClient(config *tls.Config) *http.Client {
 	}
 }
 
-func (f *finder) close() {
+// close closes idle connections.
+func (f *edgeFinder) close() {
 	if f.client != nil {
 		f.client.CloseIdleConnections()
 	}
 }
 
-// refusal is what an edge says to a question that it does not answer.
+// refusal is an error response of an edge.
 type refusal struct {
 	status  int
 	message string
@@ -130,8 +140,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// ask gets one page of an edge. decode reads what it says.
-func ask(ctx context.Context, client *http.Client, target *url.URL, decode func([]byte) error) error {
+// fetchPage requests one page of an edge and decodes it.
+func fetchPage(ctx context.Context, client *http.Client, target *url.URL, decode func([]byte) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return err
@@ -141,12 +151,12 @@ func ask(ctx context.Context, client *http.Client, target *url.URL, decode func(
 		return edgeProblem(err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytes+1))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("its answer broke off: %w", err)
-	case len(text) > answerBytes:
-		return fmt.Errorf("its answer has more than %d MiB", answerBytes>>20)
+	case len(text) > maxResponseBytes:
+		return fmt.Errorf("its answer has more than %d MiB", maxResponseBytes>>20)
 	case response.StatusCode != http.StatusOK:
 		return &refusal{status: response.StatusCode, message: failureText(response.StatusCode, text)}
 	}
@@ -156,7 +166,7 @@ func ask(ctx context.Context, client *http.Client, target *url.URL, decode func(
 	return nil
 }
 
-// edgeProblem says why an edge cannot be asked, without the URL.
+// edgeProblem explains why an edge cannot be reached, without the URL.
 func edgeProblem(err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err

@@ -19,22 +19,24 @@ import (
 )
 
 const (
-	// mostQuestion bounds the URL, the method and the headers of a question.
-	mostQuestion = 16 << 10
-	mostHeaders  = 50
-	explainTime  = 10 * time.Second
+	// maxQueryBytes bounds the URL, the method and the headers of a request.
+	maxQueryBytes  = 16 << 10
+	maxHeaders     = 50
+	explainTimeout = 10 * time.Second
 )
 
-// Explain says what becomes of a request and why.
+// Explain returns how an edge routes a request, and why. The first edge that
+// responds is used, or the named one.
 func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev1.ExplainRequest]) (*connect.Response[runtimev1.ExplainResponse], error) {
-	values, err := question(request.Msg)
+	// The request is checked before any edge is contacted.
+	values, err := explainQuery(request.Msg)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, explainTime)
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	// It has a finder of its own: that of the rounds is for one at a time.
-	own := &finder{
+	own := &edgeFinder{
 		cluster: s.options.Cluster, namespace: s.options.Namespace, fixed: s.options.Edges, port: s.options.Port, secret: s.options.Secret,
 	}
 	defer own.close()
@@ -43,7 +45,7 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	client, err := own.asking(ctx, now)
+	client, err := own.authenticatedClient(ctx, now)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("edges cannot be asked: %w", err))
 	}
@@ -68,8 +70,8 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 	return nil, connect.NewError(connect.CodeUnavailable, problem)
 }
 
-// question is what the edge is asked.
-func question(asked *runtimev1.ExplainRequest) (url.Values, error) {
+// explainQuery checks a request and encodes it for the edge.
+func explainQuery(asked *runtimev1.ExplainRequest) (url.Values, error) {
 	size := len(asked.GetUrl()) + len(asked.GetMethod())
 	for _, header := range asked.GetHeaders() {
 		size += len(header)
@@ -77,8 +79,8 @@ func question(asked *runtimev1.ExplainRequest) (url.Values, error) {
 	switch {
 	case asked.GetUrl() == "":
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the request has no URL: give one such as https://shop.example.com/cart"))
-	case size > mostQuestion || len(asked.GetHeaders()) > mostHeaders:
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the request is too large: at most %d headers, and %d bytes in all", mostHeaders, mostQuestion))
+	case size > maxQueryBytes || len(asked.GetHeaders()) > maxHeaders:
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the request is too large: at most %d headers, and %d bytes in all", maxHeaders, maxQueryBytes))
 	}
 	values := url.Values{"url": {asked.GetUrl()}, "text": {"true"}}
 	if asked.GetMethod() != "" {
@@ -90,15 +92,16 @@ func question(asked *runtimev1.ExplainRequest) (url.Values, error) {
 	return values, nil
 }
 
-func explainAt(ctx context.Context, client *http.Client, at place, values url.Values) (*trafficreport.Explanation, error) {
+// explainAt requests the explanation of one edge.
+func explainAt(ctx context.Context, client *http.Client, at edgeAddress, values url.Values) (*trafficreport.Explanation, error) {
 	target := &url.URL{Scheme: "https", Host: at.address, Path: trafficreport.ExplainPath, RawQuery: values.Encode()}
 	explanation := new(trafficreport.Explanation)
-	err := ask(ctx, client, target, func(text []byte) error { return json.Unmarshal(text, explanation) })
+	err := fetchPage(ctx, client, target, func(text []byte) error { return json.Unmarshal(text, explanation) })
 	return explanation, err
 }
 
-// explained is what an edge says, with the Application behind it.
-func (s *Service) explained(ctx context.Context, at place, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
+// explained converts an explanation, with the Application behind the route.
+func (s *Service) explained(ctx context.Context, at edgeAddress, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
 	told := &runtimev1.ExplainResponse{
 		Edge: at.name, EntryPoint: e.Request.EntryPoint, Tls: e.Request.TLS, Method: e.Request.Method,
 		Host: e.Request.Host, Path: e.Request.Path, Query: e.Request.Query, Rewritten: e.Request.Rewritten,
@@ -128,6 +131,7 @@ func (s *Service) explained(ctx context.Context, at place, e *trafficreport.Expl
 	return told
 }
 
+// explainedBackends converts the backends of an explanation.
 func explainedBackends(e *trafficreport.Explanation) []*runtimev1.ExplainBackend {
 	var told []*runtimev1.ExplainBackend
 	for _, backend := range e.Backends {
@@ -148,8 +152,8 @@ func explainedBackends(e *trafficreport.Explanation) []*runtimev1.ExplainBackend
 	return told
 }
 
-// addApplication tells of the Application that has the route, and of what of its
-// object is refused. Who watches knows both already; otherwise they are read.
+// addApplication adds the Application of the route, and the refusals of its
+// object. While there are streams both are cached; otherwise they are read.
 func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainResponse, e *trafficreport.Explanation) {
 	made := s.latest()
 	var apps *appIndex
@@ -193,7 +197,7 @@ func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainRes
 
 // readApplications lists the Applications once.
 func (s *Service) readApplications(ctx context.Context) *appIndex {
-	book := &appBook{log: s.options.Log}
+	book := &appWatcher{log: s.options.Log}
 	for _, namespace := range s.options.Namespaces {
 		found, err := s.options.Applications(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -203,7 +207,7 @@ func (s *Service) readApplications(ctx context.Context) *appIndex {
 		for i := range found.Items {
 			objects[i] = &found.Items[i]
 		}
-		book.saw(namespace, objects)
+		book.update(namespace, objects)
 	}
 	return book.current()
 }

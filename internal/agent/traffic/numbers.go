@@ -7,15 +7,16 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// measured is what was counted at some edges: since they started, and in the last
-// step.
+// measured are counts of some edges: since they started, and in the last
+// interval.
 type measured struct {
+	// total is since the start of the edges, and step in the last interval.
 	total, step trafficreport.Count
-	// rates are of the step. Each edge has steps of its own length.
+	// The rates are of the last interval, which differs between edges.
 	requests, errors, clientErrors float64
 }
 
-// add takes the counts of one edge.
+// add adds the counts of one edge.
 func (m *measured) add(total, step *trafficreport.Count, seconds float64) {
 	m.total.Add(total)
 	if seconds <= 0 {
@@ -27,7 +28,8 @@ func (m *measured) add(total, step *trafficreport.Count, seconds float64) {
 	m.clientErrors += float64(step.Statuses[4]) / seconds
 }
 
-func (m *measured) tell() *runtimev1.TrafficNumbers {
+// message converts the counts.
+func (m *measured) message() *runtimev1.TrafficNumbers {
 	return &runtimev1.TrafficNumbers{
 		RequestsPerSecond: m.requests, ErrorsPerSecond: m.errors, ClientErrorsPerSecond: m.clientErrors,
 		P50: trafficreport.Quantile(m.step.Spread, 0.5).Seconds(), P99: trafficreport.Quantile(m.step.Spread, 0.99).Seconds(),
@@ -35,7 +37,7 @@ func (m *measured) tell() *runtimev1.TrafficNumbers {
 	}
 }
 
-// numbers are those of the routes of a table that have had requests.
+// numbers returns the counts of the routes with requests.
 func numbers(edges []*edgeView, routes []trafficreport.RouteID) []*runtimev1.RouteTraffic {
 	var all []*runtimev1.RouteTraffic
 	for place, id := range routes {
@@ -47,23 +49,23 @@ func numbers(edges []*edgeView, routes []trafficreport.RouteID) []*runtimev1.Rou
 			}
 		}
 		if sum.total.Requests() > 0 {
-			all = append(all, &runtimev1.RouteTraffic{Route: int32(place), Numbers: sum.tell()})
+			all = append(all, &runtimev1.RouteTraffic{Route: int32(place), Numbers: sum.message()})
 		}
 	}
 	return all
 }
 
-// sums are the numbers of all requests, and of those that no route took.
+// sums returns the counts of all requests, and of those without a route.
 func sums(edges []*edgeView) (all, unrouted *runtimev1.TrafficNumbers) {
 	var total, stray measured
 	for _, edge := range edges {
 		total.add(&edge.totals.all, &edge.steps.all, edge.seconds)
 		stray.add(&edge.totals.unrouted, &edge.steps.unrouted, edge.seconds)
 	}
-	return total.tell(), stray.tell()
+	return total.message(), stray.message()
 }
 
-// states tells how edges are.
+// states returns the state of each edge.
 func states(edges []*edgeView) []*runtimev1.EdgeState {
 	told := make([]*runtimev1.EdgeState, len(edges))
 	for i, edge := range edges {
@@ -80,8 +82,8 @@ func states(edges []*edgeView) []*runtimev1.EdgeState {
 	return told
 }
 
-// chosen are the edges that somebody asked for.
-func chosen(edges []*edgeView, name string) []*edgeView {
+// selectEdges returns the edge of a name, or all for an empty name.
+func selectEdges(edges []*edgeView, name string) []*edgeView {
 	if name == "" {
 		return edges
 	}

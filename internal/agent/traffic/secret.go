@@ -17,47 +17,47 @@ import (
 	"slipway.dev/slipway/internal/observe/sharedtls"
 )
 
-// SecretKey is the key of the Secret that edges and the agent share.
+// SecretKey is the key in the Secret that edges and the agent share.
 const SecretKey = "secret"
 
 const (
 	secretBytes = 32
-	// provideRetry is how long is waited after the Secret could not be made.
-	provideRetry = 15 * time.Second
-	// secretTime bounds a question to the API server about it.
-	secretTime = 10 * time.Second
+	// provideRetryDelay is the delay after the Secret could not be created.
+	provideRetryDelay = 15 * time.Second
+	// secretTimeout bounds a request about it.
+	secretTimeout = 10 * time.Second
 )
 
-// Secret gives what edges and the agent share.
+// Secret provides the secret that edges and the agent share.
 type Secret interface {
-	// Read gives it as it is now.
+	// Read returns the current secret.
 	Read(ctx context.Context) ([]byte, error)
-	// Provide makes it if it is missing, however often it takes.
+	// Provide creates it if it is missing, with retries.
 	Provide(ctx context.Context) error
 }
 
-// SecretFile is a Secret in a file that others make.
+// SecretFile is a secret in a file that others create.
 type SecretFile string
 
 // Read reads the file.
 func (f SecretFile) Read(context.Context) ([]byte, error) { return sharedtls.ReadSecret(string(f)) }
 
-// Provide waits until the context is done: the file is made by others.
+// Provide waits until the context is done, because others create the file.
 func (f SecretFile) Provide(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// ClusterSecret is a Secret of Kubernetes. Edges mount it.
+// ClusterSecret is a Secret of Kubernetes, which edges mount.
 type ClusterSecret struct {
 	Cluster         *kube.Cluster
 	Namespace, Name string
 	Log             *slog.Logger
 }
 
-// Read gets it, and makes it if it is missing.
+// Read returns the secret, and creates it if it is missing.
 func (s ClusterSecret) Read(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, secretTime)
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	found, err := s.Cluster.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -72,7 +72,8 @@ func (s ClusterSecret) Read(ctx context.Context) ([]byte, error) {
 	return found.Data[SecretKey], nil
 }
 
-// create makes it. Another replica may have been quicker.
+// create creates the Secret. Another replica may be faster; its secret counts
+// then.
 func (s ClusterSecret) create(ctx context.Context) (*corev1.Secret, error) {
 	random := make([]byte, secretBytes)
 	_, _ = rand.Read(random) // never fails
@@ -90,9 +91,10 @@ func (s ClusterSecret) create(ctx context.Context) (*corev1.Secret, error) {
 	return made, err
 }
 
-// Provide makes it early: a Pod sees a Secret that comes later only after a while.
+// Provide creates the Secret early, because a running Pod sees a new Secret
+// only after a while.
 func (s ClusterSecret) Provide(ctx context.Context) error {
-	retry := time.NewTicker(provideRetry)
+	retry := time.NewTicker(provideRetryDelay)
 	defer retry.Stop()
 	for {
 		_, err := s.Read(ctx)
@@ -100,7 +102,7 @@ func (s ClusterSecret) Provide(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		s.Log.Warn("the secret that edges and the agent share cannot be made; the console shows no traffic", observe.KeyError, err)
+		s.Log.Warn("cannot create the secret shared with edges; the console shows no traffic", observe.KeyError, err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

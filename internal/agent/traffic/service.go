@@ -21,97 +21,107 @@ import (
 )
 
 const (
-	// Step is how often edges are asked.
-	Step = time.Second
-	// roundTime bounds the questions of one round.
-	roundTime = Step - 100*time.Millisecond
-	// mostWatchers bounds who watches at a time.
-	mostWatchers = 128
-	// linger is how long edges are asked on after the last has left: who turns
-	// a page comes back.
-	linger = 5 * time.Second
+	// PollInterval is how often edges are polled.
+	PollInterval = time.Second
+	// pollTimeout bounds one poll of all edges, so that polls do not overlap.
+	pollTimeout = PollInterval - 100*time.Millisecond
+	// maxWatchers bounds the streams.
+	maxWatchers = 128
+	// idleGrace is how long polling continues after the last stream ended: a
+	// user who changes the page comes back.
+	idleGrace = 5 * time.Second
 )
 
-// Options is what the service works with.
+// Options configures the service.
 type Options struct {
 	Cluster *kube.Cluster
 	// Namespace has the Pods of edges.
 	Namespace string
-	// Edges are addresses that are asked instead of Pods, and Port that of Pods.
+	// Edges are fixed addresses in the place of Pods; Port is that of Pods.
 	Edges []string
 	Port  int
-	// Secret is what edges and the agent share.
+	// Secret is shared with the edges.
 	Secret Secret
-	// Applications reads those of a namespace; Namespaces are those that have some.
+	// Applications is the client for a namespace; Namespaces are those with
+	// Applications.
 	Applications func(namespace string) dynamic.ResourceInterface
 	Namespaces   []string
-	// Commit finds what is told of a commit.
+	// Commit looks up a commit.
 	Commit LookUp
 	Log    *slog.Logger
 }
 
-// Service answers. It is safe for concurrent use.
+// Service implements the API. It is safe for concurrent use.
 type Service struct {
 	options Options
-	finder  *finder
-	commits *commitBook
+	// finder belongs to the polling loop, of which there is one at a time.
+	finder  *edgeFinder
+	commits *commitCache
 
+	// mu guards the streams and the last round.
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
 	stop     context.CancelFunc
-	leaving  *time.Timer
-	// ended is closed when the rounds that were stopped last have ended.
+	// leaving stops polling after idleGrace; nil while there are streams.
+	leaving *time.Timer
+	// ended is closed when the last stopped polling loop has ended.
 	ended chan struct{}
 	last  *round
 }
 
-// watcher holds one signal at most: who is slow misses rounds.
+// watcher is one stream. It holds one signal at most: a slow one skips polls.
 type watcher struct{ signal chan struct{} }
 
-// round is what was heard at one moment. It does not change.
+// round is the result of one poll. It is immutable.
 type round struct {
-	at      time.Time
-	edges   []*edgeView
+	// at is when the poll started.
+	at    time.Time
+	edges []*edgeView
+	// problem is why no edge could be polled.
 	problem string
 	apps    *appIndex
+	// commits is the number of the commit cache, which changes with each
+	// lookup.
 	commits int
-	// look finds a commit while the round counts.
+	// look finds a commit while the round is current.
 	look func(*appFacts) *source.Commit
 }
 
-// New makes the service. It asks nothing before somebody watches.
+// New returns the service. It polls nothing before there is a stream.
 func New(options Options) *Service {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
+	// No loop has run yet, so that the first one need not wait.
 	ended := make(chan struct{})
 	close(ended)
 	return &Service{
-		options: options, commits: newCommitBook(options.Commit), watchers: map[*watcher]struct{}{}, ended: ended,
-		finder: &finder{
+		options: options, commits: newCommitCache(options.Commit), watchers: map[*watcher]struct{}{}, ended: ended,
+		finder: &edgeFinder{
 			cluster: options.Cluster, namespace: options.Namespace, fixed: options.Edges, port: options.Port, secret: options.Secret,
 		},
 	}
 }
 
-// Handlers are the service by its path, without /app-proxy.
+// Handlers returns the service by path, without the prefix /app-proxy.
 func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handler {
 	path, handler := runtimev1connect.NewTrafficServiceHandler(s, more...)
 	return map[string]http.Handler{path: handler}
 }
 
-// Run makes the shared secret, and goes on until the context is done.
+// Run creates the shared secret, and ends with the context.
 func (s *Service) Run(ctx context.Context) error { return s.options.Secret.Provide(ctx) }
 
-// join adds somebody who watches. The first one starts the rounds.
+// join adds a stream. The first one starts polling.
 func (s *Service) join() (*watcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.watchers) >= mostWatchers {
+	if len(s.watchers) >= maxWatchers {
 		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("too many people watch the traffic of this runtime: try again later"))
 	}
 	joined := &watcher{signal: make(chan struct{}, 1)}
 	s.watchers[joined] = struct{}{}
+	// Polling goes on from the last stream: its state is still fresh.
 	if s.leaving != nil {
 		s.leaving.Stop()
 		s.leaving = nil
@@ -123,6 +133,8 @@ func (s *Service) join() (*watcher, error) {
 		s.stop, s.ended = stop, ended
 		go func() {
 			defer close(ended)
+			// The loop before may still be shutting down, and the finder has
+			// one owner.
 			<-before // the finder is for one at a time
 			s.rounds(ctx)
 		}()
@@ -132,16 +144,17 @@ func (s *Service) join() (*watcher, error) {
 	return joined, nil
 }
 
-// leave takes somebody away. The last one ends the rounds, a little later.
+// leave removes a stream. After the last one polling stops, with a delay.
 func (s *Service) leave(gone *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watchers, gone)
 	if len(s.watchers) == 0 && s.leaving == nil {
-		s.leaving = time.AfterFunc(linger, s.endIfAlone)
+		s.leaving = time.AfterFunc(idleGrace, s.endIfAlone)
 	}
 }
 
+// endIfAlone stops polling if there is still no stream.
 func (s *Service) endIfAlone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,9 +162,12 @@ func (s *Service) endIfAlone() {
 		return
 	}
 	s.stop()
+	// The next stream starts from an empty state: old counts would show as a
+	// burst.
 	s.stop, s.leaving, s.last = nil, nil, nil
 }
 
+// wake signals a new round without blocking.
 func (w *watcher) wake() {
 	select {
 	case w.signal <- struct{}{}:
@@ -159,14 +175,15 @@ func (w *watcher) wake() {
 	}
 }
 
-// rounds asks the edges again and again until the context is done.
+// rounds polls the edges until the context is done.
 func (s *Service) rounds(ctx context.Context) {
-	apps := &appBook{source: s.options.Applications, namespaces: s.options.Namespaces, log: s.options.Log}
+	// Applications are watched only as long as edges are polled.
+	apps := &appWatcher{source: s.options.Applications, namespaces: s.options.Namespaces, log: s.options.Log}
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { apps.follow(ctx) })
 	defer s.finder.close()
-	tick := time.NewTicker(Step)
+	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	known := map[string]*edgeView{}
 	for {
@@ -179,17 +196,19 @@ func (s *Service) rounds(ctx context.Context) {
 	}
 }
 
-// ask is one round. known has what edges said last, and gets what they say now.
-func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *appBook) *round {
+// ask polls all edges once. known has their last views and is updated.
+func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *appWatcher) *round {
 	now := time.Now()
-	asking, cancel := context.WithTimeout(ctx, roundTime)
+	// All edges share one timeout, so that a silent one delays the round by at
+	// most that.
+	asking, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	made := &round{at: now}
 	places, err := s.finder.edges(asking, now)
 	if err != nil {
 		made.problem = err.Error()
 	}
-	client, err := s.finder.asking(asking, now)
+	client, err := s.finder.authenticatedClient(asking, now)
 	if err != nil {
 		made.problem = "Edges cannot be asked: " + err.Error()
 		places = nil
@@ -197,22 +216,25 @@ func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *app
 	if len(places) == 0 && made.problem == "" {
 		made.problem = "This runtime has no edge: there is no Pod with the labels " + EdgeSelector + " in the namespace " + s.options.Namespace + "."
 	}
-	made.edges = make([]*edgeView, min(len(places), mostEdges))
+	made.edges = make([]*edgeView, min(len(places), maxEdges))
 	var all sync.WaitGroup
 	for i := range made.edges {
 		before := known[places[i].name]
-		all.Go(func() { made.edges[i] = hear(asking, client, places[i], before) })
+		all.Go(func() { made.edges[i] = pollEdge(asking, client, places[i], before) })
 	}
 	all.Wait()
+	// Edges that are gone lose their last view.
 	clear(known)
 	for _, edge := range made.edges {
 		known[edge.name] = edge
 	}
 	made.apps, made.commits = apps.current(), s.commits.number()
-	made.look = func(app *appFacts) *source.Commit { return s.commits.of(ctx, app, time.Now()) }
+	// Commits are looked up when a table is built, in the background.
+	made.look = func(app *appFacts) *source.Commit { return s.commits.get(ctx, app, time.Now()) }
 	return made
 }
 
+// publish stores a round and signals all streams.
 func (s *Service) publish(ctx context.Context, made *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,13 +247,15 @@ func (s *Service) publish(ctx context.Context, made *round) {
 	}
 }
 
+// latest returns the last round; nil before the first.
 func (s *Service) latest() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// WatchTraffic sends what is served, and every step how much.
+// WatchTraffic streams the table of routes when it changes, and the counts at
+// every interval.
 func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[runtimev1.WatchTrafficRequest], stream *connect.ServerStream[runtimev1.WatchTrafficResponse]) error {
 	watching, err := s.join()
 	if err != nil {
@@ -253,9 +277,9 @@ func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[run
 		if made == nil {
 			continue
 		}
-		edges := chosen(made.edges, request.Msg.GetEdge())
+		edges := selectEdges(made.edges, request.Msg.GetEdge())
 		answer := &runtimev1.WatchTrafficResponse{
-			At: timestamppb.New(made.at), Step: durationpb.New(Step), Edges: states(made.edges), Problem: made.problem,
+			At: timestamppb.New(made.at), Step: durationpb.New(PollInterval), Edges: states(made.edges), Problem: made.problem,
 		}
 		if len(edges) == 0 && answer.GetProblem() == "" {
 			answer.Problem = fmt.Sprintf("There is no edge %q now.", request.Msg.GetEdge())

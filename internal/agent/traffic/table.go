@@ -14,25 +14,28 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// mostMessage bounds what is told of the message of a commit.
+// mostMessage bounds the message of a commit.
 const mostMessage = 500
 
-// joined is the table of some edges, with the places of its routes.
+// joined is the table of some edges, with the order of its routes.
 type joined struct {
 	table  *runtimev1.TrafficTable
 	routes []trafficreport.RouteID
 }
 
-// joiner makes a table.
+// joiner builds a table.
 type joiner struct {
+	// apps finds the Application of an object, and commit its commit.
 	apps   *appIndex
 	commit func(*appFacts) *source.Commit
 
+	// out is the table so far, and places the positions of its Applications.
 	out    *runtimev1.TrafficTable
 	places map[*appFacts]int32
 }
 
-// tableKey is another when the table may be.
+// tableKey changes whenever the table may change, so that an equal table is not
+// built again.
 func tableKey(edges []*edgeView, apps *appIndex, commits int) string {
 	var key strings.Builder
 	for _, edge := range edges {
@@ -46,7 +49,7 @@ func tableKey(edges []*edgeView, apps *appIndex, commits int) string {
 	return key.String()
 }
 
-// join makes one table of what edges serve.
+// join merges the tables of all edges.
 func (j *joiner) join(edges []*edgeView) joined {
 	j.out, j.places = &runtimev1.TrafficTable{}, map[*appFacts]int32{}
 	made := joined{table: j.out}
@@ -78,7 +81,8 @@ func (j *joiner) join(edges []*edgeView) joined {
 	return made
 }
 
-// missing says which edges do not serve a route that others do.
+// missing lists for each route the edges that do not serve it, as after a
+// failed update.
 func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
 	same := !slices.ContainsFunc(edges, func(e *edgeView) bool { return e.tableVersion != edges[0].tableVersion })
 	if same || j.out.GetMoreRoutes() > 0 {
@@ -97,6 +101,7 @@ func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
 	}
 }
 
+// route converts a route.
 func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.BackendID]*trafficreport.Backend) *runtimev1.TrafficRoute {
 	told := &runtimev1.TrafficRoute{
 		Ref: routeRef(route.ID), Host: route.Host, Path: route.Path, PathType: route.PathType, EntryPoints: route.EntryPoints,
@@ -117,21 +122,22 @@ func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.Ba
 	return told
 }
 
-// owner is the Application that has the object of a route, or else the one of the
-// Service that it leads to.
+// owner returns the Application that has the object of a route, or else that of
+// its Service.
 func (j *joiner) owner(route *trafficreport.Route) (app *appFacts, byService bool) {
-	if app := j.apps.of(keyOf(route.ID.Kind, route.ID.Namespace, route.ID.Name)); app != nil {
+	if app := j.apps.find(keyOf(route.ID.Kind, route.ID.Namespace, route.ID.Name)); app != nil {
 		return app, false
 	}
 	for _, target := range route.Backends {
-		if app := j.apps.of(keyOf("Service", target.ID.Namespace, target.ID.Name)); app != nil {
+		if app := j.apps.find(keyOf("Service", target.ID.Namespace, target.ID.Name)); app != nil {
 			return app, true
 		}
 	}
 	return nil, false
 }
 
-// application is the place of an Application in the table, from 1.
+// application returns the position of an Application in the table, from 1; 0 is
+// none.
 func (j *joiner) application(app *appFacts) int32 {
 	if app == nil {
 		return 0
@@ -144,6 +150,7 @@ func (j *joiner) application(app *appFacts) int32 {
 	return j.places[app]
 }
 
+// tell converts an Application.
 func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
 	told := &runtimev1.TrafficApplication{
 		Ref:  &runtimev1.ApplicationRef{Namespace: app.place.Namespace, Name: app.place.Name},
@@ -155,7 +162,7 @@ func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
 	return told
 }
 
-// rest adds what does not belong to one route: entry points, certificates and
+// rest adds what belongs to no single route: entry points, certificates and
 // refusals.
 func (j *joiner) rest(edges []*edgeView) {
 	points, certificates, refusals := map[trafficreport.EntryPoint]bool{}, map[string]bool{}, map[trafficreport.Refusal]bool{}
@@ -185,6 +192,7 @@ func (j *joiner) rest(edges []*edgeView) {
 	}
 }
 
+// certificate converts a certificate, with the hosts it covers.
 func (j *joiner) certificate(c *trafficreport.Certificate) *runtimev1.TrafficCertificate {
 	told := &runtimev1.TrafficCertificate{
 		Namespace: c.Namespace, Secret: c.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: stamp(c.NotBefore), NotAfter: stamp(c.NotAfter),
@@ -197,7 +205,8 @@ func (j *joiner) certificate(c *trafficreport.Certificate) *runtimev1.TrafficCer
 	return told
 }
 
-// covers reports whether a name of a certificate is good for a host.
+// covers reports whether a name of a certificate matches a host. A wildcard
+// matches one label (RFC 6125).
 func covers(name, host string) bool {
 	if host == "" {
 		return false
@@ -210,19 +219,22 @@ func covers(name, host string) bool {
 	return wild && dotted && strings.EqualFold(parent, rest)
 }
 
+// refusal converts a refusal, with the Application of its object.
 func (j *joiner) refusal(refused *trafficreport.Refusal) *runtimev1.TrafficRefusal {
 	return &runtimev1.TrafficRefusal{
 		Kind: refused.Kind, Namespace: refused.Namespace, Name: refused.Name, Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
-		Application: j.application(j.apps.of(keyOf(refused.Kind, refused.Namespace, refused.Name))),
+		Application: j.application(j.apps.find(keyOf(refused.Kind, refused.Namespace, refused.Name))),
 	}
 }
 
+// routeRef converts the id of a route.
 func routeRef(id trafficreport.RouteID) *runtimev1.RouteRef {
 	return &runtimev1.RouteRef{
 		Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Rule: int32(id.Rule), Path: int32(id.Path), Variant: id.Variant,
 	}
 }
 
+// stamp converts a time; nil for zero.
 func stamp(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
@@ -230,7 +242,7 @@ func stamp(at time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(at)
 }
 
-// shorten cuts a text at a length, and makes it UTF-8.
+// shorten cuts a text and makes it valid UTF-8.
 func shorten(text string, most int) string {
 	if len(text) > most {
 		cut := most

@@ -37,29 +37,29 @@ func report(at time.Duration, counts map[trafficreport.RouteID]uint64, routes ..
 // TestMeasure: rates are of the last step, totals since the start, also when an edge
 // was silent or began anew meanwhile.
 func TestMeasure(t *testing.T) {
-	at := place{name: "a"}
-	first := heard(at, report(10*time.Second, map[trafficreport.RouteID]uint64{cart: 100}, cart), nil)
+	at := edgeAddress{name: "a"}
+	first := newEdgeView(at, report(10*time.Second, map[trafficreport.RouteID]uint64{cart: 100}, cart), nil)
 	if first.seconds != 0 || first.totals.all.Requests() != 100 {
 		t.Errorf("the first report: %+v", first)
 	}
-	second := heard(at, report(12*time.Second, map[trafficreport.RouteID]uint64{cart: 130}, cart), first)
+	second := newEdgeView(at, report(12*time.Second, map[trafficreport.RouteID]uint64{cart: 130}, cart), first)
 	if _, told := sums([]*edgeView{second}); told.GetRequests() != 0 {
 		t.Errorf("unrouted: %v", told)
 	}
 	if told, _ := sums([]*edgeView{second}); told.GetRequestsPerSecond() != 15 || told.GetRequests() != 130 {
 		t.Errorf("the second report: %v", told)
 	}
-	silent := unheard(at, second, errors.New("no answer"))
+	silent := failedPoll(at, second, errors.New("no response"))
 	if told, _ := sums([]*edgeView{silent}); told.GetRequestsPerSecond() != 0 || told.GetRequests() != 130 || silent.table == nil {
 		t.Errorf("an edge that is silent: %v", told)
 	}
-	third := heard(at, report(22*time.Second, map[trafficreport.RouteID]uint64{cart: 150}, cart), silent)
+	third := newEdgeView(at, report(22*time.Second, map[trafficreport.RouteID]uint64{cart: 150}, cart), silent)
 	if told, _ := sums([]*edgeView{third}); told.GetRequestsPerSecond() != 2 {
 		t.Errorf("after the silence: %v", told)
 	}
 	anew := report(5*time.Second, map[trafficreport.RouteID]uint64{cart: 5}, cart)
 	anew.Started, anew.At = third.at, third.at.Add(5*time.Second)
-	if told, _ := sums([]*edgeView{heard(at, anew, third)}); told.GetRequestsPerSecond() != 1 || told.GetRequests() != 5 {
+	if told, _ := sums([]*edgeView{newEdgeView(at, anew, third)}); told.GetRequestsPerSecond() != 1 || told.GetRequests() != 5 {
 		t.Errorf("after a restart: %v", told)
 	}
 }
@@ -67,8 +67,8 @@ func TestMeasure(t *testing.T) {
 // TestJoin: edges are added up, and what one does not serve is told. An Application
 // is found by the Ingress, or else by the Service.
 func TestJoin(t *testing.T) {
-	one := heard(place{name: "one"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 10}, cart, all), nil)
-	two := heard(place{name: "two"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 5}, cart), nil)
+	one := newEdgeView(edgeAddress{name: "one"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 10}, cart, all), nil)
+	two := newEdgeView(edgeAddress{name: "two"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 5}, cart), nil)
 	edges := []*edgeView{one, two}
 	app := &appFacts{place: tracking.App{Namespace: "argocd", Name: "shop"}, revision: "abc"}
 	index := &appIndex{byKey: map[objectKey]*appFacts{
@@ -97,7 +97,7 @@ func TestJoin(t *testing.T) {
 	if before, after := tableKey(edges, index, 1), tableKey(edges, index, 2); before == after {
 		t.Error("a commit that became known does not change the table")
 	}
-	if got := chosen(edges, "two"); len(got) != 1 || got[0] != two || len(edges) != 2 {
+	if got := selectEdges(edges, "two"); len(got) != 1 || got[0] != two || len(edges) != 2 {
 		t.Errorf("chosen: %v", got)
 	}
 }
@@ -131,7 +131,7 @@ func FuzzReport(f *testing.F) {
 			if err != nil || told.Table == nil {
 				continue
 			}
-			before = heard(place{name: "edge"}, told, before)
+			before = newEdgeView(edgeAddress{name: "edge"}, told, before)
 			edges := []*edgeView{before}
 			made := (&joiner{commit: func(*appFacts) *source.Commit { return nil }}).join(edges)
 			for _, each := range numbers(edges, made.routes) {

@@ -75,13 +75,13 @@ func TestAgentTakesOver(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": settingsV1})
 	first := w.StartAgent(t)
-	first.Log.WaitFor(t, "this replica works")
+	first.Log.WaitFor(t, "became leader")
 	second := w.StartAgent(t)
-	second.Log.WaitFor(t, "this replica waits for the Lease")
+	second.Log.WaitFor(t, "waiting for Lease")
 	w.ManualApp(t, repository, "")
 	began := time.Now()
 	first.Kill(t)
-	second.Log.WaitFor(t, "this replica works")
+	second.Log.WaitFor(t, "became leader")
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s to take over", took)
 	}

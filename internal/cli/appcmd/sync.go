@@ -193,7 +193,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	before := inspect.LastBegan(app)
 	var begun atomic.Bool
 	// An operation that no agent takes up would wait in silence.
-	hint := time.AfterFunc(inspect.AgentPatience, func() {
+	hint := time.AfterFunc(inspect.AgentTimeout, func() {
 		if !begun.Load() {
 			told.say("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
 		}

@@ -60,7 +60,7 @@ func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 	clitest.InstallDefinitions(t, w.cluster)
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	clitest.WriteFile(t, file, values)
-	home := sharedrepo.NewHome(sharedrepo.HomeOptions{
+	home := sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: w.cluster.Cluster, Runtime: name, Namespace: w.cluster.Namespace(t), Folder: t.TempDir(),
 		Settings: func() *platformv1.GitSettings { return &platformv1.GitSettings{SharedRepository: g.from} },
 		Access:   func(context.Context, string) (remote.Access, error) { return g.access, nil },

@@ -18,23 +18,23 @@ import (
 // clusterSecrets selects Argo CD's cluster Secrets.
 const clusterSecrets = "argocd.argoproj.io/secret-type=cluster"
 
-// Resolver finds revisions and their files, as [source.Sources] does.
+// Resolver resolves revisions and their files, as [source.Sources] does.
 type Resolver interface {
 	Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*source.Resolved, error)
 }
 
-// ClusterFacts are Facts of a cluster and of the repositories it reads.
+// ClusterFacts implements Facts for a cluster and its repositories.
 type ClusterFacts struct {
 	Cluster *kube.Cluster
-	// Namespace is where cluster Secrets are: the control namespace.
+	// Namespace has the cluster Secrets: the control namespace.
 	Namespace string
 	Sources   Resolver
-	// MaxAge is how old an answer about a repository may be.
+	// MaxAge is how old the cached refs of a repository may be.
 	MaxAge time.Duration
 }
 
-// Clusters reads the cluster Secrets. Of their data only name, server and project
-// are looked at.
+// Clusters reads the cluster Secrets. Of their data only name, server and
+// project are used, so that credentials cannot become parameters.
 func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -62,14 +62,14 @@ func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) (
 	return clusters, nil
 }
 
-// Fresh asks the servers of repositories each time.
+// Fresh returns Facts that do not use cached refs.
 func (f *ClusterFacts) Fresh() Facts {
 	fresh := *f
 	fresh.MaxAge = 0
 	return &fresh
 }
 
-// Tree is the files of a Git repository.
+// Tree returns the files of a Git repository.
 func (f *ClusterFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
 	resolved, err := f.Sources.Resolve(ctx, v1alpha1.ApplicationSource{RepoURL: repoURL, TargetRevision: revision, Path: "."}, f.MaxAge)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// clusterSets is one set for each cluster, or one with all.
+// clusterSets returns one set for each cluster, or one with all of them.
 func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[string]any) ([]map[string]any, error) {
 	expanded, err := r.inOuterSelector(clusters.Selector, outer)
 	if err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
 	}
+	// Without a selector all clusters match, including the own one.
 	if expanded == nil {
 		expanded = &metav1.LabelSelector{}
 	}
@@ -28,6 +29,7 @@ func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[stri
 		return nil, fmt.Errorf("the clusters cannot be read: %w", err)
 	}
 	found = slices.Clone(found)
+	// By name, so that the order of Applications does not change between runs.
 	slices.SortStableFunc(found, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
 	sets := make([]map[string]any, 0, len(found))
 	for _, cluster := range found {
@@ -40,6 +42,7 @@ func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[stri
 	if !clusters.FlatList {
 		return sets, nil
 	}
+	// flatList gives one Application for all clusters together.
 	all := make([]any, len(sets))
 	for i, params := range sets {
 		all[i] = params
@@ -47,9 +50,11 @@ func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[stri
 	return []map[string]any{{"clusters": all}}, nil
 }
 
-// lastApplied has a copy of the Secret, with its credentials.
+// lastApplied contains a copy of the Secret with its credentials, and is never
+// a parameter.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
+// clusterParams returns the parameters of one cluster.
 func (r *runner) clusterParams(cluster Cluster) map[string]any {
 	params := map[string]any{
 		"name": cluster.Name, "nameNormalized": normalized(cluster.Name), "server": cluster.Server, "project": cluster.Project,

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// matrixSets is every set of the first generator with every set of the second.
+// matrixSets returns every set of the first generator with every set of the
+// second, which can use parameters of the first.
 func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]map[string]any, error) {
 	for _, inner := range generators {
 		if err := refuseTemplate(inner); err != nil {
@@ -21,6 +22,8 @@ func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]ma
 	}
 	var sets []map[string]any
 	for _, params := range first {
+		// The second generator runs once for each set of the first, with its
+		// parameters.
 		second, err := r.run(generators[1], under(params, outer))
 		if err != nil {
 			return nil, err
@@ -36,8 +39,8 @@ func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]ma
 	return sets, nil
 }
 
-// mergeSets are the sets of the first generator, with what others have that have
-// the same keys. Later generators win.
+// mergeSets returns the sets of the first generator, merged with sets of the
+// others that have the same keys. Later generators win.
 func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any, error) {
 	for _, inner := range g.merge {
 		if err := refuseTemplate(inner); err != nil {
@@ -60,6 +63,8 @@ func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any
 		if err != nil {
 			return nil, err
 		}
+		// Keys must be unique in each generator: otherwise the result would
+		// depend on the order.
 		if _, err := byKeys(more, g.keys, other.place); err != nil {
 			return nil, err
 		}
@@ -68,6 +73,8 @@ func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any
 			if err != nil {
 				return nil, err
 			}
+			// Sets without a counterpart in the first generator are dropped, as
+			// in Argo CD.
 			if place, found := places[key]; found {
 				sets[place] = under(params, sets[place])
 			}
@@ -76,7 +83,7 @@ func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any
 	return sets, nil
 }
 
-// byKeys finds sets by the values of keys, which have to differ.
+// byKeys indexes sets by the values of keys, which must be unique.
 func byKeys(sets []map[string]any, keys []string, place string) (map[string]int, error) {
 	places := make(map[string]int, len(sets))
 	for i, params := range sets {
@@ -92,6 +99,7 @@ func byKeys(sets []map[string]any, keys []string, place string) (map[string]int,
 	return places, nil
 }
 
+// keyOf encodes the values of the keys. JSON keeps 1 and "1" apart.
 func keyOf(params map[string]any, keys []string) (string, error) {
 	values := map[string]any{}
 	for _, name := range keys {

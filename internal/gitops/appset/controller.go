@@ -20,51 +20,52 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// ControllerOptions are what a Controller needs.
+// ControllerOptions configures a Controller.
 type ControllerOptions struct {
 	Cluster *kube.Cluster
 	Facts   Facts
-	// ControlNamespace is where AppProjects and cluster Secrets are. Empty is the
+	// ControlNamespace has AppProjects and cluster Secrets. Empty is the
 	// namespace of the Cluster.
 	ControlNamespace string
-	// Namespaces are where ApplicationSets are read. Empty is the control namespace
-	// only, and * all.
+	// Namespaces have ApplicationSets. Empty is the control namespace only, and
+	// * all.
 	Namespaces []string
-	// Interval is how often Git is asked when a set does not say; zero is 3
-	// minutes.
+	// Interval is the default interval of polling Git; zero is 3 minutes.
 	Interval time.Duration
-	// Reporter is who tells Events.
+	// Reporter is the source of Events.
 	Reporter kube.Reporter
-	// Log is nil for none.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
 const (
 	defaultInterval = 3 * time.Minute
-	// shortest is how often Git is asked at most.
-	shortest = 5 * time.Second
-	// settle is how long changes of the health of Applications are gathered before
-	// they are written.
-	settle  = 5 * time.Second
-	workers = 4
+	// minInterval is the shortest interval of polling Git.
+	minInterval = 5 * time.Second
+	// statusDelay is how long changes of the health of Applications are
+	// collected before the status is written.
+	statusDelay = 5 * time.Second
+	workers     = 4
 )
 
-// Controller keeps the Applications of ApplicationSets. A set is looked at when
-// it, one of its Applications or a cluster changed, when Refresh says so, and at
-// an interval if it reads Git.
+// Controller reconciles the Applications of ApplicationSets. A set is
+// reconciled when it, one of its Applications or a cluster changed, after
+// Refresh, and at an interval if it reads Git.
 type Controller struct {
 	options ControllerOptions
-	book    *book
-	// sets are followed from the start. The rest is only when there is a set: many
-	// clusters have none, and then Applications are not read a second time.
+	store   *store
+	// sets are watched from the start. The rest is watched only once there is a
+	// set: many clusters have none, and Applications need not be watched a
+	// second time then.
 	sets, rest []*feed.Feed
-	needed     chan struct{} // closed when there is a set
-	need       func()
-	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	started    atomic.Bool
+	// needed is closed by need when the first set is seen.
+	needed  chan struct{} // closed when there is a set
+	need    func()
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	started atomic.Bool
 }
 
-// NewController makes a Controller. It sends nothing before Run.
+// NewController returns a Controller. It sends nothing before Run.
 func NewController(options ControllerOptions) *Controller {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -75,8 +76,9 @@ func NewController(options ControllerOptions) *Controller {
 	if options.Interval <= 0 {
 		options.Interval = defaultInterval
 	}
-	c := &Controller{options: options, book: newBook(), needed: make(chan struct{})}
+	c := &Controller{options: options, store: newStore(), needed: make(chan struct{})}
 	c.need = sync.OnceFunc(func() { close(c.needed) })
+	// Failures are retried from one second up to the polling interval.
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, options.Interval)
 	c.queue = workqueue.NewTypedRateLimitingQueue(limiter)
 	for _, namespace := range c.scopes() {
@@ -94,7 +96,7 @@ func NewController(options ControllerOptions) *Controller {
 	return c
 }
 
-// scopes are the namespaces to ask for; an empty one asks for all.
+// scopes returns the namespaces to watch; an empty one is all.
 func (c *Controller) scopes() []string {
 	switch {
 	case len(c.options.Namespaces) == 0:
@@ -105,8 +107,8 @@ func (c *Controller) scopes() []string {
 	return slices.Compact(slices.Sorted(slices.Values(c.options.Namespaces)))
 }
 
-// Run keeps the Applications until the context is done, and returns when
-// everything has stopped. A Controller runs once.
+// Run reconciles until the context is done, and returns when everything has
+// stopped. A Controller runs once.
 func (c *Controller) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
 		return errors.New("a controller of ApplicationSets runs once: make a new one")
@@ -119,6 +121,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			running.Go(func() { one.Follow(ctx, c.options.Cluster) })
 		}
 	}
+	// The sets first: without any, nothing else is watched.
 	follow(c.sets)
 	select {
 	case <-c.needed:
@@ -133,8 +136,8 @@ func (c *Controller) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	// Nothing is done before everything was read: what is not known would be
-	// created again.
+	// Workers start after all first lists. An Application that is not in the
+	// store yet would be created again.
 	for range workers {
 		running.Go(func() { c.work(ctx) })
 	}
@@ -142,7 +145,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready says what is missing, if not everything was read once.
+// Ready returns an error while not everything was listed once.
 func (c *Controller) Ready() error {
 	feeds := c.sets
 	select {
@@ -158,21 +161,22 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// Refresh has the sets generated anew that read a repository. Whoever calls it
-// sees to it that Facts do not believe an older answer.
+// Refresh regenerates the sets that read a repository. The caller drops the
+// cached refs first.
 func (c *Controller) Refresh(repoURL string) {
-	for _, name := range c.book.reading(repoURL) {
+	for _, name := range c.store.setsReading(repoURL) {
 		c.regenerate(name)
 	}
 }
 
-// regenerate asks for a set to be generated and compared.
+// regenerate queues a set for generation.
 func (c *Controller) regenerate(name types.NamespacedName) {
-	c.book.due(name)
+	c.store.due(name)
 	c.queue.Add(name)
 }
 
-// work takes sets from the queue. Each is with one worker at a time.
+// work processes the queue, which gives each set to one worker at a time. A
+// failed set is retried with backoff.
 func (c *Controller) work(ctx context.Context) {
 	for {
 		name, stop := c.queue.Get()
@@ -197,17 +201,17 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// wait is when a set is generated next, zero for never. A little chance keeps
-// sets from asking all at once.
+// wait returns when a set is generated next; zero for never. The jitter keeps
+// sets from polling all at once.
 func (c *Controller) wait(interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
 	}
-	interval = max(interval, shortest)
+	interval = max(interval, minInterval)
 	return backoff.Jitter(interval, 0.1)
 }
 
-// describe names a set for people.
+// describe names a set in logs.
 func describe(name types.NamespacedName) string {
 	return fmt.Sprintf("ApplicationSet %s/%s", name.Namespace, name.Name)
 }

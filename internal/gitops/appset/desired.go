@@ -11,14 +11,16 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// desired is an Application as its set wants it, as canonical JSON.
+// desired is a generated Application as canonical JSON.
 type desired struct {
+	// name is that of the Application. body has its labels, annotations,
+	// finalizers and spec.
 	name string
 	body []byte
 }
 
-// contentOf is what of an Application a set decides: what people or other
-// programs add elsewhere is theirs.
+// contentOf returns the part of an Application that a set controls. Other
+// fields belong to users and other controllers.
 func contentOf(object map[string]any) map[string]any {
 	kept := map[string]any{}
 	metadata, _ := object["metadata"].(map[string]any)
@@ -30,7 +32,7 @@ func contentOf(object map[string]any) map[string]any {
 	return map[string]any{"metadata": kept, "spec": object["spec"]}
 }
 
-// newDesired keeps a generated Application.
+// newDesired encodes a generated Application.
 func newDesired(application *v1alpha1.Application) (*desired, error) {
 	object, err := application.Unstructured()
 	if err != nil {
@@ -43,23 +45,26 @@ func newDesired(application *v1alpha1.Application) (*desired, error) {
 	return &desired{name: application.Name, body: body}, nil
 }
 
+// decodeBody decodes canonical JSON.
 func decodeBody(body []byte) (map[string]any, error) {
 	var decoded map[string]any
 	err := json.Unmarshal(body, &decoded)
 	return decoded, err
 }
 
-// preserved are annotations that other programs write into Applications.
+// preserved are annotations that other controllers write into Applications,
+// such as a refresh request.
 func preserved() []string {
 	return []string{
 		"notified.notifications.argoproj.io", "argocd.argoproj.io/refresh", "argocd.argoproj.io/hydrate", "argocd.argoproj.io/deletion-approved",
 	}
 }
 
-// patch is what has to be changed of a live Application, nil for nothing. As in
-// Argo CD the labels and annotations are those of the template, but for those
-// that are preserved, and the finalizers too, but for those of others.
-func (d *desired) patch(live []byte, fields *v1alpha1.ApplicationPreservedFields) (map[string]any, error) {
+// mergePatch returns the change of a live Application; nil for none. As in Argo
+// CD, labels and annotations are those of the template, except for the
+// preserved ones, and so are finalizers, except for those of others.
+func (d *desired) mergePatch(live []byte, fields *v1alpha1.ApplicationPreservedFields) (map[string]any, error) {
+	// Most runs change nothing. Equal texts need no decoding.
 	if string(live) == string(d.body) {
 		return nil, nil
 	}
@@ -77,13 +82,14 @@ func (d *desired) patch(live []byte, fields *v1alpha1.ApplicationPreservedFields
 	liveMeta, wantMeta := is["metadata"].(map[string]any), want["metadata"].(map[string]any)
 	preserve(liveMeta, wantMeta, "annotations", append(preserved(), fields.Annotations...))
 	preserve(liveMeta, wantMeta, "labels", fields.Labels)
+	// An empty list would remove finalizers of others.
 	if merged := keepFinalizers(liveMeta["finalizers"], wantMeta["finalizers"]); len(merged) > 0 {
 		wantMeta["finalizers"] = merged
 	}
 	return difference(is, want), nil
 }
 
-// preserve takes over what others wrote.
+// preserve copies the named fields of the live object, which others write.
 func preserve(live, want map[string]any, field string, names []string) {
 	present, _ := live[field].(map[string]any)
 	for _, name := range names {
@@ -100,14 +106,15 @@ func preserve(live, want map[string]any, field string, names []string) {
 	}
 }
 
-// keepFinalizers gives the wanted finalizers, and those of the live object that
-// are not ours to remove: hooks, and Kubernetes itself, put some there.
+// keepFinalizers returns the wanted finalizers, and those of the live object
+// that are not ours to remove: hooks and Kubernetes add some.
 func keepFinalizers(live, want any) []any {
 	wanted, _ := want.([]any)
 	merged := slices.Clone(wanted)
 	present, _ := live.([]any)
 	for _, one := range present {
 		text, _ := one.(string)
+		// Variants of our finalizer are replaced by the wanted one.
 		if !strings.HasPrefix(text, finalizer) && !slices.Contains(merged, one) {
 			merged = append(merged, one)
 		}
@@ -115,11 +122,12 @@ func keepFinalizers(live, want any) []any {
 	return merged
 }
 
-// difference is the JSON merge patch from one object to another, nil if they are
-// the same.
+// difference returns the JSON merge patch (RFC 7386) from one object to
+// another; nil if they are equal.
 func difference(is, want map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name := range is {
+		// In a merge patch null removes a field.
 		if _, stays := want[name]; !stays {
 			patch[name] = nil
 		}
@@ -131,6 +139,8 @@ func difference(is, want map[string]any) map[string]any {
 		}
 		inner, nested := value.(map[string]any)
 		old, both := before.(map[string]any)
+		// Objects are compared field by field, and lists are replaced as a
+		// whole.
 		if nested && both {
 			patch[name] = difference(old, inner)
 		} else {

@@ -8,19 +8,19 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Facts is what generators ask about the world.
+// Facts is the input of generators beside the ApplicationSet.
 type Facts interface {
-	// Clusters are those of Argo CD's cluster Secrets whose labels fit, and the
-	// own cluster. That one has no labels unless there is a Secret for it, and is
-	// left out if the selector asks for any.
+	// Clusters returns the clusters of Argo CD's cluster Secrets whose labels
+	// match, and the own cluster. That one has no labels unless it has a
+	// Secret, and is left out if the selector requires any.
 	Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error)
-	// Tree is the files of a repository at a revision, and the commit.
+	// Tree returns the files of a repository at a revision, and the commit.
 	Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error)
-	// Fresh are the same facts, with no older answer about a repository believed.
+	// Fresh returns the same facts without cached refs.
 	Fresh() Facts
 }
 
-// Cluster is a cluster that Applications can go to. It has no credentials.
+// Cluster is a cluster that Applications can deploy to, without credentials.
 type Cluster struct {
 	Name    string
 	Server  string

@@ -22,11 +22,11 @@ const (
 	maxTime         = time.Minute
 )
 
-// finalizer has the objects of an Application deleted with it.
+// finalizer deletes the objects of an Application with it.
 const finalizer = "resources-finalizer.argocd.argoproj.io"
 
-// Generate makes the Applications of a set, in the order of its generators. If
-// anything is wrong, there are none.
+// Generate returns the Applications of a set, in the order of its generators.
+// After any error it returns none.
 func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([]*v1alpha1.Application, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("it took longer than %s", maxTime))
 	defer cancel()
@@ -67,13 +67,14 @@ type runner struct {
 	set      *v1alpha1.ApplicationSet
 	facts    Facts
 	expander *expand.Expander
-	// goForm: parameters are nested, and not names with dots.
+	// goForm means that parameters are nested, and not names with dots.
 	goForm bool
 	trees  map[[2]string]*repositoryTree
 	sets   int // of parameters
 	made   int // Applications
 }
 
+// newRunner prepares a generation.
 func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (*runner, error) {
 	expander, err := expand.New(expand.Form{Go: set.Spec.GoTemplate, Options: set.Spec.GoTemplateOptions})
 	if err != nil {
@@ -84,7 +85,7 @@ func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (
 	}, nil
 }
 
-// applications makes the Applications of one generator.
+// applications returns the Applications of one generator.
 func (r *runner) applications(generator *generator, base map[string]any) ([]*v1alpha1.Application, error) {
 	template := base
 	if generator.template != nil {
@@ -115,8 +116,11 @@ func (r *runner) applications(generator *generator, base map[string]any) ([]*v1a
 	return applications, nil
 }
 
-// application makes one Application.
+// application expands the template with one set of parameters and decodes the
+// result, so that an Application that would be refused is never written.
 func (r *runner) application(template, params map[string]any) (*v1alpha1.Application, error) {
+	// Names and namespaces are checked after the expansion, as parameters are
+	// part of them.
 	expanded, err := r.expander.Value(r.ctx, template, params)
 	if err != nil {
 		return nil, fmt.Errorf("spec.template: %w", err)
@@ -127,10 +131,14 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return nil, fmt.Errorf("spec.template.metadata.name: an Application cannot be called %.100q: %s", name, strings.Join(problems, "; "))
 	}
+	// sourceNamespaces of the project limits the namespace of the set, so that
+	// its Applications must be there too.
 	if namespace, _ := metadata["namespace"].(string); namespace != "" && namespace != r.set.Namespace {
 		return nil, fmt.Errorf("spec.template.metadata.namespace: Application %s would be in namespace %.100s: it is made in that of the ApplicationSet, %s", name, namespace, r.set.Namespace)
 	}
 	metadata["namespace"] = r.set.Namespace
+	// As in Argo CD, the finalizer deletes the objects with the Application
+	// unless the set preserves them.
 	preserve := r.set.Spec.SyncPolicy != nil && r.set.Spec.SyncPolicy.PreserveResourcesOnDeletion
 	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
 		metadata["finalizers"] = []any{finalizer}
@@ -146,7 +154,8 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 	return application, nil
 }
 
-// encodeTemplate gives a template the form that texts are replaced in.
+// encodeTemplate converts a template to decoded JSON, in which texts are
+// expanded.
 func encodeTemplate(template *v1alpha1.ApplicationSetTemplate) (map[string]any, error) {
 	encoded, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
 	if err != nil {
@@ -160,7 +169,7 @@ func encodeTemplate(template *v1alpha1.ApplicationSetTemplate) (map[string]any, 
 	return encoded, nil
 }
 
-// fill adds to a template of a generator what only the outer one has.
+// fill completes the template of a generator with the outer one.
 func fill(own, outer map[string]any) map[string]any {
 	filled := make(map[string]any, len(outer))
 	for name, value := range own {
@@ -170,6 +179,8 @@ func fill(own, outer map[string]any) map[string]any {
 		present, _ := filled[name].(map[string]any)
 		below, nested := value.(map[string]any)
 		switch {
+		// Objects are filled field by field. Values of the generator's template
+		// win.
 		case nested && len(present) > 0:
 			filled[name] = fill(present, below)
 		case isEmpty(filled[name]):
@@ -179,6 +190,7 @@ func fill(own, outer map[string]any) map[string]any {
 	return filled
 }
 
+// isEmpty reports whether a value counts as missing in a template.
 func isEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -197,7 +209,8 @@ func isEmpty(value any) bool {
 
 var errManySets = errors.New("there are more than 20000 sets of parameters: use several ApplicationSets")
 
-// count bounds how many sets of parameters there are.
+// count bounds the sets of parameters, including those that are merged or
+// filtered later.
 func (r *runner) count(more int) error {
 	if r.sets += more; r.sets > maxSets {
 		return errManySets

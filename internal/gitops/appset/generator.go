@@ -8,9 +8,9 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// generator is a generator of whatever level. One of its kinds is set.
+// generator is a generator of any level. One of its kinds is set.
 type generator struct {
-	// place is where it is in the ApplicationSet.
+	// place is its path in the ApplicationSet, for errors.
 	place    string
 	list     *v1alpha1.ListGenerator
 	clusters *v1alpha1.ClusterGenerator
@@ -23,6 +23,7 @@ type generator struct {
 	template *v1alpha1.ApplicationSetTemplate
 }
 
+// topGenerator converts a generator of the first level.
 func topGenerator(given *v1alpha1.ApplicationSetGenerator, place string) *generator {
 	g := &generator{place: place, list: given.List, clusters: given.Clusters, git: given.Git, selector: given.Selector}
 	switch {
@@ -40,6 +41,7 @@ func topGenerator(given *v1alpha1.ApplicationSetGenerator, place string) *genera
 	return g
 }
 
+// nested converts generators in a matrix or merge generator.
 func nested(given []v1alpha1.NestedGenerator, place string) []*generator {
 	var generators []*generator
 	for i := range given {
@@ -56,6 +58,7 @@ func nested(given []v1alpha1.NestedGenerator, place string) []*generator {
 	return generators
 }
 
+// terminal converts generators in a nested one.
 func terminal(given []v1alpha1.TerminalGenerator, place string) []*generator {
 	var generators []*generator
 	for i := range given {
@@ -67,7 +70,7 @@ func terminal(given []v1alpha1.TerminalGenerator, place string) []*generator {
 	return generators
 }
 
-// walk visits the generators that ask something: list, clusters and git.
+// walk visits the generators with input: list, clusters and git.
 func (g *generator) walk(visit func(*generator)) {
 	for _, inner := range append(g.matrix, g.merge...) {
 		inner.walk(visit)
@@ -77,8 +80,8 @@ func (g *generator) walk(visit func(*generator)) {
 	}
 }
 
-// run gives the sets of parameters of a generator. Those of the generator before
-// it in a matrix can be used in its texts.
+// run returns the sets of parameters of a generator. Its texts can use the
+// parameters of the generator before it in a matrix.
 func (r *runner) run(g *generator, outer map[string]any) ([]map[string]any, error) {
 	var sets []map[string]any
 	var err error

@@ -16,27 +16,29 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// The limits of what is read of one repository.
+// The limits of one repository.
 const (
 	maxFile    = 1 << 20  // bytes
 	maxFiles   = 32 << 20 // bytes of all files
 	maxEntries = 200_000  // folders and files that are looked at
 )
 
-// repositoryTree is the files of one repository, and how much of them was looked
-// at.
+// repositoryTree is the files of one repository, with counters of what was
+// read.
 type repositoryTree struct {
 	tree.Store
 	entries int
 	bytes   int
 }
 
-// tree is the same for all generators of a set, so that they see one commit.
+// tree returns the files of a repository. It is cached for the generation, so
+// that all generators of a set see one commit.
 func (r *runner) tree(repoURL, revision string) (*repositoryTree, error) {
 	key := [2]string{repoURL, revision}
 	if known, ok := r.trees[key]; ok {
 		return known, nil
 	}
+	// Facts decides whether the set may read the repository.
 	store, _, err := r.facts.Tree(r.ctx, repoURL, revision)
 	if err != nil {
 		return nil, err
@@ -45,18 +47,21 @@ func (r *runner) tree(repoURL, revision string) (*repositoryTree, error) {
 	return r.trees[key], nil
 }
 
+// list returns the entries of a folder, and counts them.
 func (t *repositoryTree) list(folder string) ([]tree.Entry, error) {
 	entries, err := t.List(folder)
+	// Patterns may begin with a folder that does not exist.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	// The counter covers all generators of the set.
 	if t.entries += len(entries); t.entries > maxEntries {
 		return nil, fmt.Errorf("the repository has more than %d folders and files where the patterns look: write longer paths", maxEntries)
 	}
 	return entries, err
 }
 
-// gitSets is one set for each folder or file that the patterns have.
+// gitSets returns one set for each folder or file that the patterns match.
 func (r *runner) gitSets(git *v1alpha1.GitGenerator, outer map[string]any) ([]map[string]any, error) {
 	place, err := r.gitPlace(git, outer)
 	if err != nil {
@@ -83,13 +88,16 @@ func (r *runner) gitSets(git *v1alpha1.GitGenerator, outer map[string]any) ([]ma
 	return sets, nil
 }
 
-// gitPlace is where a generator looks, with the parameters of the one before.
+// gitPlace is the input of a git generator, with the parameters of the
+// generator before it.
 type gitPlace struct {
 	repoURL, revision, prefix string
 	patterns, excluded        []string
 }
 
+// gitPlace expands the texts of a git generator.
 func (r *runner) gitPlace(git *v1alpha1.GitGenerator, outer map[string]any) (gitPlace, error) {
+	// All texts are expanded first, so that the limits hold for the results.
 	place := gitPlace{}
 	for _, text := range []struct {
 		name, given string
@@ -103,6 +111,7 @@ func (r *runner) gitPlace(git *v1alpha1.GitGenerator, outer map[string]any) (git
 	}
 	add := func(name string, i int, pattern string, exclude bool) error {
 		expanded, err := r.inOuter(pattern, outer)
+		// As in Argo CD, a leading slash is the root of the repository.
 		expanded = strings.TrimPrefix(expanded, "/")
 		if err == nil && (expanded == "" || len(expanded) > 1024) {
 			err = errors.New("the path is empty or has more than 1024 characters")
@@ -130,10 +139,11 @@ func (r *runner) gitPlace(git *v1alpha1.GitGenerator, outer map[string]any) (git
 	return place, nil
 }
 
-// folderSets is one set for each folder.
+// folderSets returns one set for each folder.
 func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string]any, error) {
 	found := map[string]bool{}
 	for _, pattern := range append(slices.Clone(place.patterns), place.excluded...) {
+		// path.Match reports a bad pattern only when it reaches it.
 		if _, err := path.Match(pattern, ""); err != nil {
 			return nil, fmt.Errorf("directories: the pattern %.80q cannot be read: see Go's path.Match", pattern)
 		}
@@ -144,6 +154,7 @@ func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string
 		}
 	}
 	var sets []map[string]any
+	// Sorted, so that the order of Applications does not change between runs.
 	for _, folder := range slices.Sorted(maps.Keys(found)) {
 		excluded := slices.ContainsFunc(place.excluded, func(pattern string) bool {
 			matches, _ := path.Match(path.Clean(pattern), folder)
@@ -158,8 +169,8 @@ func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string
 	return sets, nil
 }
 
-// folders looks for folders by the parts of a pattern, and so only where they
-// can be.
+// folders finds folders by the parts of a pattern, so that only matching
+// branches of the tree are read.
 func (r *runner) folders(files *repositoryTree, folder string, parts []string, found map[string]bool) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
@@ -169,6 +180,7 @@ func (r *runner) folders(files *repositoryTree, folder string, parts []string, f
 		return err
 	}
 	for _, entry := range entries {
+		// As in Argo CD, hidden folders such as .github never match.
 		if entry.Kind != tree.Folder || strings.HasPrefix(entry.Name, ".") {
 			continue
 		}
@@ -185,7 +197,7 @@ func (r *runner) folders(files *repositoryTree, folder string, parts []string, f
 	return nil
 }
 
-// fileSets is one set for each object in the files.
+// fileSets returns one set for each object in the files.
 func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]any, error) {
 	found := map[string]bool{}
 	for _, pattern := range place.patterns {
@@ -206,6 +218,7 @@ func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]a
 		if err != nil {
 			return nil, err
 		}
+		// Exclusions apply to all patterns, whatever their order.
 		for file := range found {
 			if compiled.has(file) {
 				delete(found, file)
@@ -214,6 +227,7 @@ func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]a
 	}
 	var sets []map[string]any
 	for _, file := range slices.Sorted(maps.Keys(found)) {
+		// The limit of one file is enforced before it is read.
 		content, err := files.Read(file, maxFile)
 		if err != nil {
 			return nil, err
@@ -244,6 +258,8 @@ func (r *runner) files(files *repositoryTree, folder string, visit func(string))
 	for _, entry := range entries {
 		below := path.Join(folder, entry.Name)
 		switch entry.Kind {
+		// Links could lead out of the repository, and submodules are not
+		// fetched.
 		case tree.File:
 			visit(below)
 		case tree.Folder:
@@ -255,20 +271,21 @@ func (r *runner) files(files *repositoryTree, folder string, visit func(string))
 	return nil
 }
 
-// pathPattern is a pattern of files, and the folder that they are all below.
+// pathPattern is a pattern of files, and the folder that contains all matches.
 type pathPattern struct {
 	root    string
 	literal string
 	pattern glob.Pattern
 }
 
-// filePattern reads a pattern as git does: * takes slashes too, and the name of
-// a folder is all that is in it.
+// filePattern parses a pattern as git does: * matches slashes too, and the name
+// of a folder matches everything in it.
 func filePattern(text string) (*pathPattern, error) {
 	compiled, err := glob.Compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("files: %w", err)
 	}
+	// The fixed beginning of the pattern limits the folders that are read.
 	start := text
 	if special := strings.IndexAny(text, `*?[{\`); special >= 0 {
 		start = text[:special]
@@ -279,12 +296,13 @@ func filePattern(text string) (*pathPattern, error) {
 	return &pathPattern{root: rootOf(start), pattern: compiled}, nil
 }
 
-// rootOf is the folder of a path whose last part may not be complete.
+// rootOf returns the folder of a path whose last part may be incomplete.
 func rootOf(text string) string {
 	folder, _ := path.Split(text)
 	return strings.Trim(path.Clean("/"+folder), "/")
 }
 
+// has reports whether a file matches.
 func (p *pathPattern) has(file string) bool {
 	if p.literal != "" {
 		return file == p.literal || strings.HasPrefix(file, p.literal+"/")
@@ -292,10 +310,12 @@ func (p *pathPattern) has(file string) bool {
 	return p.pattern.Match(file)
 }
 
-// fileParams are the parameters of one file: an object, or a list of them.
+// fileParams returns the parameters of one file: an object, or a list of
+// objects.
 func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[string]any, error) {
 	var objects []map[string]any
 	one := map[string]any{}
+	// JSON is a subset of YAML, so that one parser reads both.
 	if err := yaml.Unmarshal(content, &one); err == nil {
 		objects = append(objects, one)
 	} else if err := yaml.Unmarshal(content, &objects); err != nil {
@@ -304,11 +324,13 @@ func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[s
 	sets := make([]map[string]any, 0, len(objects))
 	for _, object := range objects {
 		params := object
+		// An empty document is an object without fields.
 		if params == nil {
 			params = map[string]any{}
 		}
 		if !r.goForm {
 			params = map[string]any{}
+			// Without goTemplate parameters are flat: a.b and not a: {b}.
 			flatten(params, "", object)
 		}
 		folder := path.Dir(file)
@@ -318,7 +340,8 @@ func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[s
 	return sets, nil
 }
 
-// pathParams adds what a path gives. The name of the file is empty for a folder.
+// pathParams adds the parameters of a path. The name of the file is empty for a
+// folder.
 func (r *runner) pathParams(params map[string]any, folder, file, prefix string) {
 	segments := strings.Split(folder, "/")
 	if r.goForm {
@@ -326,6 +349,7 @@ func (r *runner) pathParams(params map[string]any, folder, file, prefix string) 
 		for i, segment := range segments {
 			list[i] = segment
 		}
+		// The names are those that Argo CD documents.
 		about := map[string]any{
 			"path": folder, "basename": path.Base(folder), "basenameNormalized": normalized(path.Base(folder)), "segments": list,
 		}
@@ -348,6 +372,7 @@ func (r *runner) pathParams(params map[string]any, folder, file, prefix string) 
 		params[name+".filenameNormalized"] = normalized(file)
 	}
 	for i, segment := range segments {
+		// path[0] is the first segment of the path.
 		params[fmt.Sprintf("%s[%d]", name, i)] = segment
 	}
 }

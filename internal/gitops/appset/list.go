@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// listSets are the sets that are written out.
+// listSets returns the sets that are written out.
 func (r *runner) listSets(list *v1alpha1.ListGenerator, outer map[string]any) ([]map[string]any, error) {
 	var sets []map[string]any
 	for i, element := range list.Elements {
@@ -43,7 +43,7 @@ func (r *runner) listSets(list *v1alpha1.ListGenerator, outer map[string]any) ([
 	return sets, nil
 }
 
-// inOuter puts the parameters of the generator before into a text.
+// inOuter expands a text with the parameters of the generator before.
 func (r *runner) inOuter(text string, outer map[string]any) (string, error) {
 	if outer == nil {
 		return text, nil
@@ -51,8 +51,8 @@ func (r *runner) inOuter(text string, outer map[string]any) (string, error) {
 	return r.expander.Text(r.ctx, text, outer)
 }
 
-// decimals gives numbers the type that they have in Argo CD, where they are
-// decoded from JSON: templates compare and format them.
+// decimals converts numbers to the type they have in Argo CD, which decodes
+// them from JSON: templates compare and format them.
 func decimals(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset/expand"
 )
 
-// flatten gives nested parameters names with dots, and texts as values.
+// flatten converts nested parameters to names with dots and texts.
 func flatten(into map[string]any, prefix string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -28,6 +28,7 @@ func flatten(into map[string]any, prefix string, value any) {
 	}
 }
 
+// joined returns the name of a nested parameter.
 func joined(prefix, name string) string {
 	if prefix == "" {
 		return name
@@ -35,7 +36,7 @@ func joined(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// under merges two sets of parameters, of which the first one wins.
+// under merges two sets of parameters. The first one wins.
 func under(first, second map[string]any) map[string]any {
 	merged := make(map[string]any, len(first)+len(second))
 	for name, value := range second {
@@ -54,8 +55,8 @@ func under(first, second map[string]any) map[string]any {
 	return merged
 }
 
-// combined is how a matrix puts two sets together. With names that have dots it
-// is an error that they differ.
+// combined merges two sets of a matrix. Without goTemplate, a parameter with
+// two values is an error, as in Argo CD.
 func (r *runner) combined(first, second map[string]any) (map[string]any, error) {
 	if !r.goForm {
 		for name, value := range second {
@@ -67,7 +68,7 @@ func (r *runner) combined(first, second map[string]any) (map[string]any, error) 
 	return under(first, second), nil
 }
 
-// withValues adds further parameters, in whose texts the others can be used.
+// withValues adds the field values, whose texts can use the other parameters.
 func (r *runner) withValues(params map[string]any, values map[string]string, outer map[string]any) error {
 	if len(values) == 0 {
 		return nil
@@ -111,5 +112,5 @@ func lookup(params map[string]any, name string) any {
 	return nil
 }
 
-// normalized is a name that objects can have.
+// normalized returns a valid object name.
 func normalized(text string) string { return expand.Normalize(text) }

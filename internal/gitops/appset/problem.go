@@ -19,7 +19,7 @@ type problem struct {
 func (p *problem) Error() string { return p.place + ": " + p.err.Error() }
 func (p *problem) Unwrap() error { return p.err }
 
-// located adds the place, unless a place inside of it is known already.
+// located adds the place, unless the error has a more exact one.
 func located(place string, err error) error {
 	var inner *problem
 	if err == nil || errors.As(err, &inner) {
@@ -28,7 +28,7 @@ func located(place string, err error) error {
 	return &problem{place: place, err: err}
 }
 
-// at is located for the place in a list.
+// at is located for an element of a list.
 func at(name string, index int, err error) error {
 	if err == nil {
 		return nil

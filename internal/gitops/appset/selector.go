@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// selected keeps the sets whose parameters fit. The values of parameters are not
-// labels: an address is one too.
+// selected returns the sets whose parameters match. The values of parameters
+// need not be valid labels: an address is one too.
 func (r *runner) selected(selector *metav1.LabelSelector, sets []map[string]any) ([]map[string]any, error) {
 	if selector == nil {
 		return sets, nil
@@ -28,6 +28,7 @@ func (r *runner) selected(selector *metav1.LabelSelector, sets []map[string]any)
 	return kept, nil
 }
 
+// fitsSelector evaluates a selector on parameters.
 func fitsSelector(selector *metav1.LabelSelector, values map[string]any) (bool, error) {
 	for name, want := range selector.MatchLabels {
 		if value, ok := values[name]; !ok || value != want {
@@ -57,7 +58,8 @@ func fitsSelector(selector *metav1.LabelSelector, values map[string]any) (bool, 
 	return true, nil
 }
 
-// inOuterSelector puts parameters of the generator before into a selector.
+// inOuterSelector expands a selector with the parameters of the generator
+// before.
 func (r *runner) inOuterSelector(selector *metav1.LabelSelector, outer map[string]any) (*metav1.LabelSelector, error) {
 	if selector == nil || outer == nil {
 		return selector, nil

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
+// v1alpha1Kind is the kind of an ApplicationSet.
 func v1alpha1Kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.KindApplicationSet}
 }
@@ -37,22 +38,23 @@ const (
 )
 
 const (
-	// maxMessage bounds a message of a condition.
+	// maxMessage bounds the message of a condition.
 	maxMessage = 2000
-	// maxListed is how many Applications the status lists.
+	// maxListed bounds the Applications in the status.
 	maxListed = 1000
 )
 
-// report is how a pass went.
-type report struct {
+// passResult is the result of a reconcile run.
+type passResult struct {
 	reason string
 	err    error
-	// generated: the Applications are known, whatever became of writing them.
+	// generated means that the Applications were generated, even if writing
+	// them failed.
 	generated bool
 }
 
-// conditions are what a report says.
-func (r report) conditions() []v1alpha1.ApplicationSetCondition {
+// conditions converts the result.
+func (r passResult) conditions() []v1alpha1.ApplicationSetCondition {
 	const fine = "ApplicationSet up to date"
 	if r.err == nil {
 		return []v1alpha1.ApplicationSetCondition{
@@ -94,8 +96,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// tell writes the status of a set if it says something new.
-func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how report) error {
+// writeStatus writes the status of a set if it changed. A new error is logged
+// and becomes an Event.
+func (c *Controller) writeStatus(ctx context.Context, set *v1alpha1.ApplicationSet, how passResult) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -103,13 +106,16 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 	defer cancel()
 	conditions, news := since(set.Status.Conditions, append(how.conditions(), ignoredFields(set.Warnings)...), time.Now())
 	resources, count := c.listed(set)
+	// An equal status is not written: every write is an event for all watchers.
 	if !news && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
 		return nil
 	}
 	if news && how.err != nil {
-		c.options.Log.Warn("an ApplicationSet fails", "set", set.Namespace+"/"+set.Name, "reason", how.reason, "error", how.err)
+		c.options.Log.Warn("ApplicationSet failed", "set", set.Namespace+"/"+set.Name, "reason", how.reason, "error", how.err)
 		c.announce(ctx, set, how)
 	}
+	// Other fields of the status belong to Argo CD's own controller and are
+	// left alone.
 	status := map[string]any{"conditions": conditions, "resources": resources, "resourcesCount": count}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": string(set.UID)}, "status": status})
 	if err != nil {
@@ -123,13 +129,14 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 	case err != nil:
 		return fmt.Errorf("the status of %s/%s cannot be written: %w", set.Namespace, set.Name, err)
 	}
+	// Managed fields are most of an object and are not needed.
 	unstructured.RemoveNestedField(written.Object, "metadata", "managedFields")
 	c.noteSet(written, fromWrite)
 	return nil
 }
 
-// since gives conditions the times that they had before, and reports whether one
-// of them is new.
+// since keeps the transition times of unchanged conditions, and reports whether
+// one changed.
 func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1alpha1.ApplicationSetCondition, bool) {
 	news := len(before) != len(now)
 	for i := range now {
@@ -145,9 +152,9 @@ func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1al
 	return now, news
 }
 
-// listed is the Applications for the status.
+// listed returns the Applications for the status.
 func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceStatus, int64) {
-	owned := c.book.owned(&unstructured.Unstructured{Object: map[string]any{
+	owned := c.store.owned(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
 	}})
 	names := slices.Sorted(maps.Keys(owned))
@@ -165,6 +172,7 @@ func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceSt
 	return resources, int64(len(names))
 }
 
+// sameResources compares the shown fields of resources.
 func sameResources(a, b []v1alpha1.ResourceStatus) bool {
 	return slices.EqualFunc(a, b, func(x, y v1alpha1.ResourceStatus) bool {
 		sameHealth := (x.Health == nil) == (y.Health == nil) && (x.Health == nil || x.Health.Status == y.Health.Status)
@@ -172,9 +180,9 @@ func sameResources(a, b []v1alpha1.ResourceStatus) bool {
 	})
 }
 
-// announce tells of an error by an Event. That it could not be told is not worth
-// trying again: the status says the same.
-func (c *Controller) announce(ctx context.Context, set *v1alpha1.ApplicationSet, how report) {
+// announce writes an Event about an error. A failure is not retried, as the
+// status has the same message.
+func (c *Controller) announce(ctx context.Context, set *v1alpha1.ApplicationSet, how passResult) {
 	if c.options.Reporter.Controller == "" {
 		return
 	}
@@ -189,8 +197,9 @@ func (c *Controller) announce(ctx context.Context, set *v1alpha1.ApplicationSet,
 	}
 }
 
-// answered removes the annotation that asked for a generation.
-func (c *Controller) answered(ctx context.Context, object *unstructured.Unstructured) error {
+// removeRefreshAnnotation confirms a requested generation. The UID in the patch
+// protects a set that was created again.
+func (c *Controller) removeRefreshAnnotation(ctx context.Context, object *unstructured.Unstructured) error {
 	if object.GetAnnotations()[refreshAnnotation] == "" || ctx.Err() != nil {
 		return nil
 	}

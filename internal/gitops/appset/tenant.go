@@ -14,8 +14,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// factsOf is what a set may see, and asked anew if its annotation says so. Who may write into the control namespace may see
-// everything; a set elsewhere sees what its project allows.
+// factsOf returns what a set may read, without cached refs if its annotation
+// requests that. A user who may write into the control namespace may read
+// everything; a set elsewhere reads what its project allows.
 func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) (Facts, error) {
 	facts := c.options.Facts
 	if set.Annotations[refreshAnnotation] != "" {
@@ -51,7 +52,8 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	return &tenantFacts{Facts: facts, limits: limits}, nil
 }
 
-// projectOf is the one project of a set outside of the control namespace.
+// projectOf returns the one project of a set outside of the control namespace.
+// It must be fixed: parameters come from what the project limits.
 func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 	templates := []*v1alpha1.ApplicationSetTemplate{&set.Spec.Template}
 	for i := range set.Spec.Generators {
@@ -78,7 +80,7 @@ func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 	return name, nil
 }
 
-// tenantFacts is what a tenant may see.
+// tenantFacts limits Facts to what a project allows.
 type tenantFacts struct {
 	Facts
 	limits *project.Project
@@ -92,8 +94,8 @@ func (f *tenantFacts) Tree(ctx context.Context, repoURL, revision string) (tree.
 	return f.Facts.Tree(ctx, repoURL, revision)
 }
 
-// Clusters leaves out those that the project does not reach, and those of another
-// project.
+// Clusters leaves out clusters that are no destination of the project, and
+// those of another project.
 func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
 	all, err := f.Facts.Clusters(ctx, selector)
 	if err != nil {

@@ -18,12 +18,13 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// fieldManager is who writes Applications.
+// fieldManager is the field manager of Applications.
 const fieldManager = "slipway-applicationset"
 
-// policy is what may be done to Applications.
+// policy is what may be done to existing Applications.
 type policy struct{ update, remove bool }
 
+// policyOf reads applicationsSync. The default is everything.
 func policyOf(set *v1alpha1.ApplicationSet) policy {
 	mode := ""
 	if set.Spec.SyncPolicy != nil {
@@ -40,19 +41,19 @@ func policyOf(set *v1alpha1.ApplicationSet) policy {
 	return policy{update: true, remove: true}
 }
 
-// requestTimeout is how long one request may take.
+// requestTimeout bounds one request.
 const requestTimeout = 30 * time.Second
 
-// listTimeout is more than an API server takes for a list.
+// listTimeout bounds a list of Applications.
 const listTimeout = 2 * time.Minute
 
-// maxErrors bounds what is told about the Applications of one set.
+// maxErrors bounds the errors in the status of one set.
 const maxErrors = 10
 
-// synchronize makes the Applications in the cluster what they should be. Every
-// one is tried; the errors are those of all. The reason is that of the first.
+// synchronize creates, updates and deletes the Applications of a set. It tries
+// all of them and returns all errors. The reason is that of the first.
 func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationSet, wanted map[string]*desired) (string, error) {
-	allowed, live := policyOf(set), c.book.owned(&unstructured.Unstructured{Object: map[string]any{
+	allowed, live := policyOf(set), c.store.owned(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
 	}})
 	reason, failures := "", []error{}
@@ -81,6 +82,7 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 	return reason, errors.Join(failures...)
 }
 
+// firstOf keeps the first reason.
 func firstOf(before, now string) string {
 	if before != "" {
 		return before
@@ -88,15 +90,17 @@ func firstOf(before, now string) string {
 	return now
 }
 
+// client is the client for the Applications of a namespace.
 func (c *Controller) client(namespace string) dynamic.ResourceInterface {
 	return c.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(namespace)
 }
 
-// ownerOf is the reference to a set that its Applications have.
+// ownerOf is the owner reference of a set's Applications.
 func ownerOf(set *v1alpha1.ApplicationSet) metav1.OwnerReference {
 	return *metav1.NewControllerRef(set, v1alpha1Kind())
 }
 
+// create creates an Application, or adopts an existing one of the name.
 func (c *Controller) create(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -112,18 +116,20 @@ func (c *Controller) create(ctx context.Context, set *v1alpha1.ApplicationSet, w
 	object.SetOwnerReferences([]metav1.OwnerReference{ownerOf(set)})
 	made, err := c.client(set.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
+	// The store only has Applications of sets, so that one of the name may
+	// exist.
 	case apierrors.IsAlreadyExists(err):
 		return c.adopt(ctx, set, wanted, allowed)
 	case err != nil:
 		return fmt.Errorf("application %s cannot be created: %w", wanted.name, err)
 	}
-	c.options.Log.Info("created an Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
+	c.options.Log.Info("created Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
 	c.written(made)
 	return nil
 }
 
-// adopt takes over an Application of the name that nobody controls, as Argo CD
-// does. What another set has made is left alone.
+// adopt takes over an Application without a controller, as Argo CD does. An
+// Application of another set is an error.
 func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
 	object, err := c.client(set.Namespace).Get(ctx, wanted.name, metav1.GetOptions{})
 	if err != nil {
@@ -139,6 +145,8 @@ func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wa
 	case !allowed.update:
 		return fmt.Errorf("application %s exists, and applicationsSync does not allow that it is changed: give it another name", wanted.name)
 	}
+	// UID and resourceVersion make sure that it is still the object without a
+	// controller.
 	references := append(object.GetOwnerReferences(), ownerOf(set))
 	patch := map[string]any{"metadata": map[string]any{
 		"ownerReferences": references, "uid": string(object.GetUID()), "resourceVersion": object.GetResourceVersion(),
@@ -154,9 +162,9 @@ func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wa
 	return c.update(ctx, set, wanted, *known)
 }
 
-// update changes what differs, and writes nothing if that is nothing.
+// update patches what differs, and sends nothing if that is nothing.
 func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, known record) error {
-	patch, err := wanted.patch(known.body, set.Spec.PreservedFields)
+	patch, err := wanted.mergePatch(known.body, set.Spec.PreservedFields)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -165,16 +173,18 @@ func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, w
 		metadata = map[string]any{}
 		patch["metadata"] = metadata
 	}
+	// The UID protects an Application that was deleted and created again by
+	// someone else.
 	metadata["uid"] = string(known.uid)
 	if _, err := c.patch(ctx, set.Namespace, wanted.name, patch); err != nil {
 		return fmt.Errorf("application %s cannot be changed: %w", wanted.name, err)
 	}
-	c.options.Log.Info("changed an Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
+	c.options.Log.Info("updated Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
 	return nil
 }
 
-// remove deletes an Application that the set does not make any more. If objects
-// are to stay, it first loses the finalizer that would delete them.
+// remove deletes an Application that is no longer generated. If its objects
+// must stay, the finalizer that would delete them is removed first.
 func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, name string, known record) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -183,6 +193,8 @@ func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, n
 		if err != nil {
 			return err
 		}
+		// Finalizers are removed in a request of their own, before the deletion
+		// sees them.
 		present, _ := content["metadata"].(map[string]any)["finalizers"].([]any)
 		if kept := keepFinalizers(present, nil); len(kept) < len(present) {
 			patch := map[string]any{"metadata": map[string]any{"finalizers": kept, "uid": string(known.uid)}}
@@ -191,6 +203,7 @@ func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, n
 			}
 		}
 	}
+	// The UID protects an Application that was created again under the name.
 	background := metav1.DeletePropagationBackground
 	err := c.client(set.Namespace).Delete(ctx, name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &known.uid}, PropagationPolicy: &background,
@@ -198,11 +211,11 @@ func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, n
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("application %s cannot be deleted: %w", name, err)
 	}
-	c.options.Log.Info("deleted an Application", "set", set.Namespace+"/"+set.Name, "application", name)
+	c.options.Log.Info("deleted Application", "set", set.Namespace+"/"+set.Name, "application", name)
 	return nil
 }
 
-// patch sends a JSON merge patch, and notes what the Application has become.
+// patch sends a JSON merge patch and stores the response.
 func (c *Controller) patch(ctx context.Context, namespace, name string, content map[string]any) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -217,16 +230,16 @@ func (c *Controller) patch(ctx context.Context, namespace, name string, content 
 	return made, err
 }
 
-// written notes what the API server answered, so that the next pass does not do
-// the same again before the event has come.
+// written stores a response, so that the next run does not repeat the request
+// before the event arrives.
 func (c *Controller) written(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
-	c.book.putApplication(object, fromWrite)
+	c.store.putApplication(object, fromWrite)
 }
 
-// release lets a set go that is being deleted. Kubernetes deletes its
-// Applications, which have it as their owner. A set with the finalizer whose
-// policy keeps Applications gives them up first, as Argo CD documents.
+// release handles a set that is being deleted. Kubernetes deletes its
+// Applications by their owner reference. A set with the finalizer whose policy
+// keeps Applications removes the references first, as Argo CD documents.
 func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) error {
 	if !slices.Contains(set.Finalizers, finalizer) {
 		return nil
@@ -238,6 +251,7 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	// The finalizer goes last: until then a failure is retried.
 	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": kept, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
@@ -253,7 +267,7 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	return nil
 }
 
-// disown takes the set from the owners of its Applications.
+// disown removes the set from the owners of its Applications.
 func (c *Controller) disown(ctx context.Context, set *v1alpha1.ApplicationSet) error {
 	listing, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -6,11 +6,11 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// IgnoreAnnotation set to true keeps an object out of the health of its
+// IgnoreAnnotation set to true excludes an object from the health of its
 // Application.
 const IgnoreAnnotation = "argocd.argoproj.io/ignore-healthcheck"
 
-// Ignored reports whether an object is kept out of the health of its
+// Ignored reports whether an object is excluded from the health of its
 // Application.
 func Ignored(live *unstructured.Unstructured) bool {
 	if live == nil {
@@ -25,7 +25,7 @@ type Resource struct {
 	Kind      string
 	Namespace string
 	Name      string
-	// Live is set when the object is in the cluster.
+	// Live is set if the object exists in the cluster.
 	Live bool
 	// Hook is set for hooks, and for objects that are never applied.
 	Hook bool
@@ -37,10 +37,10 @@ type Resource struct {
 	Health *Status
 }
 
-// Aggregate is the health of an Application: the worst of its objects, with the
-// first that is so. As in Argo CD, objects that are missing do not count, for
-// the Application is OutOfSync then, unless none is there; and neither do
-// Applications of it that are Missing or Unknown.
+// Aggregate returns the health of an Application: the worst of its objects,
+// with the first of these as the message. As in Argo CD, missing objects do not
+// count unless all are missing, as the Application is OutOfSync then; neither
+// do child Applications that are Missing or Unknown.
 func Aggregate(resources []Resource) Status {
 	result := Status{Code: v1alpha1.Healthy}
 	expected, live := false, false
@@ -51,6 +51,7 @@ func Aggregate(resources []Resource) Status {
 		}
 		expected = true
 		live = live || r.Live
+		// Missing objects make the Application OutOfSync, and not Degraded.
 		if !r.Live || r.Ignored || r.Self || r.Health == nil || r.isUncountedChild() {
 			continue
 		}
@@ -58,18 +59,21 @@ func Aggregate(resources []Resource) Status {
 			result = Status{Code: r.Health.Code, Message: r.describe()}
 		}
 	}
+	// Nothing is there at all: the Application was never synced, or everything
+	// was deleted.
 	if expected && !live && Worse(v1alpha1.Missing, result.Code) {
 		return Status{Code: v1alpha1.Missing, Message: "none of the objects is in the cluster"}
 	}
 	return result
 }
 
+// isUncountedChild reports whether it is such a child Application.
 func (r *Resource) isUncountedChild() bool {
 	return r.Group == v1alpha1.Group && r.Kind == v1alpha1.KindApplication &&
 		(r.Health.Code == v1alpha1.Missing || r.Health.Code == v1alpha1.Unknown)
 }
 
-// describe names the object and says how it is.
+// describe returns the object and its health as a message.
 func (r *Resource) describe() string {
 	name := r.Name
 	if r.Namespace != "" {

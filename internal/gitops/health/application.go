@@ -2,8 +2,8 @@ package health
 
 import "slipway.dev/slipway/api/argo/v1alpha1"
 
-// application is the health of an Application in an Application: what its own
-// status says. One that was never looked at is Progressing, so that a wave waits
+// application is the health of an Application in an Application: that of its
+// own status. One that was never compared is Progressing, so that a wave waits
 // for it.
 func application(o *object) *Status {
 	code := Code(o.status.group("health").text("status"))
@@ -19,6 +19,7 @@ func application(o *object) *Status {
 	return status(code, "%s", o.status.group("health").text("message"))
 }
 
+// applicationSet follows the conditions of an ApplicationSet.
 func applicationSet(o *object) *Status {
 	conditions := o.status.conditions()
 	if c, found := find(conditions, v1alpha1.SetConditionErrorOccurred); found && c.status == "True" {

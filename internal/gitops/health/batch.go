@@ -1,11 +1,12 @@
 package health
 
-// job follows Argo CD: a Job that was suspended and goes on counts as done,
+// job follows Argo CD: a Job that was suspended and resumed counts as done,
 // because its condition says so.
 func job(o *object) *Status {
 	var failed, suspend *condition
 	done, message := false, ""
 	for _, c := range o.status.conditions() {
+		// Resumed Jobs keep the condition Suspended with the status False.
 		if c.status == "False" && c.kind != "Suspended" {
 			continue
 		}
@@ -32,7 +33,7 @@ func job(o *object) *Status {
 	return healthy("%s", message)
 }
 
-// cronJob is Degraded only where a run is known to have failed.
+// cronJob is Degraded only if its last run failed.
 func cronJob(o *object) *Status {
 	scheduled, succeeded := o.status.text("lastScheduleTime"), o.status.text("lastSuccessfulTime")
 	switch {
@@ -52,6 +53,7 @@ func cronJob(o *object) *Status {
 	return healthy("The last run of the CronJob succeeded")
 }
 
+// workflow follows the phase of a Workflow.
 func workflow(o *object) *Status {
 	message := o.status.text("message")
 	switch o.status.text("phase") {

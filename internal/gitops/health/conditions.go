@@ -1,7 +1,7 @@
 package health
 
-// byConditions is the rule for kinds that have none of their own: what most
-// controllers write. It is nil when an object says none of it.
+// byConditions is the rule for all other kinds: the conditions that most
+// controllers write. It is nil if the object has none of them.
 func byConditions(o *object) *Status {
 	if o.status == nil {
 		return nil
@@ -31,13 +31,15 @@ func byConditions(o *object) *Status {
 		case c.status == "False" && kind == "Succeeded":
 			return degraded("%s", c.explains(kind+" is "+c.status))
 		}
-		// What is not ready may become so. A deadline tells when it does not.
+		// An unmet condition may still become met. The deadline decides when it
+		// does not.
 		return progressing("%s", c.explains(kind+" is "+c.status))
 	}
 	return nil
 }
 
-// explains is what a condition says, or else what it is.
+// explains returns the message of a condition, or its reason, or else a given
+// text.
 func (c condition) explains(otherwise string) string {
 	if text := c.says(); text != "" {
 		return text

@@ -10,20 +10,20 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// DeadlineAnnotation says how long an object may be Progressing, such as 10m;
-// none is without end.
+// DeadlineAnnotation is how long an object may be Progressing, such as 10m;
+// none is without limit.
 const DeadlineAnnotation = "slipway.dev/progress-deadline"
 
 const (
-	// maxDeadline bounds what is written: beyond it nobody waits.
+	// maxDeadline bounds the annotation.
 	maxDeadline = 30 * 24 * time.Hour
 	// maxStartTime bounds the time for all Pods of one object.
 	maxStartTime = 2 * time.Hour
 )
 
-// Deadline is how long an object may be Progressing: what its annotation says,
-// or else a default of its kind. It is false when there is no limit. An
-// annotation that cannot be read counts as none; CheckDeadline tells.
+// Deadline returns how long an object may be Progressing: its annotation, or
+// the default of its kind. It is false without a limit. An invalid annotation
+// is ignored; CheckDeadline reports it.
 func Deadline(live *unstructured.Unstructured) (time.Duration, bool) {
 	if live == nil || live.Object == nil {
 		return 0, false
@@ -31,7 +31,7 @@ func Deadline(live *unstructured.Unstructured) (time.Duration, bool) {
 	return read(live).deadline()
 }
 
-// CheckDeadline says what is wrong with the annotation of an object.
+// CheckDeadline returns an error for an invalid annotation.
 func CheckDeadline(live *unstructured.Unstructured) error {
 	if live == nil {
 		return nil
@@ -43,8 +43,8 @@ func CheckDeadline(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// WithDeadline is the status of an object that is so since a time: Progressing
-// beyond its deadline is Degraded.
+// WithDeadline returns the status of an object that has been so since a time:
+// Progressing beyond its deadline is Degraded.
 func WithDeadline(status *Status, live *unstructured.Unstructured, since, now time.Time) *Status {
 	if live == nil || live.Object == nil {
 		return status
@@ -52,11 +52,14 @@ func WithDeadline(status *Status, live *unstructured.Unstructured, since, now ti
 	return read(live).expire(status, since, now)
 }
 
+// expire applies the deadline to a status.
 func (o *object) expire(status *Status, since, now time.Time) *Status {
 	if status == nil || status.Code != v1alpha1.Progressing || since.IsZero() {
 		return status
 	}
 	limit, limited := o.deadline()
+	// The message contains the limit and not the elapsed time, so that it does
+	// not change with every comparison.
 	if !limited || now.Sub(since) < limit {
 		return status
 	}
@@ -72,6 +75,7 @@ func (o *object) expire(status *Status, since, now time.Time) *Status {
 	return degraded("%s", text)
 }
 
+// deadline is the annotation, or the default of the kind.
 func (o *object) deadline() (time.Duration, bool) {
 	if text := o.metadata.group("annotations").text(DeadlineAnnotation); text != "" {
 		if limit, limited, err := parseDeadline(text); err == nil {
@@ -81,6 +85,7 @@ func (o *object) deadline() (time.Duration, bool) {
 	return o.defaultDeadline()
 }
 
+// parseDeadline parses the annotation.
 func parseDeadline(text string) (limit time.Duration, limited bool, err error) {
 	if text == "none" {
 		return 0, false, nil
@@ -93,10 +98,10 @@ func parseDeadline(text string) (limit time.Duration, limited bool, err error) {
 	return limit, true, nil
 }
 
-// defaultDeadline is long enough for what goes well. What ends by itself has no
-// limit here: a Deployment and a Rollout have their own deadline, which starts
-// again with every Pod; a Job runs as long as its spec allows; and an Application
-// waits for its objects, which have theirs.
+// defaultDeadline is long enough for every normal case. Objects that end by
+// themselves have no limit: a Deployment and a Rollout have their own deadline,
+// which restarts with every Pod; a Job runs as long as its spec allows; and an
+// Application waits for its objects, which have theirs.
 func (o *object) defaultDeadline() (time.Duration, bool) {
 	const short, normal, long = 5 * time.Minute, 10 * time.Minute, time.Hour
 	deleted := o.metadata.has("deletionTimestamp")
@@ -105,6 +110,8 @@ func (o *object) defaultDeadline() (time.Duration, bool) {
 		switch o.kind.Kind {
 		case "Deployment":
 			return normal, deleted
+		// Pods start one after the other, so that the limit grows with their
+		// number.
 		case "StatefulSet":
 			// Its Pods start one after the other.
 			return startTime(o.spec.number("replicas"), normal), true
@@ -118,6 +125,7 @@ func (o *object) defaultDeadline() (time.Duration, bool) {
 		return normal, deleted || o.isRollout() && o.status == nil
 	case "":
 		return normal, deleted || o.kind.Kind != "Pod" || o.spec.text("restartPolicy") == "Always"
+	// Their controllers respond within seconds.
 	case "networking.k8s.io", "autoscaling", "policy":
 		return normal, true
 	case "apiregistration.k8s.io", "apiextensions.k8s.io":

@@ -1,18 +1,19 @@
-// Package health says how objects of a cluster are: from what an object itself
-// says, by rules for each kind, without asking anybody.
+// Package health computes the health of objects from the objects alone, by
+// rules for each kind.
 //
 // The built-in kinds have Argo CD's rules, and so have CronJob,
-// CustomResourceDefinition, PodDisruptionBudget and the Rollout of Argo Rollouts,
-// which Argo CD has scripts for. An Application of an Application is as its status says, which Argo CD
-// leaves to be configured. An Ingress that our edge serves is as the edge says:
-// refused, waiting for a certificate or for endpoints, or served. Every other
-// kind is judged by the conditions that most controllers write.
+// CustomResourceDefinition, PodDisruptionBudget and the Rollout of Argo
+// Rollouts, which Argo CD has scripts for. An Application in an Application has
+// the health of its status, which Argo CD leaves to be configured. An Ingress
+// of our edge has the health that the edge writes: refused, waiting for a
+// certificate or for endpoints, or served. Every other kind is judged by the
+// conditions that most controllers write.
 //
 // It promises that the same object gives the same result, word for word, so
-// that a status is not written again because time went by; that no object makes
-// it panic; and that what never ends is told: [WithDeadline] makes Progressing
-// that takes too long Degraded, with the reason.
+// that a status is not written again because time passes; that no object makes
+// it panic; and that no object waits for ever: [WithDeadline] turns Progressing
+// that takes too long into Degraded, with the reason.
 //
-// It refuses to guess. An object that says nothing has no health, and does not
-// count.
+// It refuses to guess. An object without any of these fields has no health and
+// does not count.
 package health

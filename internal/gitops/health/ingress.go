@@ -2,8 +2,8 @@ package health
 
 import "strings"
 
-// What the edge of Slipway writes into the status of an Ingress: its errors at
-// ports, and the field manager that it writes as.
+// The status that Slipway's edge writes: errors at ports, and its field
+// manager.
 const (
 	edgeManager              = "slipway-edge"
 	edgePrefix               = "slipway.dev/"
@@ -15,10 +15,10 @@ const (
 	endpointsNeededMessage   = "Waiting for endpoints: a Service that it names is missing, or has none that is ready"
 )
 
-// ingress is Argo CD's rule, an address and no more, for every controller that
-// writes no more. Our edge tells at the ports what keeps the Ingress from being
-// served as it is written. What gets better by itself is Progressing, and the
-// deadline ends it.
+// ingress is Argo CD's rule, an address and no more, for controllers that write
+// no more. Our edge writes at the ports why an Ingress is not served as it is
+// written. Problems that resolve by themselves are Progressing, and the
+// deadline ends them.
 func ingress(o *object) *Status {
 	if !hasAddress(o) {
 		return progressing("Waiting for an address of the load balancer")
@@ -53,7 +53,7 @@ func ingress(o *object) *Status {
 	}
 }
 
-// portErrors are the errors at the ports of all addresses, in their order.
+// portErrors returns the errors at the ports of all addresses, in their order.
 func portErrors(o *object) []string {
 	var found []string
 	for _, address := range o.status.group("loadBalancer").groups("ingress") {
@@ -66,7 +66,7 @@ func portErrors(o *object) []string {
 	return found
 }
 
-// writtenBy reports whether a field manager has some of the status.
+// writtenBy reports whether a field manager owns a part of the status.
 func (o *object) writtenBy(manager string) bool {
 	for _, entry := range o.metadata.groups("managedFields") {
 		if entry.text("manager") == manager && entry.text("subresource") == "status" {

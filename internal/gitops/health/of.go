@@ -11,12 +11,13 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// HookFinalizer is what keeps a hook until its result was seen. An object that
-// only waits for that is as its own status says.
+// HookFinalizer keeps a hook until its result was read. An object that only
+// waits for that has the health of its own status.
 const HookFinalizer = "argocd.argoproj.io/hook-finalizer"
 
-// object is what the rules read.
+// object is the input of the rules.
 type object struct {
+	// kind decides the rule; the groups are the parts that rules read.
 	kind       schema.GroupVersionKind
 	whole      group
 	metadata   group
@@ -25,14 +26,15 @@ type object struct {
 	generation int64
 }
 
-// Of says how an object is. It is nil when the object does not tell, and Missing
-// when there is no object. The time is that of the question: what is being
-// deleted for too long is Degraded.
+// Of returns the health of an object: nil if it has none, and Missing if there
+// is no object. The time decides whether a deletion takes too long.
 func Of(live *unstructured.Unstructured, now time.Time) *Status {
 	if live == nil || live.Object == nil {
 		return status(v1alpha1.Missing, "")
 	}
 	o := read(live)
+	// The deletion comes first: the status of such an object is no longer
+	// updated by most controllers.
 	if result := o.deletion(now); result != nil {
 		return result
 	}
@@ -42,6 +44,7 @@ func Of(live *unstructured.Unstructured, now time.Time) *Status {
 	return byConditions(o)
 }
 
+// read splits an object into its parts.
 func read(live *unstructured.Unstructured) *object {
 	whole := group(live.Object)
 	return &object{
@@ -51,9 +54,10 @@ func read(live *unstructured.Unstructured) *object {
 	}
 }
 
-// ruleFor is the rule of a kind; nil for kinds that have none of their own.
+// ruleFor returns the rule of a kind; nil for kinds without one.
 func ruleFor(kind schema.GroupKind) func(*object) *Status {
 	switch kind.Group {
+	// extensions is the group of old clusters, with the same kinds.
 	case "apps", "extensions":
 		switch kind.Kind {
 		case "Deployment":
@@ -100,7 +104,7 @@ func ruleFor(kind schema.GroupKind) func(*object) *Status {
 	return nil
 }
 
-// rareRules are those of groups with one kind each.
+// rareRules are the rules of groups with one kind each.
 func rareRules() map[schema.GroupKind]func(*object) *Status {
 	return map[schema.GroupKind]func(*object) *Status{
 		{Group: "networking.k8s.io", Kind: "Ingress"}:                     ingress,
@@ -111,7 +115,7 @@ func rareRules() map[schema.GroupKind]func(*object) *Status {
 	}
 }
 
-// deletion is the status of an object that is being deleted; nil for others.
+// deletion is the health of an object that is being deleted; nil for others.
 func (o *object) deletion(now time.Time) *Status {
 	if !o.metadata.has("deletionTimestamp") {
 		return nil
@@ -129,6 +133,7 @@ func (o *object) deletion(now time.Time) *Status {
 	if len(finalizers) > 0 {
 		result = progressing("Pending deletion, which waits for the finalizers %s", strings.Join(finalizers, ", "))
 	}
+	// An invalid time never expires.
 	since, err := time.Parse(time.RFC3339, o.metadata.text("deletionTimestamp"))
 	if err != nil {
 		return result

@@ -6,21 +6,23 @@ import (
 	"strings"
 )
 
-// group is a part of an object. What is not there, or of another type, reads as
-// nothing: an object is whatever somebody stored.
+// group is a part of an object. A field that is missing or of another type
+// reads as empty: an object may have any content.
 type group map[string]any
 
+// group returns a nested object; nil if there is none.
 func (g group) group(name string) group {
 	inner, _ := g[name].(map[string]any)
 	return inner
 }
 
+// list returns a list; nil if there is none.
 func (g group) list(name string) []any {
 	list, _ := g[name].([]any)
 	return list
 }
 
-// groups are the elements of a list that are groups.
+// groups returns the elements of a list that are objects.
 func (g group) groups(name string) []group {
 	var found []group
 	for _, element := range g.list(name) {
@@ -31,21 +33,25 @@ func (g group) groups(name string) []group {
 	return found
 }
 
+// text returns a text; empty if there is none.
 func (g group) text(name string) string {
 	text, _ := g[name].(string)
 	return text
 }
 
+// flag returns a boolean; false if there is none.
 func (g group) flag(name string) bool {
 	yes, _ := g[name].(bool)
 	return yes
 }
 
+// has reports whether a field is set, whatever its type.
 func (g group) has(name string) bool { return g[name] != nil }
 
 // maxExact is the largest number up to which a float64 is exact.
 const maxExact = 1 << 53
 
+// number returns a whole number; 0 if there is none.
 func (g group) number(name string) int64 {
 	switch n := g[name].(type) {
 	case int64:
@@ -75,12 +81,13 @@ func (g group) generation(name string) (int64, bool) {
 	return 0, false
 }
 
-// condition is one of those in a status.
+// condition is a condition of a status.
 type condition struct {
 	kind, status, reason, message string
 	observed                      int64 // 0 when it does not say
 }
 
+// conditions returns the conditions, without checking their values.
 func (g group) conditions() []condition {
 	var found []condition
 	for _, c := range g.groups("conditions") {
@@ -93,6 +100,7 @@ func (g group) conditions() []condition {
 	return found
 }
 
+// find returns the condition of a type.
 func find(conditions []condition, kind string) (condition, bool) {
 	for _, c := range conditions {
 		if c.kind == kind {
@@ -102,7 +110,7 @@ func find(conditions []condition, kind string) (condition, bool) {
 	return condition{}, false
 }
 
-// says is the message of a condition, or else its reason.
+// says returns the message of a condition, or else its reason.
 func (c condition) says() string {
 	if c.message != "" {
 		return c.message
@@ -110,9 +118,10 @@ func (c condition) says() string {
 	return c.reason
 }
 
-// maxMessage bounds what a status has to carry for one object.
+// maxMessage bounds the message of one object in a status.
 const maxMessage = 512
 
+// shortened cuts a text to maxMessage.
 func shortened(text string) string {
 	if len(text) > maxMessage {
 		return strings.ToValidUTF8(text[:maxMessage], "") + "..."

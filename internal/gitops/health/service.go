@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// hasAddress reports whether a load balancer has given an address. As in Argo
-// CD, it does not matter which.
+// hasAddress reports whether a load balancer has assigned an address. As in
+// Argo CD, any entry counts.
 func hasAddress(o *object) bool { return len(o.status.group("loadBalancer").list("ingress")) > 0 }
 
+// service waits for the address of a load balancer. Services of other types are
+// Healthy.
 func service(o *object) *Status {
 	if o.spec.text("type") != "LoadBalancer" || hasAddress(o) {
 		return healthy("")
@@ -16,6 +18,7 @@ func service(o *object) *Status {
 	return progressing("Waiting for an address of the load balancer")
 }
 
+// volumeClaim follows the phase of a PersistentVolumeClaim.
 func volumeClaim(o *object) *Status {
 	switch phase := o.status.text("phase"); phase {
 	case "Bound":
@@ -29,7 +32,8 @@ func volumeClaim(o *object) *Status {
 	}
 }
 
-// autoscaler reads conditions from where the version of the object has them.
+// autoscaler reads the conditions, which are at different places in each
+// version of the API.
 func autoscaler(o *object) *Status {
 	var conditions []condition
 	switch o.kind.Version {
@@ -53,6 +57,8 @@ func autoscaler(o *object) *Status {
 	return progressing("Waiting for the first scaling")
 }
 
+// autoscalerFails reports whether a condition means that the target or a metric
+// cannot be read.
 func autoscalerFails(c condition) bool {
 	switch c.kind {
 	case "AbleToScale":
@@ -64,7 +70,8 @@ func autoscalerFails(c condition) bool {
 	return false
 }
 
-// annotatedConditions are those that version 1 has no field for.
+// annotatedConditions parses the annotation of autoscaling/v1, which has no
+// field for conditions.
 func annotatedConditions(text string) []condition {
 	var list []any
 	if json.Unmarshal([]byte(text), &list) != nil {
@@ -73,6 +80,7 @@ func annotatedConditions(text string) []condition {
 	return group{"conditions": list}.conditions()
 }
 
+// apiService waits for the condition Available.
 func apiService(o *object) *Status {
 	c, _ := find(o.status.conditions(), "Available")
 	if c.status == "True" {
@@ -84,6 +92,7 @@ func apiService(o *object) *Status {
 	return progressing("%s", c.says())
 }
 
+// definition waits until a CustomResourceDefinition is served.
 func definition(o *object) *Status {
 	conditions := o.status.conditions()
 	if len(conditions) == 0 {
@@ -110,8 +119,8 @@ func definition(o *object) *Status {
 	return healthy("")
 }
 
-// disruptionBudget leaves too few Pods alone: budgets that allow no disruption
-// are in use.
+// disruptionBudget does not count too few healthy Pods: budgets that allow no
+// disruption are in use.
 func disruptionBudget(o *object) *Status {
 	result := progressing("Waiting for a status")
 	for _, c := range o.status.conditions() {

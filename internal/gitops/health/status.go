@@ -7,27 +7,27 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// Code says how an object is.
+// Code is the health of an object.
 type Code = v1alpha1.HealthCode
 
-// Status is how an object is, and why.
+// Status is the health of an object, and why.
 type Status struct {
 	Code    Code
 	Message string
 }
 
-// codes are those that there are, the best first.
+// codes lists all codes, the best first.
 func codes() []Code {
 	return []Code{
 		v1alpha1.Healthy, v1alpha1.Suspended, v1alpha1.Progressing, v1alpha1.Missing, v1alpha1.Degraded, v1alpha1.Unknown,
 	}
 }
 
-// Worse reports whether the first is worse than the second. A code that nobody
-// knows is as bad as Unknown.
+// Worse reports whether the first code is worse than the second. An unknown
+// code is as bad as Unknown.
 func Worse(first, second Code) bool { return rank(first) > rank(second) }
 
-// Worst is the worst of some codes, and Healthy of none.
+// Worst returns the worst of some codes, and Healthy of none.
 func Worst(of ...Code) Code {
 	worst := v1alpha1.Healthy
 	for _, code := range of {
@@ -38,6 +38,7 @@ func Worst(of ...Code) Code {
 	return worst
 }
 
+// rank is the position of a code in the order.
 func rank(code Code) int {
 	all := codes()
 	if at := slices.Index(all, code); at >= 0 {
@@ -46,6 +47,7 @@ func rank(code Code) int {
 	return len(all) - 1
 }
 
+// known reports whether a code is defined.
 func known(code Code) bool { return slices.Contains(codes(), code) }
 
 func healthy(format string, args ...any) *Status { return status(v1alpha1.Healthy, format, args...) }
@@ -58,6 +60,7 @@ func progressing(format string, args ...any) *Status {
 	return status(v1alpha1.Progressing, format, args...)
 }
 
+// status returns a Status with a bounded message.
 func status(code Code, format string, args ...any) *Status {
 	return &Status{Code: code, Message: shortened(fmt.Sprintf(format, args...))}
 }

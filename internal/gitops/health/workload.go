@@ -14,8 +14,10 @@ func (o *object) observed() bool {
 	return o.generation <= seen
 }
 
+// notObserved is the message while the controller has not seen the last change.
 const notObserved = "Waiting for the last change to be seen by the controller"
 
+// deployment follows Argo CD. Its own progress deadline makes it Degraded.
 func deployment(o *object) *Status {
 	if o.spec.flag("paused") {
 		return suspended("Deployment is paused")
@@ -26,6 +28,7 @@ func deployment(o *object) *Status {
 	if c, found := find(o.status.conditions(), "Progressing"); found && c.reason == "ProgressDeadlineExceeded" {
 		return degraded("Deployment exceeded its progress deadline: %s", c.says())
 	}
+	// As in kubectl rollout status: updated, then no old ones, then available.
 	wanted, updated := o.spec.number("replicas"), o.status.number("updatedReplicas")
 	existing, available := o.status.number("replicas"), o.status.number("availableReplicas")
 	switch {
@@ -39,6 +42,8 @@ func deployment(o *object) *Status {
 	return healthy("")
 }
 
+// statefulSet follows Argo CD, which never calls one Degraded. Pods update in
+// order, and with a partition only some of them.
 func statefulSet(o *object) *Status {
 	if !o.status.has("observedGeneration") || !o.observed() {
 		return progressing(notObserved)
@@ -49,6 +54,7 @@ func statefulSet(o *object) *Status {
 	}
 	strategy := o.spec.group("updateStrategy")
 	updated := o.status.number("updatedReplicas")
+	// With a partition only the Pods above it are updated.
 	if rolling := strategy.group("rollingUpdate"); strategy.text("type") == "RollingUpdate" && rolling != nil {
 		if o.spec.has("replicas") && rolling.has("partition") && updated < wanted-rolling.number("partition") {
 			return progressing("Waiting for the partitioned rollout to finish: %d of %d Pods are updated", updated, wanted-rolling.number("partition"))
@@ -64,6 +70,8 @@ func statefulSet(o *object) *Status {
 	return healthy("The rolling update is complete: %d Pods are at revision %s", o.status.number("currentReplicas"), o.status.text("currentRevision"))
 }
 
+// daemonSet waits for the updated Pods on all nodes, unless they are updated on
+// deletion.
 func daemonSet(o *object) *Status {
 	if !o.observed() {
 		return progressing(notObserved)
@@ -80,6 +88,7 @@ func daemonSet(o *object) *Status {
 	return healthy("")
 }
 
+// replicaSet waits for the available replicas.
 func replicaSet(o *object) *Status {
 	if !o.observed() {
 		return progressing(notObserved)
@@ -94,8 +103,8 @@ func replicaSet(o *object) *Status {
 	return healthy("")
 }
 
-// pod counts what fails as Degraded only where containers are started again
-// without end. A Pod that ends, such as a hook, may still succeed.
+// pod is Degraded by failing containers only where they are restarted for ever.
+// A Pod that ends, such as a hook, may still succeed.
 func pod(o *object) *Status {
 	always := o.spec.text("restartPolicy") == "Always"
 	if failing := failingContainers(o.status); always && len(failing) > 0 {
@@ -115,8 +124,12 @@ func pod(o *object) *Status {
 	return unknown("%s", message)
 }
 
+// runningPod follows the restart policy: only a Pod that restarts always can be
+// Healthy while it runs.
 func runningPod(o *object, always bool) *Status {
 	message := o.status.text("message")
+	// The API server sets the policy, so that another value is an incomplete
+	// object.
 	if policy := o.spec.text("restartPolicy"); !always && policy != "OnFailure" && policy != "Never" {
 		return unknown("%s", message)
 	}
@@ -134,7 +147,7 @@ func runningPod(o *object, always bool) *Status {
 	return progressing("%s", message)
 }
 
-// failingContainers says why containers cannot run.
+// failingContainers returns why containers cannot start.
 func failingContainers(status group) []string {
 	var failing []string
 	for _, container := range status.groups("containerStatuses") {
@@ -151,7 +164,7 @@ func failingContainers(status group) []string {
 	return failing
 }
 
-// podFailure is the best that a Pod says about why it failed.
+// podFailure returns the most specific reason of a failed Pod.
 func podFailure(status group) string {
 	if message := status.text("message"); message != "" {
 		return message

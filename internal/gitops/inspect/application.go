@@ -21,34 +21,32 @@ import (
 )
 
 const (
-	// RequestTimeout bounds what is asked before something is waited for or
-	// streamed.
+	// RequestTimeout bounds the requests before a wait or a stream.
 	RequestTimeout = time.Minute
-	// listPage is how many objects are asked for at a time.
+	// listPage is the page size of lists.
 	listPage = 500
-	// patchTries is how often a change is tried that others were faster with.
+	// patchTries bounds the retries of a change after conflicts.
 	patchTries = 10
 )
 
-// Inspector looks at the Applications of a cluster. It is safe for concurrent
-// use.
+// Inspector reads the Applications of a cluster. It is safe for concurrent use.
 type Inspector struct {
 	*kube.Cluster
 	// Manager is the field manager of its changes.
 	Manager string
 }
 
-// AccessError is an error of the API server when it was asked about
-// Applications.
+// AccessError is an error of the API server for a request about Applications.
+// Callers explain it by verb and namespace, as most are missing rights.
 type AccessError struct {
-	// Verb is what was asked for: get, list, patch, delete.
+	// Verb is the verb of the request: get, list, patch, delete.
 	Verb string
-	// Namespace is where; empty is everywhere.
+	// Namespace is that of the request; empty is all.
 	Namespace string
 	Err       error
 }
 
-// Error says what failed.
+// Error names the request.
 func (e *AccessError) Error() string {
 	if e.Namespace == metav1.NamespaceAll {
 		return fmt.Sprintf("%s Applications in all namespaces: %v", e.Verb, e.Err)
@@ -56,24 +54,24 @@ func (e *AccessError) Error() string {
 	return fmt.Sprintf("%s Applications in the namespace %s: %v", e.Verb, e.Namespace, e.Err)
 }
 
-// Unwrap is the error of the API server.
+// Unwrap returns the error of the API server.
 func (e *AccessError) Unwrap() error { return e.Err }
 
 // Application is an Application as it was read.
 type Application struct {
 	*v1alpha1.Application
-	// Object is all of it.
+	// Object is the whole object.
 	Object *unstructured.Unstructured
-	// Refused is what it asks for and we do not do.
+	// Refused are the fields that are not supported.
 	Refused []v1alpha1.Refused
 }
 
-// ID is the identity of the Application.
+// ID returns the identity of the Application.
 func (a *Application) ID() tracking.App {
 	return tracking.App{Namespace: a.Namespace, Name: a.Name}
 }
 
-// Decode reads an Application.
+// Decode decodes an Application.
 func Decode(object *unstructured.Unstructured) (*Application, error) {
 	app, refused, err := v1alpha1.Decode(object.Object)
 	if err != nil {
@@ -82,12 +80,12 @@ func Decode(object *unstructured.Unstructured) (*Application, error) {
 	return &Application{Application: app, Object: object, Refused: refused}, nil
 }
 
-// Applications are those of a namespace, or of all.
+// Applications is the client for a namespace, or for all.
 func (i *Inspector) Applications(namespace string) dynamic.ResourceInterface {
 	return i.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(namespace)
 }
 
-// Get reads an Application. An error of the API server is an *[AccessError].
+// Get returns an Application. An error of the API server is an *[AccessError].
 func (i *Inspector) Get(ctx context.Context, place tracking.App) (*Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -98,7 +96,7 @@ func (i *Inspector) Get(ctx context.Context, place tracking.App) (*Application, 
 	return Decode(object)
 }
 
-// List reads the Applications of a namespace, or of all, by name.
+// List returns the Applications of a namespace, or of all, by name.
 func (i *Inspector) List(ctx context.Context, namespace, selector string) ([]*Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -131,11 +129,12 @@ func Sort(apps []*Application) {
 	})
 }
 
-// Follow watches an Application until done says that there is nothing to wait
-// for, or fails. Otherwise done says what is missing.
+// Follow watches an Application until done returns an empty text or an error.
+// The text is what is missing, for the error of a timeout.
 func (i *Inspector) Follow(ctx context.Context, place tracking.App, done func(*Application) (missing string, err error)) (*Application, error) {
 	var last *Application
 	var failed error
+	// The condition also ends the wait on failures, which are kept in failed.
 	_, err := kube.WaitFor(ctx, i.Applications(place.Namespace), kube.Named(place.Name), func(found []*unstructured.Unstructured) error {
 		if len(found) == 0 {
 			failed = Gone(place)
@@ -157,11 +156,11 @@ func (i *Inspector) Follow(ctx context.Context, place tracking.App, done func(*A
 	return last, err
 }
 
-// Gone is the error of an Application that was deleted while it was waited for.
+// Gone is the error for an Application that was deleted during a wait.
 func Gone(place tracking.App) error { return fmt.Errorf("the Application %s is gone", place) }
 
-// Change patches an Application as it was seen. When others were faster it is
-// looked at again.
+// Change patches an Application as it was read. After a conflict it is read
+// again, and patch decides again.
 func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Application) (map[string]any, error)) (*Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -176,6 +175,7 @@ func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Ap
 			metadata = map[string]any{}
 			content["metadata"] = metadata
 		}
+		// The version makes the patch conditional: patch decided on this state.
 		metadata["resourceVersion"] = app.ResourceVersion
 		body, err := json.Marshal(content)
 		if err != nil {

@@ -18,21 +18,21 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// fetchParallel is how many objects are read at a time.
+// fetchParallel is how many objects are read in parallel.
 const fetchParallel = 8
 
-// Comparison compares what Git says with what is live.
+// Comparison compares Git with the cluster.
 type Comparison struct {
 	Inspector        *Inspector
 	App              *Application
 	Kinds            *live.Kinds
 	ControlNamespace string
-	// Gate says what the Application may touch. Without one everything is read
-	// that is asked for.
+	// Gate limits the objects that the Application may touch. Without one there
+	// is no limit.
 	Gate plan.Gate
-	// Applier predicts. Without one it is the inspector's own rights.
+	// Applier predicts by dry runs. The default uses the inspector's rights.
 	Applier *apply.Applier
-	// Warn is told what does not stop a comparison. It can be nil.
+	// Warn receives warnings. It may be nil.
 	Warn func(string)
 
 	set    *plan.Set
@@ -41,14 +41,14 @@ type Comparison struct {
 	after  map[tracking.Key]*unstructured.Unstructured
 }
 
-// ObjectDiff is an object that a sync would change, or not.
+// ObjectDiff is the diff of one object.
 type ObjectDiff struct {
 	Key   tracking.Key
 	State plan.SyncState
-	// Live and Predicted may be shown: they have no values of Secrets. Either can
-	// be nil.
+	// Live and Predicted are masked: they contain no values of Secrets. Either
+	// can be nil.
 	Live, Predicted *unstructured.Unstructured
-	// Text is the difference as YAML, in the form of diff -u.
+	// Text is the diff as YAML, in the format of diff -u.
 	Text string
 }
 
@@ -71,15 +71,18 @@ func (c *Comparison) Render(ctx context.Context, renderer *render.Renderer, inpu
 	return result.Objects, nil
 }
 
+// warn passes a warning on.
 func (c *Comparison) warn(text string) {
 	if c.Warn != nil {
 		c.Warn(text)
 	}
 }
 
-// Prepare makes of rendered objects what would be applied: with namespaces and
-// marks, and checked by the gate.
+// Prepare converts rendered objects to those that would be applied: with
+// namespaces and tracking marks, and checked by the gate.
 func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Desired, error) {
+	// The same preparation as in a sync, so that the diff is what a sync would
+	// do.
 	c.set = plan.Prepare(plan.Source{
 		App: c.App.ID(), Tracker: tracking.Tracker{ControlNamespace: c.ControlNamespace}, Namespace: c.App.Spec.Destination.Namespace,
 		Began: time.Now(), Scope: c.Kinds.Scope, Objects: rendered,
@@ -88,6 +91,8 @@ func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Des
 	for _, refusal := range c.set.Refusals {
 		refused = append(refused, refusal)
 	}
+	// The gate is checked before anything is read: a refused object must not be
+	// disclosed by its diff.
 	if c.Gate != nil {
 		for _, object := range c.set.Objects {
 			if refusal := c.Gate.Allows(object.Key, object.Object, c.App.Namespace); refusal != nil {
@@ -105,12 +110,13 @@ func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Des
 	return c.set.Objects, nil
 }
 
-// Run prepares rendered objects, reads the live ones, and predicts what they
-// would be. Objects that cannot be compared are in the error.
+// Run prepares rendered objects, reads the live ones, and predicts the result
+// of applying them. The error contains the objects that cannot be compared.
 func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructured) ([]ObjectDiff, error) {
 	if _, err := c.Prepare(rendered); err != nil {
 		return nil, err
 	}
+	// Ignored fields do not count in the comparison, and are not shown.
 	var rules []plan.IgnoreRule
 	for _, r := range c.App.Spec.IgnoreDifferences {
 		rules = append(rules, plan.IgnoreRule{
@@ -134,12 +140,15 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 	if policy := c.App.Spec.SyncPolicy; policy != nil {
 		general, _ = v1alpha1.ParseSyncOptions(policy.SyncOptions, "")
 	}
+	// Validate=false of the Application applies to the dry runs too.
 	predict := applier.Predict(ctx, plan.ObjectOptions{SkipValidation: !general.Validate.Or(true)}.Unvalidated)
 	statuses, _ := plan.CompareAll(plan.Comparison{
 		Set: c.set, Live: c.live, Ignore: c.ignore,
 		Predict: func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			after, err := predict(desired, live)
 			if err == nil {
+				// The comparison strips ignored fields from its copy; the diff
+				// needs all of them.
 				c.after[tracking.KeyOf(desired)] = after.DeepCopy()
 			}
 			return after, err
@@ -148,7 +157,8 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 	return c.differences(statuses)
 }
 
-// fetch reads what is desired, and what the Application has made before.
+// fetch reads the live objects: the desired ones, and those that the
+// Application has created before.
 func (c *Comparison) fetch(ctx context.Context) error {
 	versions := map[tracking.Key]string{}
 	for i := range c.App.Status.Resources {
@@ -157,11 +167,14 @@ func (c *Comparison) fetch(ctx context.Context) error {
 	}
 	desired := map[tracking.Key]bool{}
 	for _, object := range c.set.Objects {
+		// Git's version wins over that of the status, so that both states are
+		// comparable.
 		versions[object.Key] = object.Object.GroupVersionKind().Version
 		desired[object.Key] = true
 	}
 	cache := live.New(live.Options{Cluster: c.Inspector.Cluster, Kinds: c.Kinds})
 	c.live = map[tracking.Key]*unstructured.Unstructured{}
+	// Buffered for all objects, so that no reader blocks when another fails.
 	found := make(chan *live.Object, len(versions))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetchParallel)
@@ -178,6 +191,8 @@ func (c *Comparison) fetch(ctx context.Context) error {
 	close(found)
 	for object := range found {
 		whole := object.Unstructured()
+		// The status is not trusted: an object that it names must carry the
+		// Application's mark.
 		if c.Gate != nil && !desired[object.Key] && !c.strict().belongs(whole, c.App) {
 			continue // the status names it, and it is somebody else's
 		}
@@ -186,11 +201,12 @@ func (c *Comparison) fetch(ctx context.Context) error {
 	return err
 }
 
+// strict returns a reader that checks the tracking marks.
 func (c *Comparison) strict() Strict {
 	return Strict{Inspector: c.Inspector, Kinds: c.Kinds, ControlNamespace: c.ControlNamespace}
 }
 
-// differences are what was found of each object.
+// differences returns the diff of each object.
 func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
 	desired := map[tracking.Key]*unstructured.Unstructured{}
 	for _, object := range c.set.Resources() {
@@ -205,11 +221,13 @@ func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
 		}
 		before, after := c.live[status.Key], c.after[status.Key]
 		switch status.State {
+		// There was no dry run, so that Git's object is shown.
 		case plan.Absent:
 			after = desired[status.Key]
 		case plan.OutOfSync:
 			before = before.DeepCopy()
 			c.ignore.Strip(before, after)
+		// It would be pruned.
 		case plan.Extra:
 			after = nil
 		}
@@ -222,7 +240,7 @@ func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
 	return diffs, errors.Join(problems...)
 }
 
-// diffOf is the difference of one object. Either state may be nil.
+// diffOf returns the diff of one object. Either state may be nil.
 func diffOf(status plan.Status, before, after *unstructured.Unstructured) (ObjectDiff, error) {
 	diff := ObjectDiff{Key: status.Key, State: status.State}
 	diff.Live, diff.Predicted = MaskedPair(shownObject(before), shownObject(after))
@@ -238,6 +256,7 @@ func diffOf(status plan.Status, before, after *unstructured.Unstructured) (Objec
 		return diff, err
 	}
 	text := UnifiedDiff(from, to)
+	// The comparison found a difference that masking or stripping hides.
 	if text == "" {
 		text = "(the difference is in fields that only the API server writes)\n"
 	}
@@ -245,6 +264,7 @@ func diffOf(status plan.Status, before, after *unstructured.Unstructured) (Objec
 	return diff, nil
 }
 
+// absentNote explains a missing object.
 func absentNote(object *unstructured.Unstructured) string {
 	if object == nil {
 		return " (not there)"
@@ -252,7 +272,7 @@ func absentNote(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// Syncable is an error if the Application asks for something that we do not do.
+// Syncable returns an error if the Application has unsupported fields.
 func Syncable(app *Application) error {
 	if len(app.Refused) > 0 {
 		return &StateError{fmt.Sprintf("%s cannot be synced as it is: %s", app.ID(), v1alpha1.Summary(app.Refused))}

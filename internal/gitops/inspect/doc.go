@@ -1,22 +1,22 @@
-// Package inspect looks at Applications from outside the loop that makes them
-// live, and asks for things by writing into them: what `slipway app` does with a
-// person's own rights, and what the agent's API does for the platform.
+// Package inspect reads Applications from outside of the reconcile loop, and
+// requests operations by writing into them. `slipway app` uses it with a user's
+// own rights, and the agent's API on behalf of the platform.
 //
-//	application   read, list, follow and patch Applications
+//	application   get, list, follow and patch Applications
 //	operate       sync, rollback, terminate, refresh
-//	tree          the objects of an Application with what they own
-//	reader        the same again and again, where something may have changed
-//	scope         what a tree is read from, and changes of it
-//	compare       what a sync would change
+//	tree          the objects of an Application with the objects they own
+//	reader        the same repeatedly, with a cache
+//	scope         the objects a tree is read from, and their changes
+//	compare       the diff that a sync would make
 //	mask          manifests without the values of Secrets
-//	logs          what the containers of an Application have written
-//	charter       what the project of an Application lets it touch
+//	logs          logs of an Application's containers
+//	project       the limits of an Application's project
 //
-// It promises that an operation that runs or waits is never disturbed, that no
-// manifest or difference that it gives has a value of a Secret, and that nothing
-// in the cluster changes but the Application that is asked about.
+// It promises that a running or waiting operation is never disturbed, that no
+// manifest or diff contains a value of a Secret, and that nothing in the
+// cluster changes but the named Application.
 //
-// It refuses nothing on behalf of a person: whose rights count is decided by the
-// connection that it is given. Who asks for others uses [Strict], so that only
-// what belongs to the Application is seen.
+// It refuses nothing on behalf of a user: the connection decides the rights. A
+// caller that acts for others uses [Strict], which shows only objects of the
+// Application.
 package inspect

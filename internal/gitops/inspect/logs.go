@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// MostStreams bounds how many containers are followed at a time.
-	MostStreams = 100
-	// LogLine bounds a line; a longer one comes in pieces.
+	// MaxStreams bounds the containers that are read at a time.
+	MaxStreams = 100
+	// LogLine bounds a line; a longer one is split.
 	LogLine = 64 << 10
 )
 
@@ -29,30 +29,32 @@ type LogStream struct {
 	Namespace, Pod, Container string
 }
 
-// LogOptions say what of a log is read.
+// LogOptions select the part of a log.
 type LogOptions struct {
+	// Follow keeps the stream open, and Previous reads the instance before the
+	// last restart.
 	Follow   bool
 	Previous bool
-	// Tail is how many lines from the end; less than 0 is all.
+	// Tail is the number of lines from the end; less than 0 is all.
 	Tail int64
-	// Since is how old lines may be; 0 is any age.
+	// Since is the largest age of lines; 0 is any age.
 	Since time.Duration
-	// Bytes bounds one log; 0 is without bound.
+	// Bytes bounds one log; 0 is unlimited.
 	Bytes int64
-	// Timestamps has the time of each line read.
+	// Timestamps adds the time of each line.
 	Timestamps bool
 }
 
-// LogLineOf is one line of a log, or a piece of a long one.
+// LogLineOf is one line of a log, or a part of a long one.
 type LogLineOf struct {
 	Stream LogStream
-	// At is when it was written, if that was asked for.
+	// At is when it was written, if timestamps were requested.
 	At   time.Time
 	Text string
 }
 
-// Pods are those of a tree: those that the Application has itself, and those that
-// its objects own. With choices, only those at or below one of them.
+// Pods returns the Pods of a tree: those of the Application, and those that its
+// objects own. With chosen keys, only those at or below one of them.
 func (t *Tree) Pods(chosen []tracking.Key) ([]*corev1.Pod, error) {
 	wanted := map[tracking.Key]bool{}
 	for _, key := range chosen {
@@ -85,6 +87,7 @@ func (t *Tree) Pods(chosen []tracking.Key) ([]*corev1.Pod, error) {
 	return pods, failed
 }
 
+// pod returns a Pod of the tree; nil if it is gone.
 func (t *Tree) pod(key tracking.Key) (*corev1.Pod, error) {
 	object := t.pods[key]
 	if object == nil {
@@ -97,7 +100,7 @@ func (t *Tree) pod(key tracking.Key) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// Streams are the containers of Pods, or those of a name.
+// Streams returns the containers of Pods, or those of a name.
 func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool) ([]LogStream, error) {
 	var streams []LogStream
 	var names []string
@@ -115,14 +118,14 @@ func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool
 	case len(streams) == 0:
 		slices.Sort(names)
 		return nil, &StateError{fmt.Sprintf("no container of %s is named %s: there are %s", app, container, strings.Join(slices.Compact(names), ", "))}
-	case follow && len(streams) > MostStreams:
+	case follow && len(streams) > MaxStreams:
 		return nil, &StateError{fmt.Sprintf("%d containers are too many to follow: choose some with --resource or -c", len(streams))}
 	}
 	return streams, nil
 }
 
-// ReadLog reads the log of one container, line by line, until it ends, the
-// context does, or take fails.
+// ReadLog reads the log of one container line by line until it ends, the
+// context is done, or take fails.
 func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOptions, take func(LogLineOf) error) error {
 	asked := &corev1.PodLogOptions{Container: stream.Container, Follow: options.Follow, Previous: options.Previous, Timestamps: options.Timestamps}
 	if options.Tail >= 0 {
@@ -166,7 +169,7 @@ func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOp
 	}
 }
 
-// cutTime takes the time in front of a line away.
+// cutTime splits the timestamp from a line.
 func cutTime(line string) (time.Time, string) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -12,22 +12,21 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// lastAppliedAnnotation is where kubectl keeps a copy of the object, Secrets too.
+// lastAppliedAnnotation is kubectl's copy of the object, including Secrets.
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// anotherValue is shown for a value of a Secret that is not the one before.
+// anotherValue replaces a value of a Secret that differs from the one before.
 const anotherValue = secret.Redacted + " (another value)"
 
-// Masked is a copy of an object that may be shown: without managed fields,
-// without the copy that kubectl keeps, and without the values of a Secret.
+// Masked returns a copy of an object without managed fields, kubectl's copy,
+// and the values of a Secret.
 func Masked(object *unstructured.Unstructured) *unstructured.Unstructured {
 	masked, _ := MaskedPair(object, nil)
 	return masked
 }
 
-// MaskedPair is two states of one object as they may be shown. Of a Secret it can
-// be seen which values are not the same in both, and nothing else of them. Either
-// may be nil.
+// MaskedPair masks two states of one object. Of a Secret they show which values
+// differ and nothing else. Either may be nil.
 func MaskedPair(before, after *unstructured.Unstructured) (*unstructured.Unstructured, *unstructured.Unstructured) {
 	before, after = tidied(before), tidied(after)
 	if isSecret(before) || isSecret(after) {
@@ -40,6 +39,7 @@ func MaskedPair(before, after *unstructured.Unstructured) (*unstructured.Unstruc
 	return before, after
 }
 
+// isSecret reports whether an object is a Secret.
 func isSecret(object *unstructured.Unstructured) bool {
 	if object == nil {
 		return false
@@ -48,7 +48,7 @@ func isSecret(object *unstructured.Unstructured) bool {
 	return key.Group == "" && key.Kind == "Secret"
 }
 
-// tidied is a copy without what only programs read.
+// tidied returns a copy without fields that only controllers read.
 func tidied(object *unstructured.Unstructured) *unstructured.Unstructured {
 	if object == nil {
 		return nil
@@ -59,8 +59,8 @@ func tidied(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return tidy
 }
 
-// dropLastApplied takes the copy of kubectl away. Annotations that are no map
-// could hide one, and are no annotations.
+// dropLastApplied removes kubectl's copy. Annotations that are no map could
+// hide one, and are removed.
 func dropLastApplied(object *unstructured.Unstructured) {
 	metadata, _ := object.Object["metadata"].(map[string]any)
 	switch annotations := metadata["annotations"].(type) {
@@ -71,8 +71,8 @@ func dropLastApplied(object *unstructured.Unstructured) {
 	}
 }
 
-// foldStringData writes what a manifest has in clear where the API server keeps
-// it, so that both states of a Secret can be compared.
+// foldStringData moves stringData to data, as the API server does, so that both
+// states of a Secret can be compared.
 func foldStringData(object *unstructured.Unstructured) {
 	clear := nestedMap(object, "stringData")
 	if len(clear) == 0 {
@@ -92,7 +92,7 @@ func foldStringData(object *unstructured.Unstructured) {
 	delete(object.Object, "stringData")
 }
 
-// maskSecrets hides the values of a Secret. That one differs can be seen.
+// maskSecrets replaces the values of a Secret. A difference stays visible.
 func maskSecrets(before, after *unstructured.Unstructured) {
 	for _, field := range []string{"data", "stringData"} {
 		old, fresh := nestedMap(before, field), nestedMap(after, field)
@@ -113,16 +113,16 @@ func maskSecrets(before, after *unstructured.Unstructured) {
 	}
 }
 
-// sameValue compares values of a Secret. What is no text is never the same, for
-// it may not be comparable.
+// sameValue compares values of a Secret. Values that are no text are never
+// equal, as they may not be comparable.
 func sameValue(a, b any) bool {
 	first, ok := a.(string)
 	second, also := b.(string)
 	return ok && also && first == second
 }
 
-// nestedMap is a map in an object, not a copy; an empty one if there is none.
-// What is in its place and is no map is taken away: it could be a value.
+// nestedMap returns a map of an object, not a copy; an empty one if there is
+// none. Another value in its place is removed: it could be a secret.
 func nestedMap(object *unstructured.Unstructured, field string) map[string]any {
 	if object == nil {
 		return nil
@@ -134,19 +134,19 @@ func nestedMap(object *unstructured.Unstructured, field string) map[string]any {
 	return content
 }
 
-// ShownApplication is an Application as it may be shown: a copy without managed
-// fields, and without passwords in addresses.
+// ShownApplication returns a copy of an Application without managed fields and
+// without passwords in addresses.
 func ShownApplication(app *Application) *unstructured.Unstructured {
 	shown := tidied(app.Object)
 	hidePasswords(shown.Object, 0)
 	return shown
 }
 
-// addressDepth bounds how deep addresses are looked for.
+// addressDepth bounds the recursion.
 const addressDepth = 64
 
-// hidePasswords takes passwords out of the addresses of repositories, wherever
-// they are.
+// hidePasswords removes passwords from the addresses of repositories at any
+// depth.
 func hidePasswords(value any, depth int) {
 	if depth > addressDepth {
 		return
@@ -172,7 +172,7 @@ func hidePasswords(value any, depth int) {
 	}
 }
 
-// shownObject is a copy without what a write changes whatever it writes, and
+// shownObject returns a copy without the fields that every write changes, and
 // without the status.
 func shownObject(object *unstructured.Unstructured) *unstructured.Unstructured {
 	if object == nil {
@@ -186,6 +186,7 @@ func shownObject(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return shown
 }
 
+// objectText encodes an object as YAML.
 func objectText(object *unstructured.Unstructured) (string, error) {
 	if object == nil {
 		return "", nil

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// RequestInfo marks an operation, so that its result is known from others.
+	// RequestInfo marks an operation, so that its result can be identified.
 	RequestInfo = "slipway.dev/request"
-	// refreshAnnotation has an Application looked at anew.
+	// refreshAnnotation requests a comparison with Git.
 	refreshAnnotation = "argocd.argoproj.io/refresh"
-	// resourcesFinalizer has the resources of an Application deleted with it. There
-	// are two more, with /foreground and /background behind it.
+	// resourcesFinalizer deletes the objects of an Application with it. There
+	// are two variants, with the suffixes /foreground and /background.
 	resourcesFinalizer = "resources-finalizer.argocd.argoproj.io"
-	// AgentPatience is how long a request may wait before somebody is told that
-	// there may be no agent.
-	AgentPatience = 10 * time.Second
+	// AgentTimeout is how long a request may wait before the user is warned
+	// that no agent may be running.
+	AgentTimeout = 10 * time.Second
 )
 
 // ErrTimeout ends a wait that took too long.
 var ErrTimeout = errors.New("it took too long")
 
-// BusyError says that an operation of an Application is asked for or runs.
+// BusyError means that an operation is requested or running.
 type BusyError struct{ text string }
 
-// Error says what to do.
+// Error explains what to do.
 func (e *BusyError) Error() string { return e.text }
 
-// Idle is a *[BusyError] while an operation is asked for or runs.
+// Idle returns a *[BusyError] while an operation is requested or running.
 func Idle(app *Application) error {
 	if app.Operation != nil {
 		return &BusyError{fmt.Sprintf("another operation of %s was asked for and has not begun: wait for it with slipway app wait --operation", app.ID())}
@@ -48,9 +48,10 @@ func Idle(app *Application) error {
 	return nil
 }
 
-// Sync asks for a sync by writing it into the Application, and gives the mark of
-// the operation. One that runs or waits is not disturbed. What was pushed a
-// moment ago is part of it, unless the sync knows its sources, as a rollback does.
+// Sync requests a sync by writing it into the Application, and returns the mark
+// of the operation. A running or waiting operation is not disturbed. Commits
+// that were pushed a moment ago are included, unless the sync has its own
+// sources, as a rollback does.
 func (i *Inspector) Sync(ctx context.Context, app *Application, sync *v1alpha1.SyncOperation, username string) (*Application, v1alpha1.Info, error) {
 	mark := v1alpha1.Info{Name: RequestInfo, Value: rand.Text()}
 	if err := Idle(app); err != nil {
@@ -63,6 +64,7 @@ func (i *Inspector) Sync(ctx context.Context, app *Application, sync *v1alpha1.S
 		}
 		app = refreshed
 	}
+	// The mark identifies this request in the status of the operation.
 	operation := &v1alpha1.Operation{
 		Sync: sync, InitiatedBy: v1alpha1.OperationInitiator{Username: username}, Info: []v1alpha1.Info{mark},
 	}
@@ -72,7 +74,7 @@ func (i *Inspector) Sync(ctx context.Context, app *Application, sync *v1alpha1.S
 	return asked, mark, err
 }
 
-// Refresh has an Application looked at anew; hard forgets what was rendered.
+// Refresh requests a comparison with Git; hard drops the rendered manifests.
 func (i *Inspector) Refresh(ctx context.Context, app *Application, hard bool) (*Application, error) {
 	kind := "normal"
 	if hard {
@@ -83,14 +85,15 @@ func (i *Inspector) Refresh(ctx context.Context, app *Application, hard bool) (*
 	})
 }
 
-// refreshed has the repository asked for what was pushed a moment ago. An agent
-// that does not answer is not waited for: the operation will tell.
+// refreshed makes the agent poll the repository before a sync. It does not wait
+// for an agent that does not respond: the operation will show that.
 func (i *Inspector) refreshed(ctx context.Context, app *Application) (*Application, error) {
 	asked, err := i.Refresh(ctx, app, false)
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, AgentPatience, ErrTimeout)
+	// The agent removes the annotation when it has polled the repository.
+	waiting, cancel := context.WithTimeoutCause(ctx, AgentTimeout, ErrTimeout)
 	defer cancel()
 	done, err := i.Follow(waiting, asked.ID(), func(app *Application) (string, error) {
 		if app.Annotations[refreshAnnotation] != "" {
@@ -104,27 +107,31 @@ func (i *Inspector) refreshed(ctx context.Context, app *Application) (*Applicati
 	return done, err
 }
 
-// Terminate ends the operation that runs, or that was asked for.
+// Terminate ends the running or the requested operation.
 func (i *Inspector) Terminate(ctx context.Context, app *Application) (*Application, error) {
 	return i.Change(ctx, app, func(app *Application) (map[string]any, error) {
 		state := app.Status.OperationState
 		switch {
+		// The requested operation has not started, so that removing it is
+		// enough.
 		case app.Operation != nil && (state == nil || state.Phase.Completed()):
 			return map[string]any{"operation": nil}, nil // it has not begun
 		case state == nil || state.Phase.Completed():
 			return nil, &StateError{fmt.Sprintf("no operation of %s runs: there is nothing to end", app.ID())}
 		}
+		// The agent sees the phase and ends the operation in order.
 		return map[string]any{"status": map[string]any{"operationState": map[string]any{"phase": v1alpha1.OperationTerminating}}}, nil
 	})
 }
 
-// StateError says that an Application is not in the state that a request needs.
+// StateError means that an Application is not in the state that a request
+// needs.
 type StateError struct{ text string }
 
-// Error says what the state is.
+// Error describes the state.
 func (e *StateError) Error() string { return e.text }
 
-// SyncBefore is the id of the sync before the last one.
+// SyncBefore returns the id of the sync before the last one.
 func SyncBefore(app *Application) (int64, error) {
 	history := app.Status.History
 	if len(history) < 2 {
@@ -133,8 +140,9 @@ func SyncBefore(app *Application) (int64, error) {
 	return history[len(history)-2].ID, nil
 }
 
-// RollbackTo is the sync to a past one.
+// RollbackTo returns the operation that syncs to a past revision.
 func RollbackTo(app *Application, id int64) (*v1alpha1.SyncOperation, error) {
+	// Automated sync would return to the newest commit at once.
 	if app.Spec.SyncPolicy.IsAutomated() {
 		return nil, &StateError{fmt.Sprintf("%s is synced automatically, which would undo the rollback: turn it off first, with spec.syncPolicy.automated.enabled: false", app.ID())}
 	}
@@ -157,16 +165,16 @@ func RollbackTo(app *Application, id int64) (*v1alpha1.SyncOperation, error) {
 	return nil, &StateError{fmt.Sprintf("%s has no past sync %d: there are %s", app.ID(), id, there)}
 }
 
-// Progress is how far an operation with a mark is.
+// Progress is the state of a marked operation.
 type Progress struct {
-	// State is that of the operation; nil until it begins.
+	// State is nil until the operation starts.
 	State *v1alpha1.OperationState
-	// Lost: another operation took its place.
+	// Lost means that another operation took its place.
 	Lost bool
 }
 
-// ProgressOf finds the operation that is marked. before is when the last one
-// began that was there when it was asked for.
+// ProgressOf finds the marked operation. before is when the last operation
+// started that existed at the time of the request.
 func ProgressOf(app *Application, mark v1alpha1.Info, before metav1.Time) Progress {
 	state := app.Status.OperationState
 	switch {
@@ -180,7 +188,7 @@ func ProgressOf(app *Application, mark v1alpha1.Info, before metav1.Time) Progre
 	return Progress{}
 }
 
-// LastBegan is when the last operation of an Application began.
+// LastBegan returns when the last operation of an Application started.
 func LastBegan(app *Application) metav1.Time {
 	if app.Status.OperationState == nil {
 		return metav1.Time{}
@@ -188,8 +196,8 @@ func LastBegan(app *Application) metav1.Time {
 	return app.Status.OperationState.StartedAt
 }
 
-// Delete deletes an Application: its resources too if cascade is set, and else
-// they stay as they are.
+// Delete deletes an Application, with its objects if cascade is set. Otherwise
+// they stay.
 func (i *Inspector) Delete(ctx context.Context, app *Application, cascade bool) error {
 	app, err := i.Change(ctx, app, func(app *Application) (map[string]any, error) {
 		return map[string]any{"metadata": map[string]any{"finalizers": finalizersFor(app, cascade)}}, nil
@@ -207,8 +215,8 @@ func (i *Inspector) Delete(ctx context.Context, app *Application, cascade bool) 
 	return nil
 }
 
-// finalizersFor are those of the Application with or without the one that has
-// its resources deleted.
+// finalizersFor returns the finalizers with or without the one that deletes the
+// objects.
 func finalizersFor(app *Application, cascade bool) []string {
 	others := []string{}
 	cascading := false

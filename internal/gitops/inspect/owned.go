@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// ownedKinds are what workloads own.
+// ownedKinds are the kinds that workloads own.
 func ownedKinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "replicasets"},
@@ -25,23 +25,23 @@ func ownedKinds() []schema.GroupVersionResource {
 	}
 }
 
-// ownedObjects is what was read of some namespaces.
+// ownedObjects are the owned objects of some namespaces.
 type ownedObjects struct {
-	// by are objects by the one that owns them.
+	// by indexes objects by their owner.
 	by map[tracking.Key][]ownership
-	// pods are all Pods, and bodies everything.
+	// pods are all Pods, and bodies all objects by UID.
 	pods   map[tracking.Key]*unstructured.Unstructured
 	bodies map[types.UID]*unstructured.Unstructured
 }
 
-// ownership is an object, and the UID of the owner that it names.
+// ownership is an object and the UID of its owner.
 type ownership struct {
 	object *unstructured.Unstructured
 	owner  types.UID
 }
 
-// owned reads what objects of the Application's namespaces own. What we may not
-// read is left out and told.
+// owned reads the owned objects in the Application's namespaces. Kinds that may
+// not be listed are left out and reported to skipped.
 func (i *Inspector) owned(ctx context.Context, app *Application, skipped func(kind, namespace string)) (*ownedObjects, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (i *Inspector) owned(ctx context.Context, app *Application, skipped func(ki
 	return owned, nil
 }
 
-// namespacesOf are those that objects of an Application are in.
+// namespacesOf returns the namespaces of an Application's objects.
 func namespacesOf(app *Application) []string {
 	var namespaces []string
 	for _, resource := range app.Status.Resources {
@@ -76,7 +76,7 @@ func namespacesOf(app *Application) []string {
 	return namespaces
 }
 
-// eachOf lists a kind, page by page.
+// eachOf lists a kind page by page.
 func (i *Inspector) eachOf(ctx context.Context, kind schema.GroupVersionResource, namespace string, visit func(*unstructured.Unstructured)) error {
 	options := metav1.ListOptions{Limit: listPage}
 	for {
@@ -93,6 +93,7 @@ func (i *Inspector) eachOf(ctx context.Context, kind schema.GroupVersionResource
 	}
 }
 
+// add indexes an object.
 func (o *ownedObjects) add(object *unstructured.Unstructured) {
 	object.SetManagedFields(nil) // they are half of what a list holds
 	if key := tracking.KeyOf(object); key.Group == "" && key.Kind == "Pod" {
@@ -106,7 +107,7 @@ func (o *ownedObjects) add(object *unstructured.Unstructured) {
 	}
 }
 
-// infoOf is short facts about an owned object.
+// infoOf returns short facts about an owned object.
 func infoOf(object *unstructured.Unstructured) map[string]string {
 	info := map[string]string{}
 	switch object.GetKind() {
@@ -126,6 +127,7 @@ func infoOf(object *unstructured.Unstructured) map[string]string {
 	return info
 }
 
+// podInfo adds ready containers, restarts and images of a Pod.
 func podInfo(object *unstructured.Unstructured, info map[string]string) {
 	var images []string
 	containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "containers")

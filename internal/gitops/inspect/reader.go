@@ -7,22 +7,22 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// TreeReader reads the tree of one Application again and again. What the
-// Application has itself is listed again only where it may have changed; what these
-// own is, each time. It is for one goroutine.
+// TreeReader reads the tree of one Application repeatedly. The Application's
+// own objects are listed again only after a change; the objects they own are
+// listed each time. One goroutine uses it.
 type TreeReader struct {
 	strict Strict
-	known  map[Scope]map[tracking.Key]identity
+	cached map[Scope]map[tracking.Key]identity
 }
 
-// NewTreeReader makes one that knows nothing yet.
+// NewTreeReader returns a reader with an empty cache.
 func NewTreeReader(strict Strict) *TreeReader {
-	return &TreeReader{strict: strict, known: map[Scope]map[tracking.Key]identity{}}
+	return &TreeReader{strict: strict, cached: map[Scope]map[tracking.Key]identity{}}
 }
 
-// Keep forgets all scopes but those that still hold.
+// Keep drops the cached scopes for which holds returns false.
 func (r *TreeReader) Keep(holds func(Scope) bool) {
-	maps.DeleteFunc(r.known, func(scope Scope, _ map[tracking.Key]identity) bool { return !holds(scope) })
+	maps.DeleteFunc(r.cached, func(scope Scope, _ map[tracking.Key]identity) bool { return !holds(scope) })
 }
 
 // Tree reads the tree.
@@ -30,18 +30,19 @@ func (r *TreeReader) Tree(ctx context.Context, app *Application, skipped func(ki
 	return r.strict.tree(ctx, app, &marked{strict: r.strict, found: map[tracking.Key]identity{}, reader: r}, skipped)
 }
 
-// recall adds what is known of a scope, and reports whether something is.
-func (r *TreeReader) recall(scope Scope, into map[tracking.Key]identity) bool {
-	if r == nil || r.known[scope] == nil {
+// fromCache adds the cached objects of a scope, and reports whether it was
+// cached.
+func (r *TreeReader) fromCache(scope Scope, into map[tracking.Key]identity) bool {
+	if r == nil || r.cached[scope] == nil {
 		return false
 	}
-	maps.Copy(into, r.known[scope])
+	maps.Copy(into, r.cached[scope])
 	return true
 }
 
-// remember keeps what was listed; nil is what cannot be.
-func (r *TreeReader) remember(scope Scope, found map[tracking.Key]identity) {
+// toCache stores a listed scope. nil cannot be cached.
+func (r *TreeReader) toCache(scope Scope, found map[tracking.Key]identity) {
 	if r != nil && found != nil {
-		r.known[scope] = found
+		r.cached[scope] = found
 	}
 }

@@ -17,23 +17,23 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// mostScopes bounds what is followed for one tree: a status can name any number
-// of kinds and namespaces.
-const mostScopes = 200
+// maxScopes bounds the watches of one tree: a status can name any number of
+// kinds and namespaces.
+const maxScopes = 200
 
-// Scope is the objects of a kind in one namespace, or in none, of which a tree may
-// have some.
+// Scope is the objects of a kind in one namespace, or without one, that a tree
+// may contain.
 type Scope struct {
-	// Kind is as the Application names it; it is empty for what objects own.
+	// Kind is that of the Application's status; it is empty for owned objects.
 	Kind      schema.GroupVersionKind
 	Resource  schema.GroupVersionResource
 	Namespace string
-	// Selector is that of labels; empty is all of them.
+	// Selector selects labels; empty is all.
 	Selector string
 }
 
-// Scopes are what the tree of an Application is read from. complete is false when
-// there are more than can be followed.
+// Scopes returns the scopes that the tree of an Application is read from.
+// complete is false if there are more than can be watched.
 func (s Strict) Scopes(ctx context.Context, app *Application) (scopes []Scope, complete bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -47,14 +47,14 @@ func (s Strict) Scopes(ctx context.Context, app *Application) (scopes []Scope, c
 		return nil, false, err
 	}
 	scopes = append(scopes, labelled...)
-	if len(scopes) > mostScopes {
-		return scopes[:mostScopes], false, nil
+	if len(scopes) > maxScopes {
+		return scopes[:maxScopes], false, nil
 	}
 	return scopes, true, nil
 }
 
-// labelled are the scopes of what an Application has itself. Each kind is looked for
-// once: to look for one that there is not costs the API server something.
+// labelled returns the scopes of the Application's own objects. Each kind is
+// discovered once, because a missing kind costs the API server a request.
 func (s Strict) labelled(ctx context.Context, app *Application) ([]Scope, error) {
 	type place struct {
 		kind      schema.GroupVersionKind
@@ -81,8 +81,9 @@ func (s Strict) labelled(ctx context.Context, app *Application) ([]Scope, error)
 	return scopes, nil
 }
 
-// scope is where an object of a status is found by its label, with those like it.
-// It has no resource if the cluster has no such kind.
+// scope returns the scope of an object in a status, selected by the
+// Application's label. It has no resource if the cluster does not serve the
+// kind.
 func (s Strict) scope(ctx context.Context, app *Application, resource *v1alpha1.ResourceStatus) (Scope, error) {
 	kind := schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}
 	scope := Scope{Kind: kind, Namespace: resource.Namespace, Selector: tracking.Label + "=" + app.ID().Label()}
@@ -100,19 +101,20 @@ func (s Strict) scope(ctx context.Context, app *Application, resource *v1alpha1.
 	return scope, nil
 }
 
-// Change is an object that is new, different or gone. Without a UID, anything may
-// have changed: it comes when a scope is followed, and when events were missed.
+// Change is an object that was added, changed or deleted. Without a UID
+// anything may have changed: after the first list, and when events were missed.
 type Change struct {
 	UID    types.UID
 	Owners []types.UID
 }
 
-// FollowScope tells of changes until the context is done. It reads metadata alone
-// and keeps none of it. heard must be quick: it holds up the events of the scope.
-// While the API server is away or refuses, nothing is heard.
+// FollowScope watches a scope and calls heard with its changes until the
+// context is done. It reads metadata only and caches none of it. heard must be
+// quick, as it blocks the events of the scope. While the API server is
+// unreachable or refuses, it is not called.
 func (i *Inspector) FollowScope(ctx context.Context, scope Scope, heard func(Change)) {
 	reflector := kube.Reflector{
-		Name: scope.Resource.Resource, Store: changeTeller(heard), PageSize: listPage,
+		Name: scope.Resource.Resource, Store: changeNotifier(heard), PageSize: listPage,
 		Example:  &metav1.PartialObjectMetadata{},
 		Requests: kube.NewListWatcher(i.Metadata.Resource(scope.Resource).Namespace(scope.Namespace), kube.Labelled(scope.Selector)),
 		Backoff:  backoff.Policy{First: 200 * time.Millisecond, Longest: 10 * time.Second, JitterUp: 0.5},
@@ -120,28 +122,29 @@ func (i *Inspector) FollowScope(ctx context.Context, scope Scope, heard func(Cha
 	reflector.Run(ctx)
 }
 
-// changeTeller is a store of a reflector that keeps nothing.
-type changeTeller func(Change)
+// changeNotifier is a store of a reflector that keeps nothing.
+type changeNotifier func(Change)
 
-// Add tells of a new object.
-func (t changeTeller) Add(object any) error { return t.tell(object) }
+// Add reports a new object.
+func (t changeNotifier) Add(object any) error { return t.notify(object) }
 
-// Update tells of a changed object.
-func (t changeTeller) Update(object any) error { return t.tell(object) }
+// Update reports a changed object.
+func (t changeNotifier) Update(object any) error { return t.notify(object) }
 
-// Delete tells of an object that is gone.
-func (t changeTeller) Delete(object any) error { return t.tell(object) }
+// Delete reports a deleted object.
+func (t changeNotifier) Delete(object any) error { return t.notify(object) }
 
-// Replace tells that anything may have changed.
-func (t changeTeller) Replace([]any, string) error {
+// Replace reports that anything may have changed.
+func (t changeNotifier) Replace([]any, string) error {
 	t(Change{})
 	return nil
 }
 
 // Resync is not used.
-func (t changeTeller) Resync() error { return nil }
+func (t changeNotifier) Resync() error { return nil }
 
-func (t changeTeller) tell(object any) error {
+// notify reports one object by its UID and owners.
+func (t changeNotifier) notify(object any) error {
 	changed, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return nil

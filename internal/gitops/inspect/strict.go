@@ -17,39 +17,40 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Strict sees of a cluster only what belongs to an Application: objects that
-// carry its marks, and what these own by UID. It is for who asks for others, with
-// more rights than they have. A status alone proves nothing, because whoever may
-// write an Application writes its status.
+// Strict reads only objects of an Application: those with its tracking marks,
+// and those they own by UID. It is for callers that act for others with more
+// rights than they have. The status alone proves nothing, because everyone who
+// may write an Application may write its status.
 type Strict struct {
 	*Inspector
 	Kinds *live.Kinds
-	// ControlNamespace is that of the agent, for the marks.
+	// ControlNamespace is that of the agent, for the tracking marks.
 	ControlNamespace string
 }
 
-// identity is what is known of an object without reading all of it.
+// identity is the metadata of an object that a tree needs.
 type identity struct {
 	UID     types.UID
 	Version string
 	Created time.Time
 }
 
-// identities are the objects that an Application has itself, by its marks. nil
-// knows nothing and asks nothing.
+// identities are the Application's own objects, by their marks. A nil one has
+// none and reads nothing.
 type identities interface {
 	get(key tracking.Key) (identity, bool)
 	complete(ctx context.Context, app *Application, owned *ownedObjects) error
 }
 
-// marked are identities that were read from the cluster.
+// marked are identities that are read from the cluster.
 type marked struct {
 	strict Strict
 	found  map[tracking.Key]identity
-	// reader remembers what was listed before, if there is one.
+	// reader caches what was listed before; it may be nil.
 	reader *TreeReader
 }
 
+// get returns the identity of an object with the Application's marks.
 func (m *marked) get(key tracking.Key) (identity, bool) {
 	found, ok := m.found[key]
 	return found, ok
@@ -60,18 +61,19 @@ func (s Strict) Tree(ctx context.Context, app *Application, skipped func(kind, n
 	return s.tree(ctx, app, &marked{strict: s, found: map[tracking.Key]identity{}}, skipped)
 }
 
-// complete reads the marks of what is in the status: by label, a kind and
-// namespace at a time, and one by one where an owner has no label, as it is with
+// complete reads the marks of the objects in the status: by label, one kind and
+// namespace at a time, and one by one where an owner has no label, as with
 // objects that Argo CD applied.
 func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObjects) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
+	// One list for each scope costs less than one request for each object.
 	scopes, err := m.strict.labelled(ctx, app)
 	if err != nil {
 		return err
 	}
 	for _, scope := range scopes {
-		if m.reader.recall(scope, m.found) {
+		if m.reader.fromCache(scope, m.found) {
 			continue
 		}
 		found, err := m.list(ctx, app, scope)
@@ -79,11 +81,13 @@ func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObj
 			return err
 		}
 		maps.Copy(m.found, found)
-		m.reader.remember(scope, found)
+		m.reader.toCache(scope, found)
 	}
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		key := KeyOfResource(resource)
+		// Objects without dependents need no identity: nothing hangs below
+		// them.
 		if _, known := m.found[key]; known || len(owned.by[key]) == 0 {
 			continue
 		}
@@ -94,7 +98,7 @@ func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObj
 	return nil
 }
 
-// list reads the objects of a scope that are the Application's.
+// list reads the objects of a scope that belong to the Application.
 func (m *marked) list(ctx context.Context, app *Application, scope Scope) (map[tracking.Key]identity, error) {
 	source := m.strict.Metadata.Resource(scope.Resource).Namespace(scope.Namespace)
 	found := map[tracking.Key]identity{}
@@ -116,6 +120,7 @@ func (m *marked) list(ctx context.Context, app *Application, scope Scope) (map[t
 	}
 }
 
+// read reads one object without our label.
 func (m *marked) read(ctx context.Context, app *Application, resource *v1alpha1.ResourceStatus) error {
 	scope, err := m.strict.scope(ctx, app, resource)
 	if err != nil || scope.Resource.Empty() {
@@ -132,8 +137,10 @@ func (m *marked) read(ctx context.Context, app *Application, resource *v1alpha1.
 	return nil
 }
 
-// take takes an object if its marks name the Application.
+// take adds an object if its marks name the Application.
 func (m *marked) take(app *Application, kind schema.GroupVersionKind, object *metav1.PartialObjectMetadata, into map[tracking.Key]identity) {
+	// The tracker reads the annotation of an object; metadata is enough for
+	// that.
 	whole := &unstructured.Unstructured{}
 	whole.SetGroupVersionKind(kind)
 	whole.SetNamespace(object.Namespace)
@@ -151,14 +158,16 @@ func (s Strict) belongs(object *unstructured.Unstructured, app *Application) boo
 	return ok && owner == app.ID()
 }
 
-// Belongs finds an object of the Application: one that it has itself, or one that
-// these own, by UID if one is given. It is nil if there is none.
+// Belongs returns an object of the Application: its own, or one that its
+// objects own, with a given UID if there is one; nil if there is none.
 func (s Strict) Belongs(ctx context.Context, app *Application, key tracking.Key, uid types.UID) (*unstructured.Unstructured, error) {
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		if KeyOfResource(resource) != key {
 			continue
 		}
+		// The status names the object, and its own mark proves that it belongs
+		// to the Application.
 		object, err := s.fetch(ctx, key, resource.Version)
 		if err != nil || object == nil {
 			return nil, err
@@ -167,6 +176,7 @@ func (s Strict) Belongs(ctx context.Context, app *Application, key tracking.Key,
 			return object, nil
 		}
 	}
+	// Other kinds are never below an object of the Application.
 	if !isOwnedKind(key) {
 		return nil, nil
 	}
@@ -183,7 +193,7 @@ func (s Strict) Belongs(ctx context.Context, app *Application, key tracking.Key,
 	return found, nil
 }
 
-// isOwnedKind reports whether a kind is one of those below what Applications have.
+// isOwnedKind reports whether workloads own objects of a kind.
 func isOwnedKind(key tracking.Key) bool {
 	switch key.GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, schema.GroupKind{Group: "batch", Kind: "Job"}, schema.GroupKind{Kind: "Pod"}:
@@ -192,7 +202,7 @@ func isOwnedKind(key tracking.Key) bool {
 	return false
 }
 
-// fetch reads one object; nil if it is not there.
+// fetch reads one object; nil if it does not exist.
 func (s Strict) fetch(ctx context.Context, key tracking.Key, version string) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()

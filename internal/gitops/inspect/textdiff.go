@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// diffContext is how many equal lines are shown around a change.
+	// diffContext is the number of equal lines around a change.
 	diffContext = 3
-	// diffEffort bounds the search for a short difference: its memory grows with
+	// diffEffort bounds the search for a short diff, whose memory grows with
 	// the square. Texts that differ more are shown as replaced.
 	diffEffort = 1500
 )
 
-// lineEdit is one line of a difference: ' ' in both, '-' in the first only, '+'
-// in the second only.
+// lineEdit is one line of a diff: ' ' in both, '-' in the first only, '+' in
+// the second only.
 type lineEdit struct {
 	sign byte
 	text string
 }
 
-// UnifiedDiff is the difference of two texts in the form of diff -u, without the
-// two lines of names. It is empty when they are the same.
+// UnifiedDiff returns the diff of two texts in the format of diff -u, without
+// the two lines of names. It is empty if they are equal.
 func UnifiedDiff(before, after string) string {
 	edits := diffLines(splitLines(before), splitLines(after))
 	var out strings.Builder
@@ -32,6 +32,7 @@ func UnifiedDiff(before, after string) string {
 	return out.String()
 }
 
+// splitLines splits a text; an empty text has no lines.
 func splitLines(text string) []string {
 	if text == "" {
 		return nil
@@ -39,7 +40,8 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// diffLines finds what to do to make one list of lines another.
+// diffLines returns the edits from one list of lines to another. Common lines
+// at both ends are cut first.
 func diffLines(before, after []string) []lineEdit {
 	start := 0
 	for start < len(before) && start < len(after) && before[start] == after[start] {
@@ -60,9 +62,9 @@ func diffLines(before, after []string) []lineEdit {
 	return edits
 }
 
-// shortestEdit is Myers' greedy search: after d edits, furthest[k] is how far in
-// before one can be on the diagonal k. What it was after each number of edits is
-// kept to walk back.
+// shortestEdit is Myers' greedy algorithm: after d edits, furthest[k] is the
+// furthest position in before on the diagonal k. The state after each number of
+// edits is kept to walk back.
 func shortestEdit(before, after []string) []lineEdit {
 	n, m := len(before), len(after)
 	most := min(n+m, diffEffort)
@@ -120,6 +122,7 @@ func walkBack(before, after []string, trail [][]int) []lineEdit {
 	return edits
 }
 
+// replaced deletes all lines and adds all others.
 func replaced(before, after []string) []lineEdit {
 	var edits []lineEdit
 	for _, line := range before {
@@ -131,13 +134,13 @@ func replaced(before, after []string) []lineEdit {
 	return edits
 }
 
-// diffHunk is a run of edits that is shown, and the lines that it starts after.
+// diffHunk is a range of edits to show, and the lines it starts after.
 type diffHunk struct {
 	from, to      int // in the edits
 	before, after int
 }
 
-// hunksOf groups changes with what is around them.
+// hunksOf groups changes with the lines around them.
 func hunksOf(edits []lineEdit) []diffHunk {
 	var hunks []diffHunk
 	before, after := 0, 0
@@ -160,6 +163,7 @@ func hunksOf(edits []lineEdit) []diffHunk {
 	return hunks
 }
 
+// write formats the hunk.
 func (h diffHunk) write(out *strings.Builder, edits []lineEdit) {
 	removed, added := 0, 0
 	for _, edit := range edits[h.from:h.to] {
@@ -176,7 +180,7 @@ func (h diffHunk) write(out *strings.Builder, edits []lineEdit) {
 	}
 }
 
-// lineRange is where lines are. Those that are none are after the line before.
+// lineRange formats a range. An empty one is after the line before it.
 func lineRange(before, count int) string {
 	if count == 0 {
 		return fmt.Sprintf("%d,0", before)

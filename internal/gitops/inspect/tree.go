@@ -14,10 +14,10 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// treeDepth bounds a tree: owners can be written in a circle.
+// treeDepth bounds a tree: owner references can be circular.
 const treeDepth = 8
 
-// Node is an object with what it owns.
+// Node is an object with the objects it owns.
 type Node struct {
 	Group     string  `json:"group,omitempty"`
 	Kind      string  `json:"kind"`
@@ -28,18 +28,20 @@ type Node struct {
 	Message   string  `json:"message,omitempty"`
 	Children  []*Node `json:"children,omitempty"`
 
-	// What the API tells besides.
+	// These are for the API only.
 	Version         string    `json:"-"`
 	ResourceVersion string    `json:"-"`
 	UID             types.UID `json:"-"`
 	Created         time.Time `json:"-"`
-	// Info is short facts: images, ready containers, restarts.
-	Info            map[string]string `json:"-"`
-	Hook            bool              `json:"-"`
-	RequiresPruning bool              `json:"-"`
+	// Info has short facts: images, ready containers, restarts.
+	Info map[string]string `json:"-"`
+	// Hook is set for hooks, and RequiresPruning for objects that are no longer
+	// in Git.
+	Hook            bool `json:"-"`
+	RequiresPruning bool `json:"-"`
 }
 
-// Key is the identity of the object.
+// Key returns the identity of the object.
 func (n *Node) Key() tracking.Key {
 	return tracking.Key{Group: n.Group, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name}
 }
@@ -54,26 +56,26 @@ func (n *Node) walk(parent *Node, visit func(node, parent *Node)) {
 	}
 }
 
-// Tree is the objects of an Application with what they own.
+// Tree is the objects of an Application with the objects they own.
 type Tree struct {
 	// Root is the Application.
 	Root *Node
-	// bodies are the owned objects, by UID.
+	// bodies are the owned objects by UID.
 	bodies map[types.UID]*unstructured.Unstructured
 	// pods are all Pods of the namespaces.
 	pods map[tracking.Key]*unstructured.Unstructured
 }
 
-// Object is an owned object of the tree, as it was read. It is nil for what the
-// Application has itself.
+// Object returns an owned object of the tree; nil for the Application's own
+// objects.
 func (t *Tree) Object(uid types.UID) *unstructured.Unstructured { return t.bodies[uid] }
 
-// KeyOfResource is the identity of an object in a status.
+// KeyOfResource returns the identity of an object in a status.
 func KeyOfResource(resource *v1alpha1.ResourceStatus) tracking.Key {
 	return tracking.Key{Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name}
 }
 
-// ShownSync is the state of sync; one that nobody has looked at is Unknown.
+// ShownSync returns the sync status; Unknown before the first comparison.
 func ShownSync(status *v1alpha1.ApplicationStatus) string {
 	if status.Sync.Status == "" {
 		return string(v1alpha1.SyncUnknown)
@@ -81,7 +83,7 @@ func ShownSync(status *v1alpha1.ApplicationStatus) string {
 	return string(status.Sync.Status)
 }
 
-// ShownHealth is the health; one that nobody has looked at is Unknown.
+// ShownHealth returns the health; Unknown before the first comparison.
 func ShownHealth(status *v1alpha1.ApplicationStatus) string {
 	if status.Health.Status == "" {
 		return string(v1alpha1.Unknown)
@@ -89,7 +91,7 @@ func ShownHealth(status *v1alpha1.ApplicationStatus) string {
 	return string(status.Health.Status)
 }
 
-// ShownResourceSync is the state of sync of an object, for people.
+// ShownResourceSync returns the sync status of an object for display.
 func ShownResourceSync(resource *v1alpha1.ResourceStatus) string {
 	switch {
 	case resource.Hook:
@@ -104,13 +106,13 @@ func ShownResourceSync(resource *v1alpha1.ResourceStatus) string {
 	return string(resource.Status)
 }
 
-// Tree reads the tree of an Application. skipped is told what we may not list,
-// which is left out.
+// Tree reads the tree of an Application. Kinds that may not be listed are left
+// out and reported to skipped.
 func (i *Inspector) Tree(ctx context.Context, app *Application, skipped func(kind, namespace string)) (*Tree, error) {
 	return i.tree(ctx, app, nil, skipped)
 }
 
-// tree is Tree; with identities, only objects that are in them are owners.
+// tree implements Tree. With identities, only objects among them are owners.
 func (i *Inspector) tree(ctx context.Context, app *Application, known identities, skipped func(kind, namespace string)) (*Tree, error) {
 	owned, err := i.owned(ctx, app, skipped)
 	if err != nil {
@@ -133,7 +135,7 @@ func (i *Inspector) tree(ctx context.Context, app *Application, known identities
 	return &Tree{Root: root, bodies: owned.bodies, pods: owned.pods}, nil
 }
 
-// topNode is an object that the Application has itself.
+// topNode returns the node of an Application's own object.
 func topNode(resource *v1alpha1.ResourceStatus, owned *ownedObjects, known identities, now time.Time) *Node {
 	key := KeyOfResource(resource)
 	node := &Node{
@@ -154,8 +156,8 @@ func topNode(resource *v1alpha1.ResourceStatus, owned *ownedObjects, known ident
 	return node
 }
 
-// below is what an object owns. An old ReplicaSet without Pods says nothing.
-// Without a UID the name of the owner is enough.
+// below returns the objects that an object owns. An old ReplicaSet without Pods
+// is left out. Without a UID the name of the owner is enough.
 func (o *ownedObjects) below(owner tracking.Key, uid types.UID, now time.Time, depth int) []*Node {
 	if depth == 0 {
 		return nil
@@ -185,6 +187,7 @@ func (o *ownedObjects) below(owner tracking.Key, uid types.UID, now time.Time, d
 	return nodes
 }
 
+// wantsNone reports whether a ReplicaSet is scaled to zero.
 func wantsNone(object *unstructured.Unstructured) bool {
 	wanted, found, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	return err == nil && found && wanted == 0

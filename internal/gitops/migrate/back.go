@@ -16,9 +16,10 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Back returns an Application to Argo CD, from wherever the move has come. It is the
-// same way backwards: ours lets go, the resources get the marks that they had, Argo
-// CD's is there and held, ours is deleted alone, and Argo CD's gets what it had.
+// Back returns an Application to Argo CD, from every point of a move. It runs
+// the steps backwards: ours stops syncing, the resources get their old marks,
+// Argo CD's Application is created held, ours is deleted without its resources,
+// and Argo CD's gets its settings back.
 func Back(ctx context.Context, options Options) (Report, error) {
 	report := Report{From: options.From, To: options.To, Resources: []*Resource{}}
 	m, err := newMove(ctx, options)
@@ -26,6 +27,7 @@ func Back(ctx context.Context, options Options) (Report, error) {
 		return report, err
 	}
 	switch {
+	// The record on ours decides. The arguments must agree with it.
 	case m.origin != nil && m.origin.app() != m.From:
 		return report, fmt.Errorf("the Application %s was moved from %s: name that one", m.To, m.origin.app())
 	case m.origin == nil && m.held == nil && m.argo != nil:
@@ -35,8 +37,9 @@ func Back(ctx context.Context, options Options) (Report, error) {
 	case m.argo != nil && m.held == nil:
 		return report, fmt.Errorf("there is an Application %s that is not held: delete it without its resources, or leave %s with the runtime", m.From, m.To)
 	}
+	// Without ours the move did not get further than holding Argo CD's.
 	if m.origin != nil {
-		if report.Resources, err = m.giveBack(ctx); err != nil {
+		if report.Resources, err = m.undoMove(ctx); err != nil {
 			return report, err
 		}
 	}
@@ -49,8 +52,9 @@ func Back(ctx context.Context, options Options) (Report, error) {
 	return report, m.compare(ctx, report.Resources)
 }
 
-// giveBack is everything up to the moment when ours is gone.
-func (m *move) giveBack(ctx context.Context) ([]*Resource, error) {
+// undoMove runs all steps until ours is deleted.
+func (m *move) undoMove(ctx context.Context) ([]*Resource, error) {
+	// The list is computed first: it is part of ours, which is deleted later.
 	listed := m.marked()
 	var resources []*Resource
 	for _, object := range listed {
@@ -62,10 +66,11 @@ func (m *move) giveBack(ctx context.Context) ([]*Resource, error) {
 			resources = append(resources, resource)
 		}
 	}
+	// Each step leaves a state from which the next attempt continues.
 	for _, step := range []func() error{
-		func() error { return m.letGo(ctx) },
-		func() error { return m.unstamp(ctx, m.origin, listed) },
-		func() error { return m.remake(ctx) },
+		func() error { return m.stopOurs(ctx) },
+		func() error { return m.restoreMarks(ctx, m.origin, listed) },
+		func() error { return m.recreateTheirs(ctx) },
 		func() error { return m.deleteOurs(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -75,14 +80,15 @@ func (m *move) giveBack(ctx context.Context) ([]*Resource, error) {
 	return resources, nil
 }
 
-// marked are the resources that may have our marks: those that were marked, and
-// those that the runtime has made since.
+// marked returns the resources that may have our marks: those that were marked,
+// and those that the runtime has created since.
 func (m *move) marked() []markedObject {
 	listed := slices.Clone(m.origin.Objects)
 	known := map[tracking.Key]bool{}
 	for _, object := range listed {
 		known[object.key()] = true
 	}
+	// Objects of later commits are not in the record.
 	for _, each := range m.ours.Status.Resources {
 		object := markedObject{Group: each.Group, Version: each.Version, Kind: each.Kind, Namespace: each.Namespace, Name: each.Name}
 		if !each.Hook && !known[object.key()] {
@@ -92,9 +98,10 @@ func (m *move) marked() []markedObject {
 	return listed
 }
 
-// letGo takes automated sync and finalizers from ours.
-func (m *move) letGo(ctx context.Context) error {
+// stopOurs removes automated sync and finalizers from ours.
+func (m *move) stopOurs(ctx context.Context) error {
 	changed, err := m.change(ctx, m.ours, "the runtime lets go: no automated sync, no cascading deletion", func(app *inspect.Application) (map[string]any, error) {
+		// Any running sync would go on writing after the marks are restored.
 		if err := inspect.Idle(app); err != nil {
 			return nil, err
 		}
@@ -115,12 +122,14 @@ func (m *move) letGo(ctx context.Context) error {
 	return err
 }
 
-// remake makes Argo CD's Application, held.
-func (m *move) remake(ctx context.Context) error {
+// recreateTheirs creates Argo CD's Application, held.
+func (m *move) recreateTheirs(ctx context.Context) error {
 	if m.argo != nil {
 		return nil
 	}
-	record := &held{}
+	// The new Application starts held, with the settings to restore in its
+	// record.
+	record := &heldSettings{}
 	for _, each := range m.origin.Finalizers {
 		if cascades(each) {
 			record.Finalizers = append(record.Finalizers, each)
@@ -149,18 +158,19 @@ func (m *move) remake(ctx context.Context) error {
 		made.SetFinalizers(kept)
 	}
 	spec := runtime.DeepCopyJSON(m.origin.Spec)
+	// Argo CD must not sync before ours is deleted.
 	unstructured.RemoveNestedField(spec, "syncPolicy", "automated")
 	made.Object["spec"] = spec
 	write, err := m.creation(made, "Argo CD's Application, which Argo CD leaves alone yet")
 	if err != nil || m.DryRun {
 		m.held = record
-		m.tell(write)
+		m.report(write)
 		return err
 	}
 	if _, err := m.inspector.Applications(m.From.Namespace).Create(ctx, made, metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return fmt.Errorf("make the Application %s again: %w", m.From, err)
 	}
-	m.tell(write)
+	m.report(write)
 	if m.argo, err = m.get(ctx, m.From); err != nil {
 		return err
 	}
@@ -168,27 +178,29 @@ func (m *move) remake(ctx context.Context) error {
 	return nil
 }
 
-// deleteOurs deletes ours and nothing with it.
+// deleteOurs deletes ours without its resources.
 func (m *move) deleteOurs(ctx context.Context) error {
 	write := Write{Verb: "delete", Object: "Application " + m.To.String(), Why: "without its resources: it has no finalizer any more"}
 	if m.DryRun {
-		m.tell(write)
+		m.report(write)
 		return nil
 	}
 	orphan := metav1.DeletePropagationOrphan
 	for try := 1; ; try++ {
+		// Read again before each attempt: the precondition needs the current
+		// version.
 		now, err := m.get(ctx, m.To)
 		if err != nil || now == nil {
 			return err
 		}
 		if slices.ContainsFunc(now.Finalizers, cascades) {
-			return fmt.Errorf("the Application %s was changed by somebody: start the way back again", m.To)
+			return fmt.Errorf("the Application %s was changed meanwhile: start the way back again", m.To)
 		}
 		options := metav1.DeleteOptions{PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}}
 		err = m.inspector.Applications(m.To.Namespace).Delete(ctx, m.To.Name, options)
 		switch {
 		case err == nil:
-			m.tell(write)
+			m.report(write)
 			return m.awaitGone(ctx, m.To)
 		case apierrors.IsNotFound(err):
 			return nil
@@ -198,7 +210,7 @@ func (m *move) deleteOurs(ctx context.Context) error {
 	}
 }
 
-// restore gives Argo CD's Application what it had.
+// restore gives Argo CD's Application its settings back.
 func (m *move) restore(ctx context.Context) error {
 	app := m.argo
 	if app == nil { // a dry run
@@ -207,6 +219,7 @@ func (m *move) restore(ctx context.Context) error {
 	}
 	_, err := m.change(ctx, app, "Argo CD has it again", func(now *inspect.Application) (map[string]any, error) {
 		record := m.held
+		// The record on the object wins, as it is that of the first attempt.
 		if read, err := readHeld(now.Annotations); err != nil {
 			return nil, err
 		} else if read != nil {

@@ -20,18 +20,19 @@ import (
 type Finding struct {
 	// Code is one word for programs.
 	Code string `json:"code"`
-	// Reason says what is in the way, and Fix what to do.
+	// Reason is the obstacle, and Fix what to do about it.
 	Reason string `json:"reason"`
 	Fix    string `json:"fix"`
-	// Forcible findings do not count with Force.
+	// Forcible findings are ignored with Force.
 	Forcible bool `json:"forcible,omitempty"`
 }
 
-// String is the finding in one sentence.
+// String is the finding as one sentence.
 func (f Finding) String() string { return f.Reason + ": " + f.Fix }
 
 // The codes of findings.
 const (
+	// These are stable: scripts compare them.
 	CodeUnsupported = "Unsupported"
 	CodeElsewhere   = "OtherCluster"
 	CodeGenerated   = "Generated"
@@ -43,8 +44,8 @@ const (
 	CodeTaken       = "NameTaken"
 )
 
-// Check says what is in the way of moving an Application that Argo CD has. It asks
-// nobody: the project is checked when it is moved.
+// Check returns the obstacles of an Application of Argo CD. It sends no
+// request: the project is checked when it is moved.
 func Check(app *inspect.Application) []Finding {
 	var found []Finding
 	for _, refused := range app.Refused {
@@ -71,6 +72,7 @@ func Check(app *inspect.Application) []Finding {
 	return append(found, writers(app)...)
 }
 
+// shownSync is the sync status for a message.
 func shownSync(status v1alpha1.SyncStatusCode) string {
 	if status == "" {
 		return "not compared"
@@ -78,6 +80,7 @@ func shownSync(status v1alpha1.SyncStatusCode) string {
 	return string(status)
 }
 
+// destinationName is the cluster of a destination for a message.
 func destinationName(destination v1alpha1.ApplicationDestination) string {
 	if destination.Server != "" {
 		return destination.Server
@@ -85,7 +88,8 @@ func destinationName(destination v1alpha1.ApplicationDestination) string {
 	return destination.Name
 }
 
-// writers are those that would write the Application again after it was held.
+// writers finds controllers that would write the Application again after it is
+// held.
 func writers(app *inspect.Application) []Finding {
 	var found []Finding
 	for _, owner := range app.OwnerReferences {
@@ -108,12 +112,12 @@ func writers(app *inspect.Application) []Finding {
 	return found
 }
 
-// blocking are the findings that count.
+// blocking returns the findings that count.
 func (m *move) blocking(found []Finding) []Finding {
 	return slices.DeleteFunc(found, func(f Finding) bool { return f.Forcible && m.Force })
 }
 
-// checkTarget says whether ours can be made.
+// checkTarget checks whether ours can be created.
 func (m *move) checkTarget(ctx context.Context) ([]Finding, error) {
 	if m.From.Namespace == m.To.Namespace {
 		return []Finding{{Code: CodeTaken, Reason: "Argo CD and the runtime would both read the Applications of " + m.To.Namespace, Fix: "install the runtime to a namespace of its own, and name it with --to"}}, nil
@@ -127,8 +131,8 @@ func (m *move) checkTarget(ctx context.Context) ([]Finding, error) {
 	return m.checkProject(ctx)
 }
 
-// checkProject looks whether the runtime has the project, and else whether it can
-// have Argo CD's.
+// checkProject checks whether the runtime has the project, or can have Argo
+// CD's.
 func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 	if m.argo == nil {
 		return nil, nil
@@ -159,9 +163,9 @@ func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 	return nil, nil
 }
 
-// argoProject is Argo CD's project. It is beside the Application, or where Argo CD
-// is installed, which the tracking of other Applications does not tell: then it is
-// the only one of its name.
+// argoProject returns Argo CD's project. It is beside the Application, or in
+// the namespace of Argo CD, which is unknown here: then it is the only project
+// of the name.
 func (m *move) argoProject(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	found, err := m.projects(m.From.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -178,6 +182,7 @@ func (m *move) argoProject(ctx context.Context, name string) (*unstructured.Unst
 	return &others[0], nil
 }
 
+// wrapped adds context to an error; nil stays nil.
 func wrapped(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -185,13 +190,13 @@ func wrapped(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// RefusedError is what is in the way of a move.
+// RefusedError has the obstacles of a move.
 type RefusedError struct {
 	App      tracking.App
 	Findings []Finding
 }
 
-// Error names all of it.
+// Error lists all findings.
 func (e *RefusedError) Error() string {
 	lines := make([]string, 0, len(e.Findings))
 	for _, finding := range e.Findings {

@@ -12,17 +12,17 @@ import (
 // Candidate is an Application that Argo CD may have.
 type Candidate struct {
 	App tracking.App `json:"app"`
-	// Sync and Health are what it says about itself.
+	// Sync and Health are those of its status.
 	Sync   string `json:"sync"`
 	Health string `json:"health"`
-	// Held says that a move has begun.
+	// Held means that a move has started.
 	Held bool `json:"held"`
-	// Findings are what is in the way.
+	// Findings are the obstacles.
 	Findings []Finding `json:"findings"`
 }
 
-// List lists the Applications of a namespace, or of all but the runtime's, with what
-// is in the way of moving each.
+// List returns the Applications of a namespace, or of all but the runtime's,
+// with the obstacles of moving each.
 func List(ctx context.Context, cluster *kube.Cluster, namespace, control string) ([]Candidate, error) {
 	apps, err := (&inspect.Inspector{Cluster: cluster, Manager: manager}).List(ctx, namespace, "")
 	if err != nil {

@@ -20,22 +20,23 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// manager owns what this package writes.
+// manager is the field manager.
 const manager = "slipway-migrate"
 
 // defaultWait is how long the runtime has to compare the Application with Git.
 const defaultWait = 2 * time.Minute
 
-// Options say what is moved.
+// Options configures a move.
 type Options struct {
 	Cluster *kube.Cluster
 	// From is Argo CD's Application, and To the runtime's.
 	From, To tracking.App
 	// ControlNamespace is that of the runtime.
 	ControlNamespace string
-	// Force moves what is not synced, or what a parent Application has in Git.
+	// Force ignores that the Application is not synced, or that a parent
+	// Application has it in Git.
 	Force bool
-	// DryRun tells every write, and makes none.
+	// DryRun reports every write and makes none.
 	DryRun bool
 	// Wait is how long the runtime has to compare; 0 is two minutes.
 	Wait time.Duration
@@ -47,12 +48,12 @@ type Options struct {
 type Write struct {
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
-	// Why says what the write is for.
+	// Why is the purpose of the write.
 	Why  string          `json:"why,omitempty"`
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Report is what came of a move.
+// Report is the result of a move.
 type Report struct {
 	From      tracking.App `json:"from"`
 	To        tracking.App `json:"to"`
@@ -66,15 +67,15 @@ type move struct {
 	kinds     *live.Kinds
 	tracker   tracking.Tracker
 
-	// argo and ours are nil when they are not there.
+	// argo and ours are nil if they do not exist.
 	argo, ours *inspect.Application
-	held       *held
+	held       *heldSettings
 	origin     *origin
 	// project is Argo CD's, if the runtime needs a copy.
 	project *unstructured.Unstructured
 }
 
-// newMove looks at both Applications.
+// newMove reads both Applications.
 func newMove(ctx context.Context, options Options) (*move, error) {
 	m := &move{
 		Options: options, inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: manager},
@@ -90,6 +91,7 @@ func newMove(ctx context.Context, options Options) (*move, error) {
 			return nil, fmt.Errorf("the Application %s: %w", m.From, err)
 		}
 	}
+	// An earlier attempt deleted it, and the API server takes a moment.
 	if m.held != nil && m.argo.DeletionTimestamp != nil {
 		// An earlier move has deleted it; the cluster takes a moment.
 		if err := m.awaitGone(ctx, m.From); err != nil {
@@ -100,6 +102,7 @@ func newMove(ctx context.Context, options Options) (*move, error) {
 	return m, m.lookAtOurs(ctx)
 }
 
+// lookAtOurs reads the runtime's Application and its record of the origin.
 func (m *move) lookAtOurs(ctx context.Context) (err error) {
 	if m.ours, err = m.get(ctx, m.To); err != nil || m.ours == nil {
 		m.origin = nil
@@ -111,7 +114,7 @@ func (m *move) lookAtOurs(ctx context.Context) (err error) {
 	return nil
 }
 
-// get reads an Application; nil if it is not there.
+// get reads an Application; nil if it does not exist.
 func (m *move) get(ctx context.Context, place tracking.App) (*inspect.Application, error) {
 	app, err := m.inspector.Get(ctx, place)
 	var access *inspect.AccessError
@@ -121,18 +124,20 @@ func (m *move) get(ctx context.Context, place tracking.App) (*inspect.Applicatio
 	return app, err
 }
 
+// projects is the client for AppProjects.
 func (m *move) projects(namespace string) dynamic.ResourceInterface {
 	return m.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(namespace)
 }
 
-func (m *move) tell(write Write) {
+// report passes a write to the caller.
+func (m *move) report(write Write) {
 	if m.Tell != nil {
 		m.Tell(write)
 	}
 }
 
-// Run moves an Application to the runtime. Started again after an interruption, it
-// goes on where it was.
+// Run moves an Application to the runtime. After an interruption it continues
+// where it stopped.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{From: options.From, To: options.To, Resources: []*Resource{}}
 	m, err := newMove(ctx, options)
@@ -153,7 +158,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		return report, fmt.Errorf("there is no Application %s: slipway app migrate without a name lists those of Argo CD", m.From)
 	}
 	if m.argo != nil {
-		if report.Resources, err = m.take(ctx); err != nil {
+		if report.Resources, err = m.moveUntilDeleted(ctx); err != nil {
 			return report, err
 		}
 	}
@@ -166,20 +171,20 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	return report, m.compare(ctx, report.Resources)
 }
 
-// take is everything up to the moment when Argo CD's Application is gone.
-func (m *move) take(ctx context.Context) ([]*Resource, error) {
+// moveUntilDeleted runs all steps until Argo CD's Application is deleted.
+func (m *move) moveUntilDeleted(ctx context.Context) ([]*Resource, error) {
 	resources, err := m.find(ctx, m.argo)
 	if err != nil {
 		return nil, err
 	}
-	instance := m.judge(m.From, resources)
+	instance := m.classify(m.From, resources)
 	for _, step := range []func() error{
 		func() error { return m.copyProject(ctx) },
 		func() error { return m.hold(ctx) },
 		func() error { return m.makeOurs(ctx, instance, resources) },
-		func() error { return m.stamp(ctx, resources) },
+		func() error { return m.addMarks(ctx, resources) },
 		func() error { return m.awaitCompared(ctx) },
-		func() error { return m.dismiss(ctx) },
+		func() error { return m.deleteTheirs(ctx) },
 	} {
 		if err := step(); err != nil {
 			return resources, err
@@ -188,7 +193,7 @@ func (m *move) take(ctx context.Context) ([]*Resource, error) {
 	return resources, nil
 }
 
-// copyProject makes the project that the runtime does not have.
+// copyProject creates the project that the runtime does not have.
 func (m *move) copyProject(ctx context.Context) error {
 	if m.project == nil {
 		return nil
@@ -200,18 +205,19 @@ func (m *move) copyProject(ctx context.Context) error {
 	}}
 	write, err := m.creation(made, "the runtime needs the project")
 	if err != nil || m.DryRun {
-		m.tell(write)
+		m.report(write)
 		return err
 	}
 	_, err = m.projects(m.ControlNamespace).Create(ctx, made, metav1.CreateOptions{FieldManager: manager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the AppProject %s: %w", made.GetName(), err)
 	}
-	m.tell(write)
+	m.report(write)
 	return nil
 }
 
-// creation tells of an object that is made, without the passwords of its addresses.
+// creation describes the creation of an object, without passwords in its
+// addresses.
 func (m *move) creation(object *unstructured.Unstructured, why string) (Write, error) {
 	shown := inspect.ShownApplication(&inspect.Application{Object: object})
 	if annotations := shown.GetAnnotations(); annotations[annotationOrigin] != "" {
@@ -222,8 +228,8 @@ func (m *move) creation(object *unstructured.Unstructured, why string) (Write, e
 	return Write{Verb: "create", Object: object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName(), Why: why, Body: body}, err
 }
 
-// change patches an Application with what the function says; nil changes nothing. It
-// is asked again when somebody was faster.
+// change patches an Application with the result of a function; nil changes
+// nothing. After a conflict the function is called again.
 func (m *move) change(ctx context.Context, app *inspect.Application, why string, patch func(*inspect.Application) (map[string]any, error)) (*inspect.Application, error) {
 	body, err := patch(app)
 	if err != nil || body == nil {
@@ -235,7 +241,7 @@ func (m *move) change(ctx context.Context, app *inspect.Application, why string,
 	}
 	write := Write{Verb: "patch", Object: "Application " + app.ID().String(), Why: why, Body: text}
 	if m.DryRun {
-		m.tell(write)
+		m.report(write)
 		return app, nil
 	}
 	changed, err := m.inspector.Change(ctx, app, func(now *inspect.Application) (map[string]any, error) {
@@ -248,6 +254,6 @@ func (m *move) change(ctx context.Context, app *inspect.Application, why string,
 	if err != nil {
 		return nil, err
 	}
-	m.tell(write)
+	m.report(write)
 	return changed, nil
 }

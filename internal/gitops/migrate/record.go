@@ -8,25 +8,27 @@ import (
 )
 
 const (
-	// annotationHeld is on Argo CD's Application while it is held: what to put back.
+	// annotationHeld is on Argo CD's Application while it is held: the settings
+	// to restore.
 	annotationHeld = "slipway.dev/migration-held"
-	// annotationOrigin is on ours: what Argo CD's was.
+	// annotationOrigin is on ours: Argo CD's Application.
 	annotationOrigin = "slipway.dev/migrated-from"
-	// annotationSkip has Argo CD leave an Application alone.
+	// annotationSkip makes Argo CD ignore an Application.
 	annotationSkip = "argocd.argoproj.io/skip-reconcile"
 )
 
-// maxRecord bounds a record. All annotations of an object together have 256 KiB.
+// maxRecord bounds a record. All annotations of an object together may have 256
+// KiB.
 const maxRecord = 192 << 10
 
-// held is what an Application had before it was held.
-type held struct {
+// heldSettings are the settings of an Application before it was held.
+type heldSettings struct {
 	Finalizers []string `json:"finalizers,omitempty"`
-	// Automated is spec.syncPolicy.automated, and Policy says that there was a
+	// Automated is spec.syncPolicy.automated, and Policy is set if there was a
 	// syncPolicy at all.
 	Automated map[string]any `json:"automated,omitempty"`
 	Policy    bool           `json:"policy,omitempty"`
-	// Skip is what annotationSkip was; nil if it was not there.
+	// Skip is the earlier value of annotationSkip; nil if it was not set.
 	Skip *string `json:"skip,omitempty"`
 }
 
@@ -38,8 +40,8 @@ type origin struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Finalizers  []string          `json:"finalizers,omitempty"`
 	Spec        map[string]any    `json:"spec"`
-	// Instance is how the tracking annotations spelt it; empty if it tracked by a
-	// label alone.
+	// Instance is its spelling in the tracking annotations; empty if it tracked
+	// by label only.
 	Instance string `json:"instance,omitempty"`
 	// Objects are the resources that were marked.
 	Objects []markedObject `json:"objects,omitempty"`
@@ -52,18 +54,19 @@ type markedObject struct {
 	Kind      string `json:"k"`
 	Namespace string `json:"ns,omitempty"`
 	Name      string `json:"n"`
-	// Bare had no tracking annotation before.
+	// Bare means that it had no tracking annotation before.
 	Bare bool `json:"bare,omitempty"`
 }
 
+// key returns the identity of the resource.
 func (o markedObject) key() tracking.Key {
 	return tracking.Key{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// app is where Argo CD's Application was.
+// app returns the identity of Argo CD's Application.
 func (o *origin) app() tracking.App { return tracking.App{Namespace: o.Namespace, Name: o.Name} }
 
-// encode makes a record the value of an annotation.
+// encode converts a record to the value of an annotation.
 func encode(what any) (string, error) {
 	text, err := json.Marshal(what)
 	if err != nil {
@@ -75,31 +78,33 @@ func encode(what any) (string, error) {
 	return string(text), nil
 }
 
-// readHeld reads the record of an Application that is held; nil if it is not.
-func readHeld(annotations map[string]string) (*held, error) {
-	return readRecord[held](annotations, annotationHeld)
+// readHeld reads the record of a held Application; nil if it is not held.
+func readHeld(annotations map[string]string) (*heldSettings, error) {
+	return readRecord[heldSettings](annotations, annotationHeld)
 }
 
-// readOrigin reads where ours is from; nil if it was not moved.
+// readOrigin reads the origin of ours; nil if it was not moved.
 func readOrigin(annotations map[string]string) (*origin, error) {
 	read, err := readRecord[origin](annotations, annotationOrigin)
 	if err == nil && read != nil && (read.Name == "" || read.Namespace == "" || read.Spec == nil) {
-		return nil, fmt.Errorf("the annotation %s is not complete: it was changed by somebody", annotationOrigin)
+		return nil, fmt.Errorf("the annotation %s is not complete: another client changed it", annotationOrigin)
 	}
 	return read, err
 }
 
+// readRecord decodes the record in an annotation. Another client may have
+// changed it.
 func readRecord[T any](annotations map[string]string, name string) (*T, error) {
 	text, there := annotations[name]
 	if !there {
 		return nil, nil
 	}
 	if len(text) > maxRecord {
-		return nil, fmt.Errorf("the annotation %s has %d bytes: it was changed by somebody", name, len(text))
+		return nil, fmt.Errorf("the annotation %s has %d bytes: another client changed it", name, len(text))
 	}
 	read := new(T)
 	if err := json.Unmarshal([]byte(text), read); err != nil {
-		return nil, fmt.Errorf("the annotation %s cannot be read: it was changed by somebody", name)
+		return nil, fmt.Errorf("the annotation %s cannot be read: another client changed it", name)
 	}
 	return read, nil
 }

@@ -18,21 +18,21 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// instanceLabel is what Argo CD tracks by when it tracks by a label.
+// instanceLabel is the label that Argo CD can track by.
 const instanceLabel = "app.kubernetes.io/instance"
 
-// Resource is an object of the Application before and after.
+// Resource is an object of the Application before and after the move.
 type Resource struct {
 	Key tracking.Key `json:"-"`
-	// Name is the key for people.
+	// Name is the key for display.
 	Name string `json:"name"`
-	// UID and Generation are those at the beginning, and the others those of the
+	// UID and Generation are those at the start, and the others those at the
 	// end.
 	UID             types.UID `json:"uid"`
 	Generation      int64     `json:"generation"`
 	UIDAfter        types.UID `json:"uidAfter,omitempty"`
 	GenerationAfter int64     `json:"generationAfter,omitempty"`
-	// Left says why it did not get our marks; empty if it did.
+	// Left is why it did not get our marks; empty if it did.
 	Left string `json:"left,omitempty"`
 
 	version string
@@ -40,18 +40,20 @@ type Resource struct {
 	live    *metav1.PartialObjectMetadata
 }
 
-// Untouched reports whether it is the same object with the same content.
+// Untouched reports whether it is the same object with the same spec.
 func (r *Resource) Untouched() bool {
 	return r.UID == r.UIDAfter && r.Generation == r.GenerationAfter
 }
 
+// marked converts the resource for the record.
 func (r *Resource) marked() markedObject {
 	return markedObject{Group: r.Key.Group, Version: r.version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name, Bare: r.bare}
 }
 
-// at is where the API server has the metadata of an object.
+// at returns the metadata client for an object.
 func (m *move) at(ctx context.Context, key tracking.Key, version string) (metadata.ResourceInterface, error) {
 	mapping, err := m.kinds.Mapping(ctx, schema.GroupVersionKind{Group: key.Group, Version: version, Kind: key.Kind})
+	// Another version of the kind may still be served.
 	if live.IsUnknownKind(err) {
 		// The version may be gone by now; the objects are not.
 		mapping, err = m.kinds.Mapping(ctx, schema.GroupVersionKind{Group: key.Group, Kind: key.Kind})
@@ -65,10 +67,12 @@ func (m *move) at(ctx context.Context, key tracking.Key, version string) (metada
 	return m.Cluster.Metadata.Resource(mapping.Resource), nil
 }
 
-// find reads the metadata of what Argo CD lists. What is not there is left out.
+// find reads the metadata of the objects that Argo CD lists. Missing ones are
+// left out.
 func (m *move) find(ctx context.Context, app *inspect.Application) ([]*Resource, error) {
 	var found []*Resource
 	for _, each := range app.Status.Resources {
+		// Hooks are created by each sync and belong to no Application for long.
 		if each.Hook {
 			continue
 		}
@@ -80,6 +84,7 @@ func (m *move) find(ctx context.Context, app *inspect.Application) ([]*Resource,
 		if resource == nil {
 			continue
 		}
+		// The runtime must not take over an object that it would delete next.
 		if each.RequiresPruning {
 			resource.Left = "it is no longer in Git: it stays as it is, and the runtime does not prune it"
 		}
@@ -88,9 +93,10 @@ func (m *move) find(ctx context.Context, app *inspect.Application) ([]*Resource,
 	return found, nil
 }
 
-// read reads the metadata of one object; nil if it is not there.
+// read reads the metadata of one object; nil if it does not exist.
 func (m *move) read(ctx context.Context, key tracking.Key, version string) (*Resource, error) {
 	place, err := m.at(ctx, key, version)
+	// The CustomResourceDefinition was deleted, and its objects with it.
 	if live.IsUnknownKind(err) {
 		return nil, nil
 	}
@@ -107,7 +113,7 @@ func (m *move) read(ctx context.Context, key tracking.Key, version string) (*Res
 	return &Resource{Key: key, Name: key.String(), UID: found.UID, Generation: found.Generation, version: version, live: found}, nil
 }
 
-// carrier is an object as the tracker reads it.
+// carrier returns an object with the marks, for the tracker.
 func carrier(key tracking.Key, of *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	made := &unstructured.Unstructured{Object: map[string]any{}}
 	made.SetGroupVersionKind(schema.GroupVersionKind{Group: key.Group, Version: "v1", Kind: key.Kind})
@@ -118,14 +124,15 @@ func carrier(key tracking.Key, of *metav1.PartialObjectMetadata) *unstructured.U
 	return made
 }
 
-// instances are the spellings of an Application in tracking annotations: which one
-// it is depends on where Argo CD is installed.
+// instances are the spellings of an Application in tracking annotations. The
+// namespace of Argo CD decides which one it is.
 func instances(app tracking.App) []string {
 	return []string{app.Name, app.Namespace + "_" + app.Name}
 }
 
-// judge says which resources are Argo CD's to give, and how it marked them.
-func (m *move) judge(from tracking.App, resources []*Resource) (instance string) {
+// classify finds the resources that belong to Argo CD's Application, and how it
+// marked them.
+func (m *move) classify(from tracking.App, resources []*Resource) (instance string) {
 	for _, resource := range resources {
 		text, tracked := resource.live.Annotations[tracking.Annotation]
 		id, err := tracking.ParseID(text)
@@ -136,8 +143,10 @@ func (m *move) judge(from tracking.App, resources []*Resource) (instance string)
 			// It has our marks already; which Argo CD had is in the record.
 		case named && slices.Contains(instances(from), id.Instance):
 			instance = id.Instance
+		// Another Application owns it. Its mark must not be overwritten.
 		case named:
 			resource.Left = fmt.Sprintf("it belongs to the Application %s", id.Instance)
+		// Argo CD tracks by label only; there is no annotation to restore.
 		case resource.live.Labels[instanceLabel] == from.Name:
 			resource.bare = true
 		default:
@@ -147,8 +156,8 @@ func (m *move) judge(from tracking.App, resources []*Resource) (instance string)
 	return instance
 }
 
-// stamp gives the resources our marks, one after the other.
-func (m *move) stamp(ctx context.Context, resources []*Resource) error {
+// addMarks gives the resources our marks, one after the other.
+func (m *move) addMarks(ctx context.Context, resources []*Resource) error {
 	for _, resource := range resources {
 		if resource.Left != "" || m.tracker.Stamped(carrier(resource.Key, resource.live), m.To) {
 			continue
@@ -163,8 +172,8 @@ func (m *move) stamp(ctx context.Context, resources []*Resource) error {
 	return nil
 }
 
-// unstamp gives resources the marks that they had.
-func (m *move) unstamp(ctx context.Context, was *origin, listed []markedObject) error {
+// restoreMarks gives resources their earlier marks.
+func (m *move) restoreMarks(ctx context.Context, was *origin, listed []markedObject) error {
 	for _, object := range listed {
 		resource, err := m.read(ctx, object.key(), object.Version)
 		if err != nil {
@@ -174,6 +183,7 @@ func (m *move) unstamp(ctx context.Context, was *origin, listed []markedObject) 
 			continue
 		}
 		var annotation any
+		// Objects that had no annotation before get none.
 		if was.Instance != "" && !object.Bare {
 			annotation = tracking.ID{Instance: was.Instance, Key: resource.Key}.String()
 		}
@@ -184,8 +194,9 @@ func (m *move) unstamp(ctx context.Context, was *origin, listed []markedObject) 
 	return nil
 }
 
-// mark writes our label and the tracking annotation, and nothing else; nil takes one
-// away. The object has to be the one that was looked at.
+// mark writes our label and the tracking annotation, and nothing else; nil
+// removes one. The UID in the patch ensures that it is the object that was
+// read.
 func (m *move) mark(ctx context.Context, resource *Resource, label, annotation any) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": resource.UID, "labels": map[string]any{tracking.Label: label}, "annotations": map[string]any{tracking.Annotation: annotation},
@@ -195,7 +206,7 @@ func (m *move) mark(ctx context.Context, resource *Resource, label, annotation a
 	}
 	write := Write{Verb: "patch", Object: resource.Key.String(), Body: body}
 	if m.DryRun {
-		m.tell(write)
+		m.report(write)
 		return nil
 	}
 	place, err := m.at(ctx, resource.Key, resource.version)
@@ -209,11 +220,11 @@ func (m *move) mark(ctx context.Context, resource *Resource, label, annotation a
 	if err != nil {
 		return fmt.Errorf("mark %s: %w", resource.Key, err)
 	}
-	m.tell(write)
+	m.report(write)
 	return nil
 }
 
-// compare looks at the resources again.
+// compare reads the resources again, for the report.
 func (m *move) compare(ctx context.Context, resources []*Resource) error {
 	for _, resource := range resources {
 		now, err := m.read(ctx, resource.Key, resource.version)

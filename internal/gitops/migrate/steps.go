@@ -22,13 +22,14 @@ import (
 // annotationPending is on ours until it has its automated sync and finalizers.
 const annotationPending = "slipway.dev/migration-pending"
 
-// deleteTries is how often the deletion is tried when somebody was faster.
+// deleteTries bounds the retries of a deletion after conflicts.
 const deleteTries = 5
 
-// cascades are the finalizers of Argo CD: with one of them, a deletion takes the
-// resources along or runs hooks.
+// cascades reports whether a finalizer of Argo CD deletes the resources or runs
+// hooks.
 func cascades(finalizer string) bool { return strings.Contains(finalizer, "argocd.argoproj.io") }
 
+// without returns the finalizers that do not cascade.
 func without(finalizers []string) []string {
 	kept := []string{}
 	for _, each := range finalizers {
@@ -39,8 +40,8 @@ func without(finalizers []string) []string {
 	return kept
 }
 
-// hold has Argo CD let go: in one write, so that there is no moment with a part of
-// it. What it had is kept on it.
+// hold stops Argo CD from syncing the Application. It is one write, so that
+// there is no partial state, and it records the earlier settings.
 func (m *move) hold(ctx context.Context) error {
 	changed, err := m.change(ctx, m.argo, "Argo CD lets go: no automated sync, no cascading deletion, no reconciliation", holdPatch)
 	if err != nil {
@@ -53,6 +54,7 @@ func (m *move) hold(ctx context.Context) error {
 		return nil
 	}
 	m.argo = changed
+	// The record on the object counts, which may be that of an earlier attempt.
 	if m.held, err = readHeld(changed.Annotations); err != nil {
 		return err
 	}
@@ -63,13 +65,15 @@ func (m *move) hold(ctx context.Context) error {
 	return nil
 }
 
-func recordOf(app *inspect.Application) *held {
-	made := &held{}
+// recordOf returns the settings to restore.
+func recordOf(app *inspect.Application) *heldSettings {
+	made := &heldSettings{}
 	for _, each := range app.Finalizers {
 		if cascades(each) {
 			made.Finalizers = append(made.Finalizers, each)
 		}
 	}
+	// An empty syncPolicy and a missing one are restored differently.
 	_, made.Policy, _ = unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy")
 	made.Automated, _, _ = unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy", "automated")
 	if skip, there := app.Annotations[annotationSkip]; there {
@@ -78,7 +82,7 @@ func recordOf(app *inspect.Application) *held {
 	return made
 }
 
-// holdPatch is what holds an Application; nil if it is held.
+// holdPatch returns the patch that holds an Application; nil if it is held.
 func holdPatch(app *inspect.Application) (map[string]any, error) {
 	record, err := readHeld(app.Annotations)
 	if err != nil {
@@ -86,9 +90,13 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 	}
 	_, automated, _ := unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy", "automated")
 	kept := without(app.Finalizers)
+	// All parts are checked: a user or a parent Application may have undone one
+	// of them.
 	if record != nil && !automated && len(kept) == len(app.Finalizers) && app.Annotations[annotationSkip] == "true" {
 		return nil, nil
 	}
+	// The first attempt records the settings. Later ones must not, as they
+	// would record those of a held Application.
 	if record == nil {
 		if inspect.Idle(app) != nil {
 			return nil, errors.New("the Application is being synced by Argo CD: wait until the sync is over, or end it in Argo CD")
@@ -108,12 +116,14 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 	return patch, nil
 }
 
-// makeOurs makes the runtime's Application. It syncs nothing by itself yet, and its
-// deletion takes nothing along.
+// makeOurs creates the runtime's Application. It does not sync automatically
+// yet, and its deletion does not cascade.
 func (m *move) makeOurs(ctx context.Context, instance string, resources []*Resource) error {
 	if m.ours != nil {
 		return nil
 	}
+	// The whole original is stored on ours, because Argo CD's Application is
+	// deleted later.
 	was := m.original(instance, resources)
 	text, err := encode(was)
 	if err != nil {
@@ -131,7 +141,7 @@ func (m *move) makeOurs(ctx context.Context, instance string, resources []*Resou
 	made.Object["spec"] = spec
 	write, err := m.creation(made, "the runtime's Application, which syncs nothing by itself yet")
 	if err != nil || m.DryRun {
-		m.tell(write)
+		m.report(write)
 		m.origin = was
 		return err
 	}
@@ -139,11 +149,11 @@ func (m *move) makeOurs(ctx context.Context, instance string, resources []*Resou
 	if err != nil {
 		return fmt.Errorf("make the Application %s: %w", m.To, err)
 	}
-	m.tell(write)
+	m.report(write)
 	return m.lookAtOurs(ctx)
 }
 
-// original is Argo CD's Application as it was before it was held.
+// original returns Argo CD's Application as it was before it was held.
 func (m *move) original(instance string, resources []*Resource) *origin {
 	was := &origin{
 		Namespace: m.From.Namespace, Name: m.From.Name, Labels: m.argo.Labels, Annotations: maps.Clone(m.argo.Annotations),
@@ -154,12 +164,14 @@ func (m *move) original(instance string, resources []*Resource) *origin {
 	if m.held.Skip != nil {
 		was.Annotations[annotationSkip] = *m.held.Skip
 	}
+	// NestedMap returns a copy, so that Argo CD's Application is not changed.
 	spec, _, _ := unstructured.NestedMap(m.argo.Object.Object, "spec")
 	if m.held.Automated != nil {
 		_ = unstructured.SetNestedMap(spec, m.held.Automated, "syncPolicy", "automated") // it was there
 	}
 	was.Spec = spec
 	for _, resource := range resources {
+		// Only marked objects have to be restored on the way back.
 		if resource.Left == "" {
 			was.Objects = append(was.Objects, resource.marked())
 		}
@@ -167,8 +179,8 @@ func (m *move) original(instance string, resources []*Resource) *origin {
 	return was
 }
 
-// inherited are labels or annotations without those that say who has an object, or
-// ask for something once.
+// inherited returns labels or annotations without those that mark an owner or a
+// one-time request.
 func inherited(from map[string]string) map[string]string {
 	made := map[string]string{}
 	for name, value := range from {
@@ -182,13 +194,14 @@ func inherited(from map[string]string) map[string]string {
 	return made
 }
 
-// awaitCompared waits until the runtime has compared the resources with Git, and
-// finds them as they should be.
+// awaitCompared waits until the runtime has compared the resources with Git and
+// finds them in sync.
 func (m *move) awaitCompared(ctx context.Context) error {
 	m.tellWait()
 	if m.DryRun {
 		return nil
 	}
+	// Nothing is deleted before the runtime has found the objects in sync.
 	waiting, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
 	last := "the runtime has not looked at it"
@@ -203,11 +216,12 @@ func (m *move) awaitCompared(ctx context.Context) error {
 		"look at it with slipway app get %s and slipway app diff %s, then start the move again, or take it back with --back", m.To, m.Wait, last, m.To, m.To)
 }
 
+// tellWait reports what is waited for.
 func (m *move) tellWait() {
-	m.tell(Write{Verb: "wait", Object: "Application " + m.To.String(), Why: "until the runtime has compared it with Git"})
+	m.report(Write{Verb: "wait", Object: "Application " + m.To.String(), Why: "until the runtime has compared it with Git"})
 }
 
-// missing says what a comparison lacks, or nothing.
+// missing returns what a comparison lacks; empty if it is complete.
 func (m *move) missing(app *inspect.Application) string {
 	switch status := app.Status.Sync.Status; {
 	case status == v1alpha1.SyncSynced || m.Force && status == v1alpha1.SyncOutOfSync:
@@ -228,12 +242,12 @@ func (m *move) missing(app *inspect.Application) string {
 	return strings.Join(told, ", ")
 }
 
-// dismiss deletes Argo CD's Application and nothing with it: it is deleted only as
-// it was seen without a finalizer that would.
-func (m *move) dismiss(ctx context.Context) error {
+// deleteTheirs deletes Argo CD's Application without its resources. The
+// precondition is the version that was read without a cascading finalizer.
+func (m *move) deleteTheirs(ctx context.Context) error {
 	write := Write{Verb: "delete", Object: "Application " + m.From.String(), Why: "without its resources: it has no finalizer any more"}
 	if m.DryRun {
-		m.tell(write)
+		m.report(write)
 		return nil
 	}
 	orphan := metav1.DeletePropagationOrphan
@@ -242,14 +256,15 @@ func (m *move) dismiss(ctx context.Context) error {
 		if err != nil || now == nil {
 			return err
 		}
+		// Either a parent Application or a user may have restored it meanwhile.
 		if record, err := readHeld(now.Annotations); err != nil || record == nil || slices.ContainsFunc(now.Finalizers, cascades) {
-			return fmt.Errorf("the Application %s was changed by somebody, and is not held any more: start the move again", m.From)
+			return fmt.Errorf("the Application %s was changed meanwhile, and is not held any more: start the move again", m.From)
 		}
 		options := metav1.DeleteOptions{PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}}
 		err = m.inspector.Applications(m.From.Namespace).Delete(ctx, m.From.Name, options)
 		switch {
 		case err == nil:
-			m.tell(write)
+			m.report(write)
 			return m.awaitGone(ctx, m.From)
 		case apierrors.IsNotFound(err):
 			return nil
@@ -259,7 +274,7 @@ func (m *move) dismiss(ctx context.Context) error {
 	}
 }
 
-// awaitGone waits until an Application is gone.
+// awaitGone waits until an Application is deleted.
 func (m *move) awaitGone(ctx context.Context, place tracking.App) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
@@ -272,13 +287,15 @@ func (m *move) awaitGone(ctx context.Context, place tracking.App) error {
 	return err
 }
 
-// enable gives ours what Argo CD's had.
+// enable gives ours the settings of Argo CD's.
 func (m *move) enable(ctx context.Context) error {
 	if m.ours == nil { // a dry run
 		m.ours = &inspect.Application{Application: &v1alpha1.Application{}, Object: &unstructured.Unstructured{Object: map[string]any{}}}
 		m.ours.Namespace, m.ours.Name, m.ours.Annotations = m.To.Namespace, m.To.Name, map[string]string{annotationPending: "true"}
 	}
 	_, err := m.change(ctx, m.ours, "the runtime's Application gets its automated sync and finalizers", func(app *inspect.Application) (map[string]any, error) {
+		// An earlier attempt has enabled it. Settings that a user changed since
+		// must stay.
 		if _, pending := app.Annotations[annotationPending]; !pending {
 			return nil, nil
 		}

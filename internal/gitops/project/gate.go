@@ -33,7 +33,7 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 	if key.Namespace == "" || isClusterKind(key) {
 		return g.allowsClusterObject(key)
 	}
-	switch g.project.namespaced.judge(key) {
+	switch g.project.namespaced.decide(key) {
 	case forbidden:
 		return refuse("project %s forbids %s: spec.namespaceResourceBlacklist has it", g.project.name, nameOf(key))
 	case notListed:
@@ -46,7 +46,7 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 }
 
 func (g *gate) allowsClusterObject(key tracking.Key) *plan.Refusal {
-	switch g.project.cluster.judge(key) {
+	switch g.project.cluster.decide(key) {
 	case forbidden:
 		return refuse("project %s forbids %s, which has no namespace: spec.clusterResourceBlacklist has it", g.project.name, nameOf(key))
 	case notListed:

@@ -21,16 +21,16 @@ type kindLists struct {
 	allow, deny []kindRule
 }
 
-// verdict is what the lists say about an object.
-type verdict int
+// decision is what the lists say about an object.
+type decision int
 
 const (
-	permitted verdict = iota
+	permitted decision = iota
 	notListed
 	forbidden
 )
 
-func (l *kindLists) judge(key tracking.Key) verdict {
+func (l *kindLists) decide(key tracking.Key) decision {
 	for i := range l.deny {
 		if l.deny[i].has(key) {
 			return forbidden

@@ -17,62 +17,67 @@ const (
 	maxTime   = 5 * time.Second
 )
 
-// tooMuch is the error of a limit.
-type tooMuch string
+// limitError is the error of an exceeded limit.
+type limitError string
 
-func (t tooMuch) Error() string { return string(t) }
+func (t limitError) Error() string { return string(t) }
 
-// budget is what the text that is being expanded may still do.
+// budget is the remaining work of the text that is being expanded.
 type budget struct {
+	// ctx and until end a text that takes too long.
 	ctx   context.Context
 	work  int
 	until time.Time
-	asked int // how often it was asked
+	// asked counts the calls of spend. The clock is read with every 64th only,
+	// as most calls are short.
+	asked int
 }
 
-// refill begins a text.
+// refill starts a text.
 func (b *budget) refill(ctx context.Context) {
 	b.ctx, b.work, b.until, b.asked = ctx, maxWork, time.Now().Add(maxTime), 0
 }
 
-// spend counts work. It panics when there is too much: that is how a function of
-// a template fails, whatever its results are.
+// spend counts work. It panics when the limit is exceeded: that is how a
+// function of a template fails, whatever its results are.
 func (b *budget) spend(units int) {
 	b.work -= units
 	if b.work < 0 {
-		panic(tooMuch("the template does too much: loop over less"))
+		panic(limitError("the template does too much: loop over less"))
 	}
 	// The clock is looked at now and then: most calls are short.
 	if b.asked++; b.asked%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
-		panic(tooMuch("there was no time left for the template"))
+		panic(limitError("there was no time left for the template"))
 	}
 }
 
-// tick counts one turn of a loop.
+// tick counts one iteration of a loop.
 func (b *budget) tick() string {
+	// One iteration costs as much as a small function call.
 	b.spend(64)
 	return ""
 }
 
-// charge counts values that a function gets or gives.
+// charge counts the arguments or results of a function.
 func (b *budget) charge(values []reflect.Value) {
+	// The call itself costs something too, so that many empty calls count.
 	units := 16
 	for _, value := range values {
 		units += sizeOf(value, maxValue-units, 0)
 		if units > maxValue {
-			panic(tooMuch(fmt.Sprintf("a function has values of more than %d KiB", maxValue>>10)))
+			panic(limitError(fmt.Sprintf("a function has values of more than %d KiB", maxValue>>10)))
 		}
 	}
 	b.spend(units)
 }
 
-// sizeOf counts the units of a value, and stops when they are more than a limit.
-// What is in several places counts in each: that is how often it would be
-// written.
+// sizeOf counts the units of a value, and stops at a limit. A value that occurs
+// several times counts each time, as it would be written each time.
 func sizeOf(value reflect.Value, limit, depth int) int {
+	// part is the cost of any value beside its text.
 	const part = 16
 	if depth > maxNested {
-		panic(tooMuch(fmt.Sprintf("values are in values, more than %d deep", maxNested)))
+		panic(limitError(fmt.Sprintf("values are in values, more than %d deep", maxNested)))
 	}
 	switch value.Kind() {
 	case reflect.String:
@@ -84,6 +89,7 @@ func sizeOf(value reflect.Value, limit, depth int) int {
 		return sizeOf(value.Elem(), limit, depth+1)
 	case reflect.Slice, reflect.Array:
 		units := part
+		// Bytes are counted by length and not one by one.
 		if value.Type().Elem().Kind() == reflect.Uint8 {
 			return part + value.Len()
 		}
@@ -106,15 +112,15 @@ func sizeOf(value reflect.Value, limit, depth int) int {
 	return part
 }
 
-// output is where a template writes to.
+// output is the result of a template.
 type output struct {
 	text []byte
 }
 
-// Write fails when the text would be too long.
+// Write fails when the result would be too long.
 func (o *output) Write(more []byte) (int, error) {
 	if len(o.text)+len(more) > maxOutput {
-		return 0, tooMuch(fmt.Sprintf("the result has more than %d KiB", maxOutput>>10))
+		return 0, limitError(fmt.Sprintf("the result has more than %d KiB", maxOutput>>10))
 	}
 	o.text = append(o.text, more...)
 	return len(more), nil

@@ -10,7 +10,7 @@ import (
 	"text/template/parse"
 )
 
-// Form says what texts are.
+// Form is the syntax of texts.
 type Form struct {
 	// Go is goTemplate: texts are Go templates.
 	Go bool
@@ -18,23 +18,22 @@ type Form struct {
 	Options []string
 }
 
-// Expander expands the texts of one ApplicationSet. It is for one goroutine.
+// Expander expands the texts of one ApplicationSet. One goroutine uses it.
 type Expander struct {
 	form      Form
 	budget    *budget
 	functions template.FuncMap
 	tick      parse.Node
-	// parsed are the templates by their texts: most are used once for each
-	// Application.
+	// parsed caches templates by text: most are used once for each Application.
 	parsed map[string]*template.Template
 }
 
-// options are those that Go's templates have.
+// options are the options of Go's templates.
 func options() []string {
 	return []string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}
 }
 
-// New makes an Expander.
+// New returns an Expander.
 func New(form Form) (*Expander, error) {
 	e := &Expander{form: form, budget: &budget{}, parsed: map[string]*template.Template{}}
 	if !form.Go {
@@ -46,7 +45,7 @@ func New(form Form) (*Expander, error) {
 		}
 	}
 	e.functions = functionsOf(e.budget)
-	counter, err := template.New("").Funcs(e.functions).Parse("{{" + tickName + "}}")
+	counter, err := template.New("").Funcs(e.functions).Parse("{{" + tickFunction + "}}")
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +76,8 @@ func (e *Expander) Text(ctx context.Context, text string, params map[string]any)
 	return string(out.text), nil
 }
 
-// Value expands all texts in decoded JSON, the names of fields too. What is given
-// is not changed.
+// Value expands all texts in decoded JSON, including the names of fields. The
+// input is not changed.
 func (e *Expander) Value(ctx context.Context, value any, params map[string]any) (any, error) {
 	switch v := value.(type) {
 	case string:
@@ -98,6 +97,7 @@ func (e *Expander) Value(ctx context.Context, value any, params map[string]any) 
 	return value, nil
 }
 
+// object expands names and values of an object.
 func (e *Expander) object(ctx context.Context, given, params map[string]any) (map[string]any, error) {
 	object := make(map[string]any, len(given))
 	for name, content := range given {
@@ -116,9 +116,10 @@ func (e *Expander) object(ctx context.Context, given, params map[string]any) (ma
 	return object, nil
 }
 
-// maxParsed bounds what is kept. A set has far fewer texts.
+// maxParsed bounds the cache. A set has far fewer texts.
 const maxParsed = 1000
 
+// parse compiles a template and instruments its loops.
 func (e *Expander) parse(text string) (*template.Template, error) {
 	if parsed, ok := e.parsed[text]; ok {
 		return parsed, nil
@@ -144,8 +145,8 @@ func (e *Expander) parse(text string) (*template.Template, error) {
 
 var errDefine = errors.New("define, block and template are not supported: write the text out")
 
-// countLoops puts a call that counts into every loop: a template asks nobody
-// otherwise whether it may go on.
+// countLoops adds a call to every loop that counts its iterations: nothing else
+// would interrupt a long one.
 func (e *Expander) countLoops(list *parse.ListNode) error {
 	if list == nil {
 		return nil
@@ -174,10 +175,10 @@ func (e *Expander) countLoops(list *parse.ListNode) error {
 	return nil
 }
 
-// explain names the text. What Go says begins with where in the template it is,
-// which has no name.
+// explain adds the text to an error of a template. Go's message begins with the
+// position in the template, which has no name.
 func explain(text string, err error) error {
-	var limit tooMuch
+	var limit limitError
 	if errors.As(err, &limit) {
 		return fmt.Errorf("the template %.100q: %w", text, limit)
 	}
@@ -185,7 +186,7 @@ func explain(text string, err error) error {
 	return fmt.Errorf("the template %.100q: %.300s", text, said)
 }
 
-// simple puts parameters that are texts in the place of {{name}}.
+// simple replaces {{name}} by the parameters that are texts.
 func simple(text string, params map[string]any) (string, error) {
 	var out strings.Builder
 	rest := text
@@ -205,7 +206,7 @@ func simple(text string, params map[string]any) (string, error) {
 			out.WriteString("{{" + name + "}}")
 		}
 		if out.Len() > maxOutput {
-			return "", fmt.Errorf("the template %.100q: %w", text, tooMuch(fmt.Sprintf("the result has more than %d KiB", maxOutput>>10)))
+			return "", fmt.Errorf("the template %.100q: %w", text, limitError(fmt.Sprintf("the result has more than %d KiB", maxOutput>>10)))
 		}
 		rest = after
 	}
@@ -213,12 +214,13 @@ func simple(text string, params map[string]any) (string, error) {
 	return out.String(), nil
 }
 
-// Clone copies parameters, so that nobody changes those of another.
+// Clone copies parameters, so that no template changes those of another.
 func Clone(params map[string]any) map[string]any {
 	copied, _ := cloneValue(params).(map[string]any)
 	return copied
 }
 
+// cloneValue copies a value.
 func cloneValue(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

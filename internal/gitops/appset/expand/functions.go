@@ -11,11 +11,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tickName is called in every turn of a loop.
-const tickName = "__tick"
+// tickFunction is called in every iteration of a loop.
+const tickFunction = "__tick"
 
-// left out are functions of sprig: see the comment of the package.
-func leftOut(name string) bool {
+// isExcluded reports whether a function of sprig is not available: see the
+// package comment.
+func isExcluded(name string) bool {
 	switch name {
 	case "env", "expandenv", "getHostByName", "uuidv4", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES":
 		return true
@@ -23,8 +24,10 @@ func leftOut(name string) bool {
 	return strings.HasPrefix(name, "rand") || strings.HasPrefix(name, "gen")
 }
 
-// functionsOf are what templates may call. Each counts what it gets and gives.
+// functionsOf returns the functions of templates. Each counts its arguments and
+// results.
 func functionsOf(b *budget) template.FuncMap {
+	// Ours come first: sprig does not replace them.
 	functions := template.FuncMap{
 		"normalize": Normalize, "slugify": slugify,
 		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
@@ -33,20 +36,21 @@ func functionsOf(b *budget) template.FuncMap {
 		"html": template.HTMLEscaper, "js": template.JSEscaper, "urlquery": template.URLQueryEscaper,
 	}
 	for name, function := range sprig.TxtFuncMap() {
-		if _, ours := functions[name]; !ours && !leftOut(name) {
+		if _, ours := functions[name]; !ours && !isExcluded(name) {
 			functions[name] = function
 		}
 	}
 	for name, function := range functions {
 		functions[name] = counted(b, name, function)
 	}
-	functions[tickName] = b.tick
+	functions[tickFunction] = b.tick
 	return functions
 }
 
-// counted is a function that counts. Those that could make much of little look
-// at what they get first.
+// counted wraps a function. Functions that can produce much from little check
+// their arguments first.
 func counted(b *budget, name string, function any) any {
+	// The wrapper keeps the signature, as templates check it.
 	inner := reflect.ValueOf(function)
 	form := inner.Type()
 	guard := guardOf(name)
@@ -65,10 +69,11 @@ func counted(b *budget, name string, function any) any {
 	}).Interface()
 }
 
-// flat gives the arguments without their types.
+// flat returns the arguments without their types.
 func flat(args []reflect.Value, variadic bool) []any {
 	var values []any
 	for i, arg := range args {
+		// reflect passes variadic arguments as one slice.
 		if variadic && i == len(args)-1 {
 			for j := range arg.Len() {
 				values = append(values, plain(arg.Index(j)))
@@ -80,6 +85,7 @@ func flat(args []reflect.Value, variadic bool) []any {
 	return values
 }
 
+// plain returns the value of an argument; nil for none.
 func plain(value reflect.Value) any {
 	if !value.IsValid() || !value.CanInterface() {
 		return nil
@@ -87,9 +93,10 @@ func plain(value reflect.Value) any {
 	return value.Interface()
 }
 
-// guardOf is what looks at the arguments of a function that could make much of
-// little.
+// guardOf returns the check of a function that can produce much from little;
+// nil for others.
 func guardOf(name string) func(*budget, []any) {
+	// sprig has most functions twice: mustX returns an error where X does not.
 	switch strings.TrimPrefix(name, "must") {
 	case "repeat":
 		return func(b *budget, args []any) { b.result(number(args, 0), lengthOf(args, 1)) }
@@ -122,22 +129,24 @@ func guardOf(name string) func(*budget, []any) {
 	return nil
 }
 
-// result counts a value of so many parts before it is made.
+// result counts a value before it is created.
 func (b *budget) result(times, length int) {
+	// The division avoids an overflow of the product.
 	if times > 0 && length > 0 && times > maxValue/length {
-		panic(tooMuch(fmt.Sprintf("a function would give more than %d KiB", maxValue>>10)))
+		panic(limitError(fmt.Sprintf("a function would give more than %d KiB", maxValue>>10)))
 	}
 	b.spend(max(0, times*length))
 }
 
-// guardExpression bounds a search: the time is that of the text times that of
-// the expression.
+// guardExpression bounds a regular expression: its time is that of the text
+// times that of the expression.
 func guardExpression(_ *budget, args []any) {
 	if lengthOf(args, 0) > 512 || lengthOf(args, 1) > 64<<10 {
-		panic(tooMuch("a regular expression has more than 512 characters, or its text more than 64 KiB"))
+		panic(limitError("a regular expression has more than 512 characters, or its text more than 64 KiB"))
 	}
 }
 
+// guardSeq bounds the length of a sequence.
 func guardSeq(b *budget, args []any) {
 	switch len(args) {
 	case 1:
@@ -162,23 +171,27 @@ func guardFormat(_ *budget, args []any) {
 				end++
 			}
 			width, _ := strconv.Atoi(format[i:end])
+			// An asterisk takes the width from an argument, which is not
+			// checked here.
 			if format[i] == '*' || width > 1000 || end-i > 4 {
-				panic(tooMuch("printf has a width of more than 1000"))
+				panic(limitError("printf has a width of more than 1000"))
 			}
 			i = max(i, end-1)
 		}
 	}
 }
 
-// steps is how many numbers there are from one to another.
+// steps is the number of elements of a sequence.
 func steps(start, stop, step int) int {
 	if step == 0 {
 		step = 1
 	}
+	// In floating point, because the difference of two integers can overflow.
 	count := (float64(stop) - float64(start)) / float64(step)
 	return int(min(max(0, count), float64(maxValue))) + 1
 }
 
+// number returns an argument as a number; 0 if it is none.
 func number(args []any, at int) int {
 	if at >= len(args) {
 		return 0
@@ -187,9 +200,11 @@ func number(args []any, at int) int {
 	if !value.IsValid() || !value.CanInt() {
 		return 0
 	}
+	// Bounded, so that sums of two numbers cannot overflow.
 	return int(min(max(value.Int(), -maxValue*16), maxValue*16))
 }
 
+// textAt returns an argument as text.
 func textAt(args []any, at int) string {
 	if at >= len(args) {
 		return ""
@@ -198,8 +213,10 @@ func textAt(args []any, at int) string {
 	return text
 }
 
+// lengthOf is the length of a text argument.
 func lengthOf(args []any, at int) int { return len(textAt(args, at)) }
 
+// countAt returns the length of a list argument.
 func countAt(args []any, at int) int {
 	if at >= len(args) {
 		return 0
@@ -210,17 +227,20 @@ func countAt(args []any, at int) int {
 	return 1
 }
 
+// toYAML encodes a value without the final newline, as Helm does.
 func toYAML(value any) (string, error) {
 	encoded, err := yaml.Marshal(value)
 	return strings.TrimSuffix(string(encoded), "\n"), err
 }
 
+// fromYAML decodes an object.
 func fromYAML(text string) (map[string]any, error) {
 	decoded := map[string]any{}
 	err := yaml.Unmarshal([]byte(text), &decoded)
 	return decoded, err
 }
 
+// fromYAMLArray decodes a list.
 func fromYAMLArray(text string) ([]any, error) {
 	decoded := []any{}
 	err := yaml.Unmarshal([]byte(text), &decoded)

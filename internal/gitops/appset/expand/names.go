@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// maxName is how long the name of an object may be.
+// maxName is the longest name of an object.
 const maxName = 253
 
-// Normalize makes a text that a name can have: in lower case, with a hyphen for
-// everything else than letters, digits, hyphens and dots, and cut.
+// Normalize returns a text that is valid in a name: lower case, a hyphen for
+// every character but letters, digits, hyphens and dots, and cut to the length
+// of a name.
 func Normalize(text string) string {
 	var name strings.Builder
 	for _, char := range strings.ToLower(text) {
@@ -28,8 +29,8 @@ func Normalize(text string) string {
 
 var errSlugify = errors.New("slugify takes a text, and before it a length and whether words stay whole")
 
-// slugify is Normalize without dots, of a length, 50 unless it is given, where
-// words are not cut unless that is asked for. Its last argument is the text.
+// slugify is Normalize without dots and with a maximum length, 50 by default.
+// Words are not cut unless that is requested. Its last argument is the text.
 func slugify(args ...any) (string, error) {
 	length, whole, text := 50, true, ""
 	for i, arg := range args {

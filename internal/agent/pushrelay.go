@@ -22,55 +22,59 @@ import (
 )
 
 const (
-	// mailboxSuffix makes the name of the ConfigMap from that of the Lease.
-	mailboxSuffix = "-pushes"
-	// mailboxEntries and mailboxQueue bound what may wait: nobody works then, and
-	// whoever begins asks Git anyway.
-	mailboxEntries = 64
-	mailboxQueue   = 64
-	// mailboxEntryBytes bounds one push.
-	mailboxEntryBytes = 8 << 10
-	mailboxTimeout    = 10 * time.Second
+	// relaySuffix follows the name of the Lease in that of the ConfigMap.
+	relaySuffix = "-pushes"
+	// maxRelayedPushes bounds the pushes in the ConfigMap, and relayQueueSize
+	// those that wait to be written. It fills up only while no replica leads,
+	// and a new leader polls Git anyway.
+	maxRelayedPushes = 64
+	relayQueueSize   = 64
+	// maxRelayedBytes bounds one push.
+	maxRelayedBytes = 8 << 10
+	relayTimeout    = 10 * time.Second
 )
 
-// mailbox is a ConfigMap by which a replica that does not lead tells the one
-// that does of pushes. A push in it is a reason to ask Git and nothing else, so
-// that one too many or one that is lost does no harm.
-type mailbox struct {
+// pushRelay passes pushes from a replica that does not lead to the leader,
+// through a ConfigMap. A push only triggers a poll of Git, so that a duplicate
+// or a lost one does no harm.
+type pushRelay struct {
 	cluster   *kube.Cluster
 	namespace string
-	name      string // empty: there is no other replica
-	// deliver is false when this replica does not lead.
+	// name is that of the ConfigMap. It is empty with a single replica, which
+	// needs no relay.
+	name string // empty: there is no other replica
+	// deliver returns false when this replica does not lead.
 	deliver func(webhook.Push) bool
 	count   func(outcome string)
-	// failed is told when it cannot be read.
+	// failed reports the result of reading the ConfigMap.
 	failed func(error)
 	log    *slog.Logger
 
 	queue chan webhook.Push
 
-	mu    sync.Mutex
-	known map[string]string
-	// delivered are keys that are being deleted.
+	mu      sync.Mutex
+	content map[string]string
+	// delivered are the keys that were delivered and may not be deleted yet.
 	delivered map[string]bool
 	changed   chan struct{}
 }
 
-func (a *agent) newMailbox() *mailbox {
-	m := &mailbox{
+// newPushRelay returns a relay that is not running.
+func (a *agent) newPushRelay() *pushRelay {
+	m := &pushRelay{
 		cluster: a.options.Cluster, namespace: a.options.Cluster.Namespace, deliver: a.leading.pushed, log: a.log,
-		count: func(outcome string) { a.metrics.mail.WithLabelValues(outcome).Inc() },
-		queue: make(chan webhook.Push, mailboxQueue), delivered: map[string]bool{}, changed: make(chan struct{}, 1),
+		count: func(outcome string) { a.metrics.relayed.WithLabelValues(outcome).Inc() },
+		queue: make(chan webhook.Push, relayQueueSize), delivered: map[string]bool{}, changed: make(chan struct{}, 1),
 	}
 	if a.options.Lease != "" {
-		m.name = a.options.Lease + mailboxSuffix
+		m.name = a.options.Lease + relaySuffix
 	}
-	m.failed = a.complain("the ConfigMap "+m.namespace+"/"+m.name, nil)
+	m.failed = a.logOnce("the ConfigMap "+m.namespace+"/"+m.name, nil)
 	return m
 }
 
-// follow passes pushes on and takes them, until the context is done.
-func (m *mailbox) follow(ctx context.Context) {
+// run forwards and receives pushes until the context is done.
+func (m *pushRelay) run(ctx context.Context) {
 	if m.name == "" {
 		return
 	}
@@ -82,9 +86,9 @@ func (m *mailbox) follow(ctx context.Context) {
 				content = found[0].Data
 			}
 			m.mu.Lock()
-			m.known = content
+			m.content = content
 			m.mu.Unlock()
-			m.look()
+			m.checkNow()
 		})
 	})
 	parts.Go(func() { m.send(ctx) })
@@ -92,8 +96,9 @@ func (m *mailbox) follow(ctx context.Context) {
 	parts.Wait()
 }
 
-// put has a push passed on. It does not wait.
-func (m *mailbox) put(push webhook.Push) {
+// forward queues a push for the leader. It never blocks: a webhook must be
+// acknowledged within seconds.
+func (m *pushRelay) forward(push webhook.Push) {
 	if m.name == "" {
 		return // the loops begin by asking Git
 	}
@@ -105,16 +110,16 @@ func (m *mailbox) put(push webhook.Push) {
 	}
 }
 
-// look has the content looked at again.
-func (m *mailbox) look() {
+// checkNow triggers a delivery of the ConfigMap's content.
+func (m *pushRelay) checkNow() {
 	select {
 	case m.changed <- struct{}{}:
 	default:
 	}
 }
 
-// send writes pushes into the ConfigMap.
-func (m *mailbox) send(ctx context.Context) {
+// send writes queued pushes into the ConfigMap.
+func (m *pushRelay) send(ctx context.Context) {
 	for {
 		select {
 		case push := <-m.queue:
@@ -125,28 +130,31 @@ func (m *mailbox) send(ctx context.Context) {
 	}
 }
 
-func (m *mailbox) write(ctx context.Context, push webhook.Push) {
+// write adds one push under a random key, so that replicas do not overwrite
+// each other.
+func (m *pushRelay) write(ctx context.Context, push webhook.Push) {
 	entry, err := json.Marshal(push)
 	m.mu.Lock()
-	full := len(m.known) >= mailboxEntries
+	full := len(m.content) >= maxRelayedPushes
 	m.mu.Unlock()
-	if err != nil || len(entry) > mailboxEntryBytes || full {
+	if err != nil || len(entry) > maxRelayedBytes || full {
 		m.count("dropped")
 		return
 	}
 	key := strings.ToLower(rand.Text())
 	if err := m.patch(ctx, map[string]any{key: string(entry)}); err != nil {
 		m.count("failed")
-		m.log.Warn("a push could not be passed on to the replica that works; Git is asked at the next interval",
+		m.log.Warn("cannot relay push to the leader; Git is polled at the next interval",
 			"configMap", m.namespace+"/"+m.name, observe.KeyError, err)
 		return
 	}
 	m.count("passed")
 }
 
-// patch changes entries of the ConfigMap; nil deletes one.
-func (m *mailbox) patch(ctx context.Context, data map[string]any) error {
-	ctx, cancel := context.WithTimeout(ctx, mailboxTimeout)
+// patch sets keys of the ConfigMap; nil deletes one. It creates the ConfigMap
+// on first use, where another replica may win the race.
+func (m *pushRelay) patch(ctx context.Context, data map[string]any) error {
+	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
@@ -173,29 +181,31 @@ func (m *mailbox) patch(ctx context.Context, data map[string]any) error {
 	return err
 }
 
-// receive delivers what is in the ConfigMap while this replica leads.
-func (m *mailbox) receive(ctx context.Context) {
+// receive delivers pushes while this replica leads.
+func (m *pushRelay) receive(ctx context.Context) {
 	for {
 		select {
 		case <-m.changed:
-			m.deliverAll(ctx)
+			m.deliverPending(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// deliverAll delivers what was not delivered before, and deletes it.
-func (m *mailbox) deliverAll(ctx context.Context) {
+// deliverPending delivers new pushes and deletes them from the ConfigMap. A
+// push is delivered before it is deleted: after a crash in between the next
+// leader delivers it again.
+func (m *pushRelay) deliverPending(ctx context.Context) {
 	m.mu.Lock()
-	content := maps.Clone(m.known)
+	content := maps.Clone(m.content)
 	maps.DeleteFunc(m.delivered, func(key string, _ bool) bool { _, there := content[key]; return !there })
 	m.mu.Unlock()
 	gone := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(content)) {
 		var push webhook.Push
 		if !m.delivered[key] && json.Unmarshal([]byte(content[key]), &push) == nil && !m.deliver(push) {
-			return // another replica leads
+			return // another replica leads and delivers it
 		}
 		m.delivered[key] = true
 		gone[key] = nil // also one that could not be deleted before
@@ -204,6 +214,6 @@ func (m *mailbox) deliverAll(ctx context.Context) {
 		return
 	}
 	if err := m.patch(ctx, gone); err != nil {
-		m.log.Warn("pushes that were taken could not be deleted", "configMap", m.namespace+"/"+m.name, observe.KeyError, err)
+		m.log.Warn("cannot delete delivered pushes", "configMap", m.namespace+"/"+m.name, observe.KeyError, err)
 	}
 }

@@ -15,33 +15,34 @@ import (
 	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
-// book is what is known of the cluster: the sets, and of the Applications that
-// sets have made as much as is compared. It is safe for concurrent use.
-type book struct {
+// store caches the ApplicationSets, and the compared part of the Applications
+// they created. It is safe for concurrent use.
+type store struct {
 	mu   sync.Mutex
-	sets map[types.NamespacedName]*setEntry
-	// records are Applications whose controller is an ApplicationSet.
+	sets map[types.NamespacedName]*setState
+	// records are the Applications whose controller is an ApplicationSet.
 	records map[types.NamespacedName]*record
-	// bySet are their names, by the set.
+	// bySet indexes their names by the UID of the set.
 	bySet map[types.UID]map[string]struct{}
-	// deleted are Applications that were deleted lately: an answer to a request
-	// that was under way must not bring them back.
+	// deleted are the UIDs of recently deleted Applications: the response to a
+	// request that was in flight must not bring them back.
 	deleted map[types.UID]struct{}
 }
 
-// setEntry is one ApplicationSet.
-type setEntry struct {
+// setState is one ApplicationSet.
+type setState struct {
 	object *unstructured.Unstructured
-	// due: it is to be generated, and not only compared.
+	// due means that it must be generated, and not only compared.
 	due bool
-	// next is when it is due by itself, zero for never.
+	// next is when the next generation is due; zero for never.
 	next time.Time
-	// desired are the Applications of the last generation, nil if there was none.
+	// desired are the Applications of the last generation; nil if there is
+	// none.
 	desired map[string]*desired
 	// repositories are the addresses that its generators read. One with
-	// parameters is empty, and can be any.
+	// parameters is empty and may be any.
 	repositories []string
-	// clusters: a generator asks for clusters.
+	// clusters is set if a generator lists clusters.
 	clusters bool
 }
 
@@ -51,39 +52,42 @@ type record struct {
 	version  string
 	set      types.UID
 	deleting bool
-	// body has what is compared, as canonical JSON.
+	// body is the compared part as canonical JSON.
 	body   []byte
 	sync   v1alpha1.SyncStatusCode
 	health v1alpha1.HealthCode
 }
 
-func newBook() *book {
-	return &book{
-		sets: map[types.NamespacedName]*setEntry{}, records: map[types.NamespacedName]*record{},
+// newStore returns an empty store.
+func newStore() *store {
+	return &store{
+		sets: map[types.NamespacedName]*setState{}, records: map[types.NamespacedName]*record{},
 		bySet: map[types.UID]map[string]struct{}{}, deleted: map[types.UID]struct{}{},
 	}
 }
 
-// origin is where news of an object come from.
+// origin is the source of an object.
 type origin int
 
 const (
-	// fromWatch: every change comes so, in its order.
+	// fromWatch events arrive in order and complete.
 	fromWatch origin = iota
-	// fromWrite: the answer to our own request. It can be older than what the watch
-	// has told already, and of an object that is gone.
+	// fromWrite is the response to our own request. It can be older than the
+	// last event of the watch, or of an object that is already deleted.
 	fromWrite
 )
 
-// putSet notes a set, and reports whether it has to be looked at.
-func (b *book) putSet(object *unstructured.Unstructured, from origin) bool {
+// putSet stores a set, and reports whether it must be reconciled.
+func (b *store) putSet(object *unstructured.Unstructured, from origin) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	entry := b.sets[name]
 	if entry == nil || entry.object.GetUID() != object.GetUID() {
+		// Only the watch creates entries: a response about a set that is gone
+		// must not.
 		if from == fromWatch {
-			b.sets[name] = &setEntry{object: object, due: true}
+			b.sets[name] = &setState{object: object, due: true}
 		}
 		return from == fromWatch
 	}
@@ -92,20 +96,23 @@ func (b *book) putSet(object *unstructured.Unstructured, from origin) bool {
 	}
 	before := entry.object
 	entry.object = object
+	// Our own writes of the status change neither of these. A refresh counts
+	// when it is added, and not when it is removed.
 	changed := before.GetGeneration() != object.GetGeneration() || isDeleting(before) != isDeleting(object) ||
 		object.GetAnnotations()[refreshAnnotation] != "" && before.GetAnnotations()[refreshAnnotation] == ""
 	entry.due = entry.due || changed
 	return changed
 }
 
-func (b *book) dropSet(name types.NamespacedName) {
+// dropSet removes a deleted set.
+func (b *store) dropSet(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sets, name)
 }
 
-// due asks for a generation.
-func (b *book) due(name types.NamespacedName) {
+// due requests a generation.
+func (b *store) due(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if entry := b.sets[name]; entry != nil {
@@ -113,7 +120,7 @@ func (b *book) due(name types.NamespacedName) {
 	}
 }
 
-// snapshot is a set as a pass takes it. The pass owns it.
+// snapshot is a set at the start of a reconcile run, which owns it.
 type snapshot struct {
 	object  *unstructured.Unstructured
 	due     bool
@@ -121,15 +128,19 @@ type snapshot struct {
 	desired map[string]*desired
 }
 
-// take begins a pass.
-func (b *book) take(name types.NamespacedName) (snapshot, bool) {
+// take starts a reconcile run and clears the request for a generation: one that
+// arrives during the run is kept.
+func (b *store) take(name types.NamespacedName) (snapshot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entry := b.sets[name]
 	if entry == nil {
 		return snapshot{}, false
 	}
+	// The snapshot is read without the lock: its object is never changed in
+	// place.
 	taken := snapshot{object: entry.object, due: entry.due, next: entry.next, desired: entry.desired}
+	// The interval is over, whatever caused this run.
 	if !entry.next.IsZero() && !time.Now().Before(entry.next) {
 		taken.due = true
 	}
@@ -137,8 +148,8 @@ func (b *book) take(name types.NamespacedName) (snapshot, bool) {
 	return taken, true
 }
 
-// plan keeps when a set is due by itself.
-func (b *book) plan(name types.NamespacedName, next time.Time) {
+// plan stores when the next generation is due.
+func (b *store) plan(name types.NamespacedName, next time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if entry := b.sets[name]; entry != nil {
@@ -146,18 +157,20 @@ func (b *book) plan(name types.NamespacedName, next time.Time) {
 	}
 }
 
-// generated keeps what a generation gave. After an error the result before it is
-// forgotten: nothing is done until there is one again.
-func (b *book) generated(name types.NamespacedName, uid types.UID, result map[string]*desired) {
+// generated stores the result of a generation. After an error the previous
+// result is dropped: nothing is written until there is a new one.
+func (b *store) generated(name types.NamespacedName, uid types.UID, result map[string]*desired) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// The set may have been created again during the generation.
 	if entry := b.sets[name]; entry != nil && entry.object.GetUID() == uid {
 		entry.desired = result
 	}
 }
 
-// asks keeps what a set asks for.
-func (b *book) asks(name types.NamespacedName, repositories []string, clusters bool) {
+// setInputs stores what the generators of a set read, so that a push or a new
+// cluster finds it.
+func (b *store) setInputs(name types.NamespacedName, repositories []string, clusters bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if entry := b.sets[name]; entry != nil {
@@ -165,21 +178,23 @@ func (b *book) asks(name types.NamespacedName, repositories []string, clusters b
 	}
 }
 
-// reading are the sets that read a repository.
-func (b *book) reading(repoURL string) []types.NamespacedName {
-	return b.which(func(entry *setEntry) bool {
+// setsReading returns the sets that read a repository.
+func (b *store) setsReading(repoURL string) []types.NamespacedName {
+	return b.setsWhere(func(entry *setState) bool {
 		return slices.ContainsFunc(entry.repositories, func(used string) bool {
+			// An address with parameters can be any repository.
 			return used == "" || used == repoURL || webhook.SameRepository(used, repoURL)
 		})
 	})
 }
 
-// ofClusters are the sets that ask for clusters.
-func (b *book) ofClusters() []types.NamespacedName {
-	return b.which(func(entry *setEntry) bool { return entry.clusters })
+// setsOfClusters returns the sets that list clusters.
+func (b *store) setsOfClusters() []types.NamespacedName {
+	return b.setsWhere(func(entry *setState) bool { return entry.clusters })
 }
 
-func (b *book) which(fits func(*setEntry) bool) []types.NamespacedName {
+// setsWhere returns the sets that match.
+func (b *store) setsWhere(fits func(*setState) bool) []types.NamespacedName {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var names []types.NamespacedName
@@ -191,28 +206,30 @@ func (b *book) which(fits func(*setEntry) bool) []types.NamespacedName {
 	return names
 }
 
-// change is what is new about an Application.
+// change is what changed in an Application.
 type change int
 
 const (
 	nothingNew change = iota
-	// healthNew: only its status changed.
+	// healthNew means that only its status changed.
 	healthNew
-	// contentNew: what is compared changed.
+	// contentNew means that the compared part changed.
 	contentNew
 )
 
-// putApplication notes an Application. It gives the name of the sets that it
-// belongs to and belonged to, and what is new.
-func (b *book) putApplication(object *unstructured.Unstructured, from origin) ([]types.NamespacedName, change) {
+// putApplication stores an Application. It returns the sets that it belongs and
+// belonged to, and what changed.
+func (b *store) putApplication(object *unstructured.Unstructured, from origin) ([]types.NamespacedName, change) {
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	made := newRecord(object)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.records[name]
+	// The delete event came before the response to an earlier request.
 	if _, deleted := b.deleted[object.GetUID()]; deleted && from == fromWrite {
 		return nil, nothingNew
 	}
+	// The watch was faster than the response.
 	if before != nil && before.uid == object.GetUID() && isOlder(object.GetResourceVersion(), before.version) {
 		return nil, nothingNew
 	}
@@ -221,6 +238,7 @@ func (b *book) putApplication(object *unstructured.Unstructured, from origin) ([
 	switch {
 	case before == nil && made == nil:
 		return nil, nothingNew
+	// It came under or left the control of a set.
 	case before == nil || made == nil:
 	case before.uid == made.uid && before.set == made.set && before.deleting == made.deleting && string(before.body) == string(made.body):
 		what = nothingNew
@@ -231,12 +249,15 @@ func (b *book) putApplication(object *unstructured.Unstructured, from origin) ([
 	return b.setsOf(name.Namespace, before, made), what
 }
 
-// dropApplication forgets an Application, and gives the set it belonged to.
-func (b *book) dropApplication(name types.NamespacedName) []types.NamespacedName {
+// dropApplication removes a deleted Application, and returns the set it
+// belonged to.
+func (b *store) dropApplication(name types.NamespacedName) []types.NamespacedName {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.records[name]
 	if before != nil {
+		// Dropping all of them is safe: they only matter for requests in
+		// flight.
 		if len(b.deleted) >= maxDeleted {
 			clear(b.deleted)
 		}
@@ -246,17 +267,19 @@ func (b *book) dropApplication(name types.NamespacedName) []types.NamespacedName
 	return b.setsOf(name.Namespace, before)
 }
 
-// maxDeleted bounds what is remembered of Applications that are gone. Answers
-// come within moments.
+// maxDeleted bounds the remembered deletions. Responses arrive within moments,
+// so that older ones are not needed.
 const maxDeleted = 10000
 
-// isOlder compares versions of one object.
+// isOlder compares versions of one object. Versions that cannot be compared
+// count as newer.
 func isOlder(version, known string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, known)
 	return err == nil && order < 0
 }
 
-func (b *book) index(name types.NamespacedName, before, after *record) {
+// index moves a name between the sets of its old and its new record.
+func (b *store) index(name types.NamespacedName, before, after *record) {
 	if before != nil {
 		delete(b.bySet[before.set], name.Name)
 		if len(b.bySet[before.set]) == 0 {
@@ -273,7 +296,8 @@ func (b *book) index(name types.NamespacedName, before, after *record) {
 	}
 }
 
-func (b *book) setsOf(namespace string, records ...*record) []types.NamespacedName {
+// setsOf returns the sets of some records.
+func (b *store) setsOf(namespace string, records ...*record) []types.NamespacedName {
 	var names []types.NamespacedName
 	for name, entry := range b.sets {
 		for _, record := range records {
@@ -286,8 +310,8 @@ func (b *book) setsOf(namespace string, records ...*record) []types.NamespacedNa
 	return names
 }
 
-// owned are the Applications of a set.
-func (b *book) owned(set *unstructured.Unstructured) map[string]record {
+// owned returns the Applications of a set by name.
+func (b *store) owned(set *unstructured.Unstructured) map[string]record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := map[string]record{}
@@ -299,13 +323,15 @@ func (b *book) owned(set *unstructured.Unstructured) map[string]record {
 	return found
 }
 
-// newRecord is nil for an Application that no set has made.
+// newRecord returns the record of an Application; nil if no set created it.
 func newRecord(object *unstructured.Unstructured) *record {
 	owner := metav1.GetControllerOf(object)
+	// Applications that users created are not cached at all, to save memory.
 	if owner == nil || owner.Kind != v1alpha1.KindApplicationSet {
 		return nil
 	}
 	made := &record{uid: object.GetUID(), version: object.GetResourceVersion(), set: owner.UID, deleting: isDeleting(object)}
+	// The content comes from the API server, so that it can always be encoded.
 	made.body, _ = json.Marshal(contentOf(object.Object))
 	sync, _, _ := unstructured.NestedString(object.Object, "status", "sync", "status")
 	health, _, _ := unstructured.NestedString(object.Object, "status", "health", "status")
@@ -313,4 +339,5 @@ func newRecord(object *unstructured.Unstructured) *record {
 	return made
 }
 
+// isDeleting reports whether an object is being deleted.
 func isDeleting(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }

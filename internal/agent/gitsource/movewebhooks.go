@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// webhookAnnotation has the address of the webhook of a Git Source. It is in
-	// Git, so that a runtime that is restored knows which ones it had.
+	// webhookAnnotation has the address of the webhook of a Git Source. It is
+	// stored in Git, so that a restored runtime can find and move its webhooks.
 	webhookAnnotation = "slipway.dev/webhook"
-	// followPause is between two looks at the addresses, and followSoon after one
-	// that could not move a webhook.
-	followPause = time.Minute
-	followSoon  = 5 * time.Second
+	// webhookCheckInterval is the time between two checks of the addresses, and
+	// webhookRetryDelay the time after a failed move.
+	webhookCheckInterval = time.Minute
+	webhookRetryDelay    = 5 * time.Second
 )
 
-// Run keeps the webhooks of Git Sources where the runtime is, until the context is
-// done: its address changes with its access mode. Only the replica that leads runs
+// Run moves the webhooks of Git Sources to the runtime's current address, which
+// changes with its access mode, until the context is done. Only the leader runs
 // it.
 func (s *Service) Run(ctx context.Context) error {
 	told := ""
 	for {
-		pause, text := followPause, ""
+		pause, text := webhookCheckInterval, ""
 		err := s.moveWebhooks(ctx)
 		if err != nil && ctx.Err() == nil {
-			pause, text = followSoon, err.Error()
+			pause, text = webhookRetryDelay, err.Error()
 		}
 		if text != told && text != "" && !errors.Is(err, errNoAddress) {
-			s.options.Log.Warn("webhooks of Git Sources lead to another address; it is tried again", observe.KeyError, text)
+			s.options.Log.Warn("cannot move webhooks of Git Sources; retrying", observe.KeyError, text)
 		}
 		told = text
 		if err := backoff.Sleep(ctx, pause); err != nil {
@@ -46,9 +46,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// moveWebhooks moves the webhooks that lead to an address which the runtime had.
+// moveWebhooks moves every webhook that has an earlier address of the runtime.
 func (s *Service) moveWebhooks(ctx context.Context) error {
-	list, err := s.options.Home.Applications().List(ctx, metav1.ListOptions{
+	list, err := s.options.SharedRepository.Applications().List(ctx, metav1.ListOptions{
 		LabelSelector: sharedrepo.EntityLabel + "=" + sharedrepo.EntityGitSource,
 	})
 	if err != nil {
@@ -61,8 +61,11 @@ func (s *Service) moveWebhooks(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
+// moveWebhook registers the new address, commits it, and removes the old one,
+// in this order: a crash in between leaves a webhook too many and never none.
 func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructured) error {
 	name, before := live.GetName(), live.GetAnnotations()[webhookAnnotation]
+	// Sources without a webhook stay without: their users chose polling.
 	one, is := fromObject(live.Object)
 	if !is || before == "" || before == s.webhookURL(name) {
 		return nil
@@ -71,12 +74,13 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	repository, err := s.options.Home.Repository(ctx)
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	file := sharedrepo.GitSourceFile(s.options.Home.Runtime(), name)
-	_, err = repository.Change(ctx, "git source "+name+": webhook", s.options.Home.Committer(), func(files sharedrepo.Files) error {
+	file := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name)
+	// The runtime is the author: no user requested this commit.
+	_, err = repository.Change(ctx, "git source "+name+": webhook", s.options.SharedRepository.Committer(), func(files sharedrepo.Files) error {
 		if _, found, err := files.Read(file); err != nil || !found {
 			return err // it is being deleted
 		}
@@ -87,13 +91,14 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s.options.Home.Refresh(ctx)
+	s.options.SharedRepository.Refresh(ctx)
 	s.removeWebhook(ctx, name, one.GetRepoUrl(), before)
-	s.options.Log.Info("the webhook of a Git Source leads to another address now", "source", name, "url", after)
+	s.options.Log.Info("moved webhook of Git Source", "source", name, "url", after)
 	return nil
 }
 
-// webhookIn is the webhook that the file of a Git Source has.
+// webhookIn returns the webhook in the file of a Git Source; empty if it has
+// none.
 func webhookIn(text []byte) string {
 	var file struct {
 		Metadata struct{ Annotations map[string]string }

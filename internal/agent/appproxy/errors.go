@@ -15,14 +15,16 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// notFound is the error of an Application that is not there.
+// notFound is the error for an Application that does not exist or is not
+// served.
 func notFound(place tracking.App) error {
 	return connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no Application %s in the namespace %s of this runtime", place.Name, place.Namespace))
 }
 
-// fault is an error as the API tells it. What is not known to be for others to
-// read is in the log alone.
-func (s *Service) fault(err error, place tracking.App) error {
+// toConnectError maps an error to a code and a message of the API. Only errors
+// that are written for users reach the client; every other one is logged and
+// hidden, because it may quote what the user may not read.
+func (s *Service) toConnectError(err error, place tracking.App) error {
 	var told *connect.Error
 	var busy *inspect.BusyError
 	var state *inspect.StateError
@@ -42,14 +44,16 @@ func (s *Service) fault(err error, place tracking.App) error {
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("it took too long: try again later"))
 	case errors.As(err, &access) && apierrors.IsNotFound(err):
 		return notFound(place)
+	// Errors of Git and of rendering are written for users and contain no
+	// credentials.
 	case errors.As(err, &fetching), errors.As(err, &rendering):
 		return connect.NewError(connect.CodeFailedPrecondition, err)
 	}
-	return s.clusterFault(err, place)
+	return s.clusterError(err, place)
 }
 
-// clusterFault is an error of the API server, or one that nobody expected.
-func (s *Service) clusterFault(err error, place tracking.App) error {
+// clusterError maps an error of the API server, or an unexpected one.
+func (s *Service) clusterError(err error, place tracking.App) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return connect.NewError(connect.CodeNotFound, err)

@@ -24,7 +24,7 @@ func object(uid, version string, generation int64) *unstructured.Unstructured {
 
 // The answer to our own request can come after the news that it is older than.
 func TestBookSets(t *testing.T) {
-	b := newBook()
+	b := newStore()
 	name := types.NamespacedName{Namespace: "argocd", Name: "a"}
 	if b.putSet(object("1", "5", 1), fromWrite) {
 		t.Error("an answer brings a set that is gone")
@@ -51,7 +51,7 @@ func TestBookSets(t *testing.T) {
 }
 
 func TestBookApplications(t *testing.T) {
-	b := newBook()
+	b := newStore()
 	b.putSet(object("set", "1", 1), fromWatch)
 	set := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "argocd", "uid": "set"}}}
 	labelled := func(version, label string) *unstructured.Unstructured {

@@ -11,14 +11,15 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// complain logs what keeps something from being read, once for each change of
-// it, and makes it the reason why the agent is not ready.
-func (a *agent) complain(what string, condition *observe.Condition) func(error) {
+// logOnce returns a function that logs an error once for each kind of it and
+// sets it as the reason why the agent is not ready. The condition may be nil.
+func (a *agent) logOnce(what string, condition *observe.Condition) func(error) {
 	var mu sync.Mutex
 	told := ""
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
+		// The kind and not the text, which can differ with every attempt.
 		kind := kube.FailureKind(err)
 		if kind == told {
 			return
@@ -27,37 +28,39 @@ func (a *agent) complain(what string, condition *observe.Condition) func(error) 
 		if err == nil {
 			return
 		}
-		a.log.Error("something cannot be read; it is tried again", "what", what, observe.KeyError, err)
+		a.log.Error("watch failed; retrying", "what", what, observe.KeyError, err)
 		if condition != nil {
 			condition.Unmet(what + " cannot be read: " + err.Error())
 		}
 	}
 }
 
-// followCluster follows what the control namespace says, until the context is
-// done. The channel is closed when all of it was read once.
-func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-chan struct{} {
+// watchCluster watches the Secrets and ConfigMaps of the control namespace
+// until the context is done. The returned channel is closed when each was read
+// once.
+func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan struct{} {
 	core := a.options.Cluster.Client.CoreV1()
 	home := a.options.ControlNamespace
 	missing := a.readiness.credentials
 	var first sync.WaitGroup
-	// once marks the first reading of each part.
+	// once registers one more object that must be read, and returns the
+	// function that marks it as read.
 	once := func() func() {
 		first.Add(1)
 		return sync.OnceFunc(first.Done)
 	}
 	labelled, hooks, hosts, authorities := once(), once(), once(), once()
 	beside.Go(func() {
-		failed := a.complain("the Secrets of the namespace "+home, missing)
+		failed := a.logOnce("the Secrets of the namespace "+home, missing)
 		_ = kube.Follow(ctx, core.Secrets(home), kube.Labelled(credential.TypeLabel), failed, func(secrets []*corev1.Secret) {
-			a.takeSecrets(secrets)
+			a.updateSecrets(secrets)
 			labelled()
 		})
 	})
 	beside.Go(func() {
-		failed := a.complain("the Secret "+home+"/"+a.options.WebhookSecret, missing)
+		failed := a.logOnce("the Secret "+home+"/"+a.options.WebhookSecret, missing)
 		_ = kube.Follow(ctx, core.Secrets(home), kube.Named(a.options.WebhookSecret), failed, func(found []*corev1.Secret) {
-			a.secrets.take(found)
+			a.secrets.update(found)
 			hooks()
 		})
 	})
@@ -66,25 +69,26 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 		done func()
 	}{{credential.KnownHostsConfigMap, hosts}, {credential.AuthoritiesConfigMap, authorities}} {
 		beside.Go(func() {
-			failed := a.complain("the ConfigMap "+home+"/"+part.name, missing)
+			failed := a.logOnce("the ConfigMap "+home+"/"+part.name, missing)
 			_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(part.name), failed, func(found []*corev1.ConfigMap) {
-				a.takeConfigMap(part.name, found)
+				a.updateConfigMap(part.name, found)
 				part.done()
 			})
 		})
 	}
 	beside.Go(func() {
-		// Nothing waits for it: it is read only to report what has no effect.
-		failed := a.complain("the ConfigMap "+home+"/"+argoSettingsConfigMap, nil)
+		// Nothing waits for this one: it is read only to report settings
+		// without effect.
+		failed := a.logOnce("the ConfigMap "+home+"/"+argoSettingsConfigMap, nil)
 		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argoSettingsConfigMap), failed, func(found []*corev1.ConfigMap) {
-			a.takeSettings(ctx, found)
+			a.updateSettings(ctx, found)
 		})
 	})
 	if a.options.Credential != nil {
 		filed := once()
-		beside.Go(func() { a.followCredentialFile(ctx, filed) })
+		beside.Go(func() { a.watchCredentialFile(ctx, filed) })
 	}
-	beside.Go(func() { a.mailbox.follow(ctx) })
+	beside.Go(func() { a.relay.run(ctx) })
 	read := make(chan struct{})
 	go func() {
 		first.Wait()

@@ -23,102 +23,108 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// How long Run waits before it tries again.
+// Intervals of Run.
 const (
-	firstRetry = 5 * time.Second
-	lastRetry  = time.Minute
-	// waitForSettings is how often it looks whether settings and credentials are
-	// there: another replica may have stored them.
-	waitForSettings = 10 * time.Second
-	// recheck is how often a repository that is in order is looked at: somebody
-	// may have removed the runtime's files, or its Application.
-	recheck = 30 * time.Minute
+	firstBackoff = 5 * time.Second
+	maxBackoff   = time.Minute
+	// settingsInterval is how often settings and credentials are read while
+	// they are missing: another replica may have stored them.
+	settingsInterval = 10 * time.Second
+	// recheckInterval is how often a repository in order is checked: a user may
+	// have removed the runtime's files or its Application.
+	recheckInterval = 30 * time.Minute
 )
 
-// fieldManager owns the Application that Home applies.
+// fieldManager is the field manager of the applied Application.
 const fieldManager = "slipway-shared"
 
-// HomeOptions is what a Home works with.
-type HomeOptions struct {
+// ControllerOptions configures a Controller.
+type ControllerOptions struct {
 	Cluster *kube.Cluster
-	// Runtime is its name, Namespace where its Applications are.
+	// Runtime is its name, and Namespace has its Applications.
 	Runtime, Namespace string
-	// Settings is what the account says of Git; nil before the runtime joined.
+	// Settings returns the Git settings of the account; nil before the runtime
+	// joined.
 	Settings func() *platformv1.GitSettings
-	// Access is the runtime's credential for a repository.
+	// Access returns the runtime's credential for a repository.
 	Access func(ctx context.Context, repoURL string) (remote.Access, error)
-	// Create makes a repository at the provider. Nil: it has to exist.
+	// Create creates a repository at the provider. If it is nil the repository
+	// must exist.
 	Create func(ctx context.Context, repoURL string) error
-	// Chart is what the runtime is installed from; nil where that is not known.
+	// Chart returns the chart that the runtime is installed from; nil where
+	// that is unknown.
 	Chart func(ctx context.Context) (Chart, error)
-	// Folder is for what is fetched.
+	// Folder has the fetched objects.
 	Folder string
 	Log    *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// NotReadyError is that something has to be set first.
+// NotReadyError is a setting that is missing.
 type NotReadyError struct{ text string }
 
-// Error says what to set.
+// Error explains what to set.
 func (e *NotReadyError) Error() string { return e.text }
 
-// NotReady makes a NotReadyError.
+// NotReady returns a NotReadyError.
 func NotReady(format string, args ...any) *NotReadyError {
 	return &NotReadyError{text: fmt.Sprintf(format, args...)}
 }
 
-// Home is the Shared Configuration Repository of this runtime. It is safe for
-// concurrent use.
-type Home struct {
-	options HomeOptions
-	reached atomic.Pointer[Location] // nil: none
+// Controller keeps the Shared Configuration Repository of this runtime in
+// order. It is safe for concurrent use.
+type Controller struct {
+	options ControllerOptions
+	ready   atomic.Pointer[Location] // nil: none
+	// changed holds one signal at most.
 	changed chan struct{}
 
+	// mu guards the opened repository.
 	mu   sync.Mutex
 	open *Repository
-	// key is what it was opened with.
+	// key identifies the location and credentials that it was opened with.
 	key [sha256.Size]byte
 
-	// keeping is held while the files of the runtime are written or taken away. Once it
-	// has left they are not written again.
-	keeping sync.Mutex
+	// writing is held while the runtime's files are written or removed. After
+	// Leave they are not written again.
+	writing sync.Mutex
 	left    bool
 }
 
-// NewHome makes a Home and connects to nothing.
-func NewHome(options HomeOptions) *Home {
+// NewController returns a Controller. It connects to nothing before it is used.
+func NewController(options ControllerOptions) *Controller {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Home{options: options, changed: make(chan struct{}, 1)}
+	return &Controller{options: options, changed: make(chan struct{}, 1)}
 }
 
-// Valid reports whether the repository was reached and seeded with the settings
-// and credentials of now.
-func (h *Home) Valid() bool { return h.reached.Load() != nil }
+// Valid reports whether the repository was reached and seeded with the current
+// settings and credentials.
+func (h *Controller) Valid() bool { return h.ready.Load() != nil }
 
-// Reached is the repository that is Valid, as the settings had it when it was
-// reached; empty is none.
-func (h *Home) Reached() string {
-	if location := h.reached.Load(); location != nil {
+// ReadyRepository returns the address of the repository that is Valid; empty if
+// none is.
+func (h *Controller) ReadyRepository() string {
+	if location := h.ready.Load(); location != nil {
 		return location.String()
 	}
 	return ""
 }
 
-// Changed tells Run that settings or credentials are new.
-func (h *Home) Changed() {
+// Changed makes Run check the repository: settings or credentials changed.
+func (h *Controller) Changed() {
 	select {
 	case h.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Repository opens the repository with the credentials of now. Without settings
-// or credentials it is a *[NotReadyError].
-func (h *Home) Repository(ctx context.Context) (*Repository, error) {
+// Repository opens the repository with the current credentials. Without
+// settings or credentials the error is a *[NotReadyError]. Credentials are read
+// each time, because another replica may have stored new ones.
+func (h *Controller) Repository(ctx context.Context) (*Repository, error) {
 	settings := h.options.Settings()
 	if settings.GetSharedRepository() == "" {
 		return nil, NotReady("the account has no Shared Configuration Repository: set one with the Git settings of the account")
@@ -146,7 +152,7 @@ func (h *Home) Repository(ctx context.Context) (*Repository, error) {
 	return opened, nil
 }
 
-// accessKey is the same for the same repository and credentials.
+// accessKey is equal for the same repository and credentials.
 func accessKey(location Location, access remote.Access) [sha256.Size]byte {
 	c := access.Credential
 	hash := sha256.New()
@@ -160,18 +166,18 @@ func accessKey(location Location, access remote.Access) [sha256.Size]byte {
 	return [sha256.Size]byte(hash.Sum(nil))
 }
 
-// Committer is the runtime as it commits.
-func (h *Home) Committer() Author {
+// Committer returns the runtime as a committer.
+func (h *Controller) Committer() Author {
 	return Author{Name: "Slipway runtime " + h.options.Runtime, Email: h.options.Runtime + "@runtime.slipway.invalid"}
 }
 
-// Ensure makes the repository if it does not exist, seeds it, and applies the
-// Application that follows it. It can be called again at any time.
-func (h *Home) Ensure(ctx context.Context) error {
-	h.keeping.Lock()
-	defer h.keeping.Unlock()
+// Ensure creates the repository if it does not exist, seeds it, and applies the
+// Application that syncs it. It is idempotent.
+func (h *Controller) Ensure(ctx context.Context) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	if h.left {
-		h.reached.Store(nil)
+		h.ready.Store(nil)
 		return NotReady("the runtime is being uninstalled")
 	}
 	repository, err := h.Repository(ctx)
@@ -179,15 +185,16 @@ func (h *Home) Ensure(ctx context.Context) error {
 		err = h.ensure(ctx, repository)
 	}
 	if err != nil {
-		h.reached.Store(nil)
+		h.ready.Store(nil)
 		return err
 	}
 	location := repository.Location()
-	h.reached.Store(&location)
+	h.ready.Store(&location)
 	return nil
 }
 
-func (h *Home) ensure(ctx context.Context, repository *Repository) error {
+// ensure seeds an opened repository. The lock writing must be held.
+func (h *Controller) ensure(ctx context.Context, repository *Repository) error {
 	_, err := repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
 	var failure *remote.Failure
 	if errors.As(err, &failure) && failure.Reason == remote.Missing && h.options.Create != nil {
@@ -209,14 +216,14 @@ func (h *Home) ensure(ctx context.Context, repository *Repository) error {
 	return nil
 }
 
-// Run ensures the repository now, whenever [Home.Changed] is called, and from
-// time to time, until the context is done.
-func (h *Home) Run(ctx context.Context) error {
-	retry := backoff.Retries{Policy: backoff.Policy{First: firstRetry, Longest: lastRetry}}
+// Run calls Ensure at the start, after [Controller.Changed], and at an
+// interval, until the context is done.
+func (h *Controller) Run(ctx context.Context) error {
+	retry := backoff.Retries{Policy: backoff.Policy{First: firstBackoff, Longest: maxBackoff}}
 	told := ""
 	for {
 		err := h.Ensure(ctx)
-		wait := recheck
+		wait := recheckInterval
 		var notReady *NotReadyError
 		switch {
 		case ctx.Err() != nil:
@@ -225,12 +232,12 @@ func (h *Home) Run(ctx context.Context) error {
 			retry.Reset()
 			told = ""
 		case errors.As(err, &notReady):
-			wait = waitForSettings
+			wait = settingsInterval
 		default:
 			wait = retry.Next()
 			if err.Error() != told {
 				told = err.Error()
-				h.options.Log.Warn("the Shared Configuration Repository is not in order", observe.KeyError, err)
+				h.options.Log.Warn("cannot reconcile Shared Configuration Repository; retrying", observe.KeyError, err)
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -246,11 +253,11 @@ func (h *Home) Run(ctx context.Context) error {
 	}
 }
 
-// Leave ends following the repository, which leaves everything in the cluster,
-// and takes the runtime's files away if clean (R113).
-func (h *Home) Leave(ctx context.Context, author Author, clean bool) error {
-	h.keeping.Lock()
-	defer h.keeping.Unlock()
+// Leave deletes the Application that syncs the repository, without its objects,
+// and removes the runtime's files if clean is set (R113).
+func (h *Controller) Leave(ctx context.Context, author Author, clean bool) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	h.left = true
 	for _, name := range []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)} {
 		err := h.Applications().Delete(ctx, name, metav1.DeleteOptions{})
@@ -269,25 +276,25 @@ func (h *Home) Leave(ctx context.Context, author Author, clean bool) error {
 	return err
 }
 
-// Runtime is the name of the runtime.
-func (h *Home) Runtime() string { return h.options.Runtime }
+// Runtime returns the name of the runtime.
+func (h *Controller) Runtime() string { return h.options.Runtime }
 
-// Namespace is where the Applications of the runtime are.
-func (h *Home) Namespace() string { return h.options.Namespace }
+// Namespace returns the namespace of the runtime's Applications.
+func (h *Controller) Namespace() string { return h.options.Namespace }
 
-// Applications is where the Applications of the runtime are, for the API server.
-func (h *Home) Applications() dynamic.ResourceInterface {
+// Applications is the client for the runtime's Applications.
+func (h *Controller) Applications() dynamic.ResourceInterface {
 	return h.options.Cluster.Dynamic.Resource(argo.ApplicationResource()).Namespace(h.options.Namespace)
 }
 
-// Refresh asks the engine to look at the repository now instead of at its next
-// turn. That it cannot be asked is no reason to fail: it looks anyway.
-func (h *Home) Refresh(ctx context.Context) {
+// Refresh requests a sync of the repository now. A failure is only logged, as
+// the agent polls the repository anyway.
+func (h *Controller) Refresh(ctx context.Context) {
 	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
 	for _, name := range []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)} {
 		_, err := h.Applications().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			h.options.Log.Warn("the Application of the Shared Configuration Repository cannot be refreshed", "application", name, observe.KeyError, err)
+			h.options.Log.Warn("cannot refresh Application of the Shared Configuration Repository", "application", name, observe.KeyError, err)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 )
 
-// Charter is the project of an Application, if it lets the Application be as it
-// is. A *[StateError] says why not. The destination has the cluster by address and
-// by name.
-func (s Strict) Charter(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination) (*project.Project, error) {
+// CompiledProject returns the project of an Application, if it allows the
+// Application. Otherwise the error is a *[StateError] with the reason. The
+// destination has both address and name of the cluster.
+func (s Strict) CompiledProject(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination) (*project.Project, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	name := app.Spec.ProjectName()

@@ -18,22 +18,23 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// TypeCluster is the value of credential.TypeLabel of the Secret of a cluster.
+// TypeCluster is the value of credential.TypeLabel on the Secret of a cluster.
 const TypeCluster = "cluster"
 
-// Annotations of Secrets that were made by us: whose token it is, and until when
-// it is good.
+// Annotations of Secrets that we created: the ServiceAccount of the token, and
+// when the token expires.
 const (
 	accountAnnotation = "slipway.dev/service-account"
 	expiryAnnotation  = "slipway.dev/token-expires"
 )
 
-// maxConfig bounds what is read of a Secret; authorities are the largest part.
+// maxConfig bounds the field config. Certificate authorities are its largest
+// part.
 const maxConfig = 256 << 10
 
-// Entry is a cluster as its Secret describes it.
-type Entry struct {
-	// SecretName and SecretVersion are the Secret that it is from.
+// ClusterSpec is a cluster as its Secret describes it. It is immutable.
+type ClusterSpec struct {
+	// SecretName and SecretVersion identify the Secret.
 	SecretName    string
 	SecretVersion string
 
@@ -45,8 +46,8 @@ type Entry struct {
 	Annotations map[string]string
 
 	access access
-	// account is whose token it is, as namespace and name; empty if somebody else
-	// sees to it.
+	// accountNamespace and accountName are the ServiceAccount of the token;
+	// empty if the token is not ours to renew.
 	accountNamespace, accountName string
 	expires                       time.Time
 }
@@ -56,7 +57,7 @@ type access struct {
 	BearerToken string    `json:"bearerToken,omitempty"`
 	TLS         accessTLS `json:"tlsClientConfig"`
 
-	// What is refused, if it is there.
+	// These are refused.
 	Username string          `json:"username,omitempty"`
 	Password string          `json:"password,omitempty"`
 	Exec     json.RawMessage `json:"execProviderConfig,omitempty"`
@@ -72,22 +73,25 @@ type accessTLS struct {
 	KeyData    []byte `json:"keyData,omitempty"`
 }
 
-// Parse reads the Secret of a cluster. An error says what is wrong with it, and
-// has nothing of its content.
-func Parse(from *corev1.Secret) (*Entry, error) {
-	entry := &Entry{
+// Parse reads the Secret of a cluster. An error explains what is wrong and
+// contains nothing of its content.
+func Parse(from *corev1.Secret) (*ClusterSpec, error) {
+	entry := &ClusterSpec{
 		SecretName: from.Name, SecretVersion: from.ResourceVersion,
 		Name: string(from.Data["name"]), Server: strings.TrimSuffix(string(from.Data["server"]), "/"),
 		Labels: maps.Clone(from.Labels), Annotations: maps.Clone(from.Annotations),
 	}
+	// The labels are those that generators select clusters by.
 	delete(entry.Labels, credential.TypeLabel)
 	if entry.Server == project.LocalServer {
 		return entry, nil // it gives the own cluster labels, and nothing else
 	}
+	// Only https: a token must not be sent in the clear.
 	address, err := url.Parse(entry.Server)
 	if err != nil || address.Scheme != "https" || address.Host == "" || address.User != nil {
 		return nil, errors.New("the field server is no address of an API server: write https://host:port")
 	}
+	// As in Argo CD, the address is the default name.
 	if entry.Name == "" {
 		entry.Name = entry.Server
 	}
@@ -105,7 +109,8 @@ func Parse(from *corev1.Secret) (*Entry, error) {
 	return entry, entry.parseAccount(from.Annotations)
 }
 
-func (e *Entry) parseAccess(config []byte) error {
+// parseAccess reads and checks the field config.
+func (e *ClusterSpec) parseAccess(config []byte) error {
 	if len(config) > maxConfig {
 		return fmt.Errorf("the field config has more than %d bytes", maxConfig)
 	}
@@ -126,7 +131,8 @@ func (e *Entry) parseAccess(config []byte) error {
 	return nil
 }
 
-func (e *Entry) parseAccount(annotations map[string]string) error {
+// parseAccount reads the annotations about the token.
+func (e *ClusterSpec) parseAccount(annotations map[string]string) error {
 	account, ok := annotations[accountAnnotation]
 	if !ok {
 		return nil
@@ -143,12 +149,12 @@ func (e *Entry) parseAccount(annotations map[string]string) error {
 	return nil
 }
 
-// token is the bearer token; empty if there is a certificate instead.
-func (e *Entry) token() secret.Text { return secret.New(e.access.BearerToken) }
+// token returns the bearer token; empty if a certificate is used.
+func (e *ClusterSpec) token() secret.Text { return secret.New(e.access.BearerToken) }
 
-// sameConnection reports whether the clients of one serve the other too. A token
-// may differ: it is asked for at each request.
-func (e *Entry) sameConnection(other *Entry) bool {
+// sameConnection reports whether the clients of one serve the other too. The
+// token may differ, as it is read for each request.
+func (e *ClusterSpec) sameConnection(other *ClusterSpec) bool {
 	a, b := e.access.TLS, other.access.TLS
 	return e.Server == other.Server && e.Name == other.Name && slices.Equal(e.Namespaces, other.Namespaces) &&
 		(e.access.BearerToken == "") == (other.access.BearerToken == "") &&
@@ -156,8 +162,9 @@ func (e *Entry) sameConnection(other *Entry) bool {
 		slices.Equal(a.CAData, b.CAData) && slices.Equal(a.CertData, b.CertData) && slices.Equal(a.KeyData, b.KeyData)
 }
 
-// remote is how to reach the cluster, with a token that is asked for.
-func (e *Entry) remote(token func() secret.Text) kube.Remote {
+// remote returns how to connect to the cluster, with a token that is read for
+// each request.
+func (e *ClusterSpec) remote(token func() secret.Text) kube.Remote {
 	to := kube.Remote{
 		Server: e.Server, Authorities: e.access.TLS.CAData, ServerName: e.access.TLS.ServerName, Insecure: e.access.TLS.Insecure,
 		Certificate: e.access.TLS.CertData, Key: secret.New(string(e.access.TLS.KeyData)),
@@ -168,7 +175,7 @@ func (e *Entry) remote(token func() secret.Text) kube.Remote {
 	return to
 }
 
-// config is the field config, with a token.
+// config encodes the field config with a token.
 func (a access) config(token secret.Text) ([]byte, error) {
 	a.BearerToken = token.Reveal()
 	return json.Marshal(a)

@@ -12,101 +12,112 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// refreshAnnotation asks for a set to be generated anew.
+// refreshAnnotation requests a generation.
 const refreshAnnotation = "argocd.argoproj.io/application-set-refresh"
 
-// setChanged is told of a set that is new or other.
+// setChanged handles an event of an ApplicationSet.
 func (c *Controller) setChanged(object *unstructured.Unstructured) {
 	c.need()
 	c.noteSet(object, fromWatch)
 }
 
+// noteSet stores a set and queues it if it changed.
 func (c *Controller) noteSet(object *unstructured.Unstructured, from origin) {
-	if c.book.putSet(object, from) {
+	if c.store.putSet(object, from) {
 		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
 }
 
-func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.book.dropSet(name) }
+// setGone handles the deletion of a set.
+func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.store.dropSet(name) }
 
-// applicationChanged is told of an Application. What others changed is put right
-// at once; health can wait a little.
+// applicationChanged handles an event of an Application. Changes by others are
+// reverted at once; health only concerns the status and can wait.
 func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
-	names, what := c.book.putApplication(object, fromWatch)
+	names, what := c.store.putApplication(object, fromWatch)
 	for _, name := range names {
 		switch what {
 		case contentNew:
 			c.queue.Add(name)
 		case healthNew:
-			c.queue.AddAfter(name, settle)
+			c.queue.AddAfter(name, statusDelay)
 		}
 	}
 }
 
+// applicationGone handles the deletion of an Application, which the set may
+// have to create again.
 func (c *Controller) applicationGone(name types.NamespacedName, _ types.UID) {
-	for _, set := range c.book.dropApplication(name) {
+	for _, set := range c.store.dropApplication(name) {
 		c.queue.Add(set)
 	}
 }
 
-// clusterChanged is told of a cluster Secret.
+// clusterChanged handles an event of a cluster Secret.
 func (c *Controller) clusterChanged(*unstructured.Unstructured) {
-	for _, name := range c.book.ofClusters() {
+	for _, name := range c.store.setsOfClusters() {
 		c.regenerate(name)
 	}
 }
 
+// clusterGone handles the deletion of a cluster Secret.
 func (c *Controller) clusterGone(types.NamespacedName, types.UID) { c.clusterChanged(nil) }
 
-// pass looks at one set: it is read, generated if that is due, compared and
-// told. The result is when to come again; an error is for trying again sooner.
+// pass reconciles one set: it generates the Applications if that is due,
+// compares them with the cluster, writes the difference and the status. It
+// returns when the next run is due; an error is retried sooner.
 func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.Duration, error) {
-	taken, ok := c.book.take(name)
+	taken, ok := c.store.take(name)
 	if !ok {
 		return 0, nil
 	}
 	set, refused, err := v1alpha1.DecodeSet(taken.object.Object)
 	if err != nil {
-		// The API server would not have such an object.
-		c.options.Log.Warn("cannot read an ApplicationSet", "set", describe(name), "error", err)
+		// The schema of the API server admits no such object.
+		c.options.Log.Warn("cannot decode ApplicationSet", "set", describe(name), "error", err)
 		return 0, nil
 	}
+	// Deleted sets generate nothing, even if it is invalid.
 	if isDeleting(taken.object) {
 		return 0, c.release(ctx, set)
 	}
 	if len(refused) > 0 {
-		c.book.asks(name, nil, false)
-		c.book.generated(name, set.UID, nil)
-		told := c.tell(ctx, set, report{reason: reasonInvalid, err: errors.New(v1alpha1.Summary(refused))})
-		return 0, errors.Join(told, c.answered(ctx, taken.object))
+		c.store.setInputs(name, nil, false)
+		// Nothing is written until the set is valid again. Existing
+		// Applications stay.
+		c.store.generated(name, set.UID, nil)
+		told := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(v1alpha1.Summary(refused))})
+		return 0, errors.Join(told, c.removeRefreshAnnotation(ctx, taken.object))
 	}
-	interval := c.note(name, set)
+	interval := c.recordInputs(name, set)
 	if taken.due || taken.desired == nil {
 		if taken.desired, err = c.generate(ctx, set); err != nil {
-			c.book.generated(name, set.UID, nil)
-			c.book.due(name)
-			told := c.tell(ctx, set, report{reason: reasonGeneration, err: err})
-			return 0, errors.Join(err, told, c.answered(ctx, taken.object))
+			c.store.generated(name, set.UID, nil)
+			// The retry must generate again, and not only compare.
+			c.store.due(name)
+			told := c.writeStatus(ctx, set, passResult{reason: reasonGeneration, err: err})
+			return 0, errors.Join(err, told, c.removeRefreshAnnotation(ctx, taken.object))
 		}
-		c.book.generated(name, set.UID, taken.desired)
+		c.store.generated(name, set.UID, taken.desired)
+		// The interval starts after a successful generation.
 		taken.next = c.schedule(name, interval)
 	}
 	reason, err := c.synchronize(ctx, set, taken.desired)
-	told := c.tell(ctx, set, report{reason: reason, err: err, generated: true})
-	return untilNext(taken.next), errors.Join(err, told, c.answered(ctx, taken.object))
+	told := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true})
+	return untilNext(taken.next), errors.Join(err, told, c.removeRefreshAnnotation(ctx, taken.object))
 }
 
-// schedule says when a set is generated the next time, if it reads Git.
+// schedule returns when a set that reads Git is generated next, and stores it.
 func (c *Controller) schedule(name types.NamespacedName, interval time.Duration) time.Time {
 	var next time.Time
 	if wait := c.wait(interval); wait > 0 {
 		next = time.Now().Add(wait)
 	}
-	c.book.plan(name, next)
+	c.store.plan(name, next)
 	return next
 }
 
-// untilNext is how long it is until then, zero for never.
+// untilNext is the time until then; zero for never.
 func untilNext(next time.Time) time.Duration {
 	if next.IsZero() {
 		return 0
@@ -114,7 +125,7 @@ func untilNext(next time.Time) time.Duration {
 	return max(time.Until(next), time.Millisecond)
 }
 
-// generate makes the Applications of a set, with what it may see.
+// generate returns the Applications of a set, from what it may read.
 func (c *Controller) generate(ctx context.Context, set *v1alpha1.ApplicationSet) (map[string]*desired, error) {
 	facts, err := c.factsOf(ctx, set)
 	if err != nil {
@@ -133,9 +144,9 @@ func (c *Controller) generate(ctx context.Context, set *v1alpha1.ApplicationSet)
 	return result, nil
 }
 
-// note keeps what a set asks for, and gives how often Git is to be asked: zero
-// for a set that does not read it.
-func (c *Controller) note(name types.NamespacedName, set *v1alpha1.ApplicationSet) time.Duration {
+// recordInputs stores what a set reads, and returns the interval of polling
+// Git; zero for a set that does not read it.
+func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.ApplicationSet) time.Duration {
 	var repositories []string
 	var interval time.Duration
 	clusters := false
@@ -146,12 +157,15 @@ func (c *Controller) note(name types.NamespacedName, set *v1alpha1.ApplicationSe
 				return
 			}
 			address := g.git.RepoURL
+			// The address depends on parameters and is only known in a
+			// generation.
 			if strings.Contains(address, "{{") {
 				address = ""
 			}
 			repositories = append(repositories, address)
 			wanted := c.options.Interval
 			if seconds := g.git.RequeueAfterSeconds; seconds != nil && *seconds > 0 {
+				// The limits avoid overflows and unreasonable intervals.
 				wanted = min(time.Duration(min(*seconds, 1<<30))*time.Second, 24*time.Hour)
 			}
 			if interval == 0 || wanted < interval {
@@ -159,6 +173,6 @@ func (c *Controller) note(name types.NamespacedName, set *v1alpha1.ApplicationSe
 			}
 		})
 	}
-	c.book.asks(name, repositories, clusters)
+	c.store.setInputs(name, repositories, clusters)
 	return interval
 }

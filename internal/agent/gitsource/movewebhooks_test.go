@@ -35,7 +35,7 @@ func TestWebhooksFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	moved := gitsource.New(gitsource.Options{
-		Home: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		SharedRepository: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		WebhookURL: func(source string) string { return "https://ingress.example.com/webhooks/demo/" + source },
 	})
 	go func() { ended <- moved.Run(ctx) }()

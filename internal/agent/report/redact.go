@@ -8,12 +8,12 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// longestCleaned bounds the work on a message; the rest is not told anyway.
-const longestCleaned = 64 << 10
+// maxRedacted bounds the work on a message; a longer one is cut anyway.
+const maxRedacted = 64 << 10
 
-// secretForms are texts that are secrets by their form, with what stays of them.
-// The order matters: an address is cleaned before the words in it.
-var secretForms = []struct {
+// secretPatterns are the forms of secrets, with their replacements. The order
+// matters: an address is redacted before the words in it.
+var secretPatterns = []struct {
 	form  *regexp.Regexp
 	stays string
 }{
@@ -33,20 +33,21 @@ var secretForms = []struct {
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), secret.Redacted},
 }
 
-// clean takes away what is a secret by its form. Who writes a status does not put
-// secrets into it; what a Git host or a webhook answered may have some.
-func clean(text string) string {
-	if len(text) > longestCleaned {
-		text = text[:longestCleaned]
+// redact removes texts that have the form of a secret. Controllers do not write
+// secrets into a status, but the response of a Git host or of a webhook may
+// contain some.
+func redact(text string) string {
+	if len(text) > maxRedacted {
+		text = text[:maxRedacted]
 	}
-	for _, each := range secretForms {
+	for _, each := range secretPatterns {
 		text = each.form.ReplaceAllString(text, each.stays)
 	}
 	return text
 }
 
-// cleanAddress takes the user, the password and the query of an address away.
-func cleanAddress(address string) string {
+// redactAddress removes user, password and query of an address.
+func redactAddress(address string) string {
 	address = remote.Redact(address)
 	if strings.Contains(address, "://") {
 		address, _, _ = strings.Cut(address, "?")

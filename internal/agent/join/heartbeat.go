@@ -12,17 +12,18 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
+// The platform may request heartbeat intervals between these.
 const (
 	// The platform may ask for heartbeats between these.
 	fastestHeartbeat = time.Second
 	slowestHeartbeat = 5 * time.Minute
 )
 
-// stay sends heartbeats and renews the credential, until it has to be got anew or
-// the context is done.
+// stay sends heartbeats and renews the credential until a new registration is
+// needed or the context is done.
 func (m *Membership) stay(ctx context.Context) {
-	failures := retries(m.options.timing.firstPause, min(m.options.timing.longestPause, m.options.timing.heartbeat))
-	renewals := retries(m.options.timing.firstPause, m.options.timing.longestPause)
+	failures := newRetries(m.options.timing.firstBackoff, min(m.options.timing.maxBackoff, m.options.timing.heartbeat))
+	renewals := newRetries(m.options.timing.firstBackoff, m.options.timing.maxBackoff)
 	beat := time.NewTimer(0)
 	defer beat.Stop()
 	renew := time.NewTimer(time.Until(m.renewAt))
@@ -31,18 +32,18 @@ func (m *Membership) stay(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.hurry:
-			if time.Since(m.renewed) > m.options.timing.firstPause {
+		case <-m.renewNow:
+			if time.Since(m.renewed) > m.options.timing.firstBackoff {
 				renew.Reset(0)
 			}
 		case <-renew.C:
 			if err := m.join(ctx); err != nil {
 				phase := phaseOf(err)
 				if phase != Away || ctx.Err() != nil {
-					m.became(ctx, phase, err.Error())
+					m.setPhase(ctx, phase, err.Error())
 					return
 				}
-				m.options.Log.Warn("the credential is not renewed yet; it is tried again", "error", err)
+				m.options.Log.Warn("cannot renew credential; retrying", "error", err)
 				renew.Reset(renewals.Next())
 				continue
 			}
@@ -58,13 +59,13 @@ func (m *Membership) stay(ctx context.Context) {
 	}
 }
 
-// heartbeat tells how the runtime is, and takes what the platform answers. It says
-// when the next one is due.
+// heartbeat sends one heartbeat and applies the response. It returns when the
+// next one is due, and false when the runtime must stop sending them.
 func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (next time.Duration, goOn bool) {
 	full, err := m.describe(ctx)
 	if err != nil {
 		// The sign of life matters more than what it tells.
-		m.options.Log.Warn("the state of the runtime cannot be read; the heartbeat tells less", "error", err)
+		m.options.Log.Warn("cannot read runtime state; sending a shorter heartbeat", "error", err)
 	}
 	request := full
 	if m.beat != nil && proto.Equal(m.beat, full) {
@@ -78,7 +79,7 @@ func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (
 		return 0, false
 	}
 	if err != nil {
-		m.became(ctx, Away, fmt.Sprintf("the platform at %s does not take heartbeats: %s", m.options.PlatformURL, connectMessage(err)))
+		m.setPhase(ctx, Away, fmt.Sprintf("the platform at %s does not take heartbeats: %s", m.options.PlatformURL, connectMessage(err)))
 		return failures.Next(), true
 	}
 	failures.Reset()
@@ -90,9 +91,9 @@ func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (
 			return 0, true
 		}
 	}
-	m.became(ctx, Joined, "the platform hears from the runtime")
-	m.take(ctx, said)
-	if said.GetUninstall() || m.known().Uninstall == uninstallAsked {
+	m.setPhase(ctx, Joined, "the platform hears from the runtime")
+	m.applyResponse(ctx, said)
+	if said.GetUninstall() || m.credential().Uninstall == uninstallRequested {
 		return m.uninstallNow(ctx, said.GetCleanSharedRepository(), failures)
 	}
 	if asked := said.GetNext().AsDuration(); asked > 0 {
@@ -101,7 +102,7 @@ func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (
 	return m.options.timing.heartbeat, true
 }
 
-// describe is the present state of the runtime.
+// describe returns the current state of the runtime.
 func (m *Membership) describe(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
 	state := &platformv1.HeartbeatRequest{}
 	var err error
@@ -125,13 +126,13 @@ func (m *Membership) describe(ctx context.Context) (*platformv1.HeartbeatRequest
 	return state, err
 }
 
-// take keeps what the platform says with a heartbeat. Other replicas read it in
-// the Secret.
-func (m *Membership) take(ctx context.Context, said *platformv1.HeartbeatResponse) {
+// applyResponse stores the settings in a heartbeat's response. Other replicas
+// read them from the Secret.
+func (m *Membership) applyResponse(ctx context.Context, said *platformv1.HeartbeatResponse) {
 	m.mu.Lock()
 	m.configuration = said.GetConfigurationRuntime()
 	m.mu.Unlock()
-	present := m.known()
+	present := m.credential()
 	next := *present
 	if keys := said.GetPlatformKeys(); keys != "" {
 		next.PlatformKeys = keys
@@ -151,6 +152,6 @@ func (m *Membership) take(ctx context.Context, said *platformv1.HeartbeatRespons
 		return // the next store has it
 	}
 	if err := m.store(ctx, &next); err != nil && ctx.Err() == nil {
-		m.options.Log.Warn("what the platform said is not stored yet; it is with the next renewal", "error", err)
+		m.options.Log.Warn("cannot store platform settings; retrying with the next renewal", "error", err)
 	}
 }
