@@ -115,7 +115,7 @@ func TestMiddlewareFaults(t *testing.T) {
 		{`{filters: [{}]}`, "spec.filters[0]", snapshot.Invalid, "exactly one"},
 		{`{filters: [{addPrefix: {prefix: /a}, replacePath: {path: /}}]}`, "spec.filters[0]", snapshot.Invalid, "exactly one"},
 		{`{filters: [{addPrefix: {prefix: /a, sufix: b}}]}`, "spec.filters[0].addPrefix.sufix", snapshot.Invalid, "no such field"},
-		{`{filters: [{addPrefix: {prefix: /a/../b}}]}`, "spec.filters[0].addPrefix.prefix", snapshot.Invalid, "cleaned"},
+		{`{filters: [{addPrefix: {prefix: /a/../b}}]}`, "spec.filters[0].addPrefix.prefix", snapshot.Invalid, "normalised"},
 		{`{filters: [{redirectRegexp: {regexp: '(', replacement: x}}]}`, "spec.filters[0].redirectRegexp.regexp", snapshot.Invalid, ""},
 		{`{filters: [{requestHeaders: {set: {Connection: close}}}]}`, "spec.filters[0].requestHeaders.set[0].name", snapshot.Invalid, "belongs to the connection"},
 		{`{filters: [{requestHeaders: {set: {X-A: a, x-a: b}}}]}`, "spec.filters[0].requestHeaders.set", snapshot.Invalid, "twice"},
