@@ -181,7 +181,7 @@ func (w *world) testExplain(t *testing.T) {
 	if app := answer.GetApplication(); app.GetRef().GetName() != "shop" || app.GetCommitMessage() == "" {
 		t.Errorf("the Application is %v", app)
 	}
-	if len(answer.GetBackends()) != 1 || len(answer.GetBackends()[0].GetEndpoints()) != 1 || !strings.Contains(answer.GetText(), "takes it") {
+	if len(answer.GetBackends()) != 1 || len(answer.GetBackends()[0].GetEndpoints()) != 1 || !strings.Contains(answer.GetText(), "serves it") {
 		t.Errorf("the backends are %v, the text %q", answer.GetBackends(), answer.GetText())
 	}
 	if answer, err = ask("http://nobody.example.com/"); err != nil || answer.GetStatus() != 404 || answer.GetRoute() != nil {

@@ -116,7 +116,7 @@ func orderExample(t *testing.T, page string) {
 		}
 	}
 	for _, row := range rows {
-		want := "No rule takes it: 404."
+		want := "No rule matches it: 404."
 		if row[2] != "" {
 			want = "backend shop/" + row[2] + ":80"
 		}

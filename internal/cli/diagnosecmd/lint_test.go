@@ -122,11 +122,11 @@ func TestExplain(t *testing.T) {
 		url  string
 		want []string
 	}{
-		{"http://shop.example/cart/1", []string{"Ingress shop/cart[0][0] takes it", "backend shop/cart:80", "10.1.2.3:8080"}},
-		{"https://shop.example/gone", []string{"Ingress shop/cart[0][1] takes it", "answers 503 itself: there is no Service shop/gone", "clients get the default one", "spec.tls[0].secretName"}},
-		{"http://limited.example/", []string{"answers 503 itself", "did you mean slipway.dev/rate-limit"}},
-		{"http://theirs.example/", []string{"No rule takes it: 404", `Ingress shop/theirs has this host, but its class "nginx" is not served by this edge`}},
-		{"http://unknown.example/", []string{"No rule takes it: 404"}},
+		{"http://shop.example/cart/1", []string{"Ingress shop/cart[0][0] serves it", "backend shop/cart:80", "10.1.2.3:8080"}},
+		{"https://shop.example/gone", []string{"Ingress shop/cart[0][1] serves it", "responds with 503 itself: there is no Service shop/gone", "clients get the default one", "spec.tls[0].secretName"}},
+		{"http://limited.example/", []string{"responds with 503 itself", "did you mean slipway.dev/rate-limit"}},
+		{"http://theirs.example/", []string{"No rule matches it: 404", `Ingress shop/theirs has this host, but its class "nginx" is not served by this edge`}},
+		{"http://unknown.example/", []string{"No rule matches it: 404"}},
 	}
 	for _, test := range tests {
 		got := clitest.Run(t, "explain "+test.url+" -f "+dir)

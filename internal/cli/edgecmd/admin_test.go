@@ -102,12 +102,12 @@ func TestEdgeExplain(t *testing.T) {
 	const want = `GET shop.example.com/cart/7?a=b at entry point web, plain
 The path was given in another spelling; this is the one that is matched and forwarded.
 
-Ingress shop/cart[0][0] takes it: host shop.example.com and prefix "/cart" fit.
+Ingress shop/cart[0][0] serves it: host shop.example.com and prefix "/cart" fit.
   policy stripPrefix {"prefixes":["/cart"]}
   backend shop/cart:80
     10.0.0.1:80 ready, health ready, 0 in flight
 
-Other rules, in the order in which they are asked:
+Other rules, in the order in which they are tried:
   Ingress shop/all[0][0]  outranked  Ingress shop/cart[0][0] comes first: its path has 5 bytes that must be there, and here 1
   old[0][0]               differs    prefix "/old" does not fit "/cart/7"
 `
@@ -115,9 +115,9 @@ Other rules, in the order in which they are asked:
 		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}
 	for line, want := range map[string]string{
-		"http://a.example.com/a%2fb":                  "It is refused with 400 before any rule is asked: ",
-		"http://a.example.com/":                       "No rule takes it: 404.",
-		"http://a.example.com/old":                    "  answers 410 itself\n",
+		"http://a.example.com/a%2fb":                  "It is refused with 400 before any rule is matched: ",
+		"http://a.example.com/":                       "No rule matches it: 404.",
+		"http://a.example.com/old":                    "  responds with 410 itself\n",
 		"http://a.example.com/old --header X:\x1b[2J": "It is refused with 400",
 	} {
 		words := strings.SplitN(line, " ", 3)
