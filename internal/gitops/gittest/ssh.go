@@ -163,6 +163,7 @@ func (s *sshServer) serve(program string, connection net.Conn) {
 		return
 	}
 	defer func() { _ = socket.Close() }()
+	// -i is inetd mode: the connection is the standard input.
 	cmd := exec.Command(program, "-i", "-f", s.config, "-E", s.log)
 	cmd.Stdin, cmd.Stdout = socket, socket
 	// The error is in the log, which is printed when the test fails.

@@ -110,6 +110,8 @@ func (e *Evaluator) get(expression string) *compiled {
 	}
 	made := &compiled{}
 	made.code, made.err = e.compile(expression)
+	// Any entry goes: expressions come from Applications and are few; the bound
+	// is against floods.
 	if len(e.cache) >= maxKept {
 		for other := range e.cache {
 			delete(e.cache, other)
@@ -131,6 +133,7 @@ func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
 	if strings.TrimSpace(expression) == "" {
 		return nil, errors.New("the jq expression is empty: write a path such as .spec.replicas")
 	}
+	// The library panics on some input.
 	defer func() {
 		if recover() != nil {
 			code, err = nil, errors.New("the jq expression cannot be read")
@@ -140,10 +143,12 @@ func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the jq expression %.80q cannot be read: %w", expression, err)
 	}
-	selection := pathChecker{known: e.functions}
-	if err := selection.query(query); err != nil {
+	checker := pathChecker{known: e.functions}
+	if err := checker.query(query); err != nil {
 		return nil, fmt.Errorf("the jq expression %.80q: %w", expression, err)
 	}
+	// The expression becomes the argument of del: it cannot do anything else
+	// than select.
 	whole := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: "del", Args: []*gojq.Query{query}}}}
 	code, err = gojq.Compile(whole, gojq.WithEnvironLoader(func() []string { return nil }))
 	if err != nil {
@@ -159,13 +164,13 @@ func run(code *gojq.Code, document map[string]any) (rest map[string]any, err err
 			rest, err = nil, errors.New("the expression cannot be evaluated on this object")
 		}
 	}()
-	fuel := &stepLimit{Context: context.Background(), until: time.Now().Add(timeLimit)}
-	value, ok := code.RunWithContext(fuel, toJQ(document)).Next()
+	limit := &stepLimit{Context: context.Background(), until: time.Now().Add(timeLimit)}
+	value, ok := code.RunWithContext(limit, toJQ(document)).Next()
 	if !ok {
 		return nil, errors.New("the expression gives nothing")
 	}
 	if failure, failed := value.(error); failed {
-		if spent := fuel.Err(); spent != nil {
+		if spent := limit.Err(); spent != nil {
 			return nil, spent
 		}
 		return nil, fmt.Errorf("the expression fails on this object: %.200s", failure.Error())

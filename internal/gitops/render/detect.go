@@ -24,6 +24,7 @@ func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error
 	case isGiven(given.Directory):
 		return v1alpha1.SourceDirectory, nil
 	}
+	// The order decides: a kustomization goes before a chart.
 	for _, mark := range []struct {
 		name  string
 		means v1alpha1.SourceType

@@ -19,6 +19,7 @@ func requestKey(request *Request, cluster bool) string {
 		Path   string
 		Chart  bool
 	}
+	// The order of the kinds is that of discovery and means nothing.
 	version, versions := "", []string(nil)
 	if cluster {
 		version, versions = request.KubeVersion, slices.Clone(request.APIVersions)
@@ -69,6 +70,7 @@ func (b *basis) holds(request *Request) bool {
 	if b.key == "" || len(b.reads) != len(request.Inputs) || b.key != requestKey(request, b.cluster) {
 		return false
 	}
+	// Cheap comparisons go first; Reads.Same reads the Store.
 	for i, revision := range b.revisions {
 		if request.Inputs[i].Revision != revision {
 			return false

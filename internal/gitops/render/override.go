@@ -56,6 +56,8 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	if err := utiljson.Unmarshal(text, &content); err != nil {
 		return nil, err
 	}
+	// These fields stay as they are in the Application: the project has checked
+	// them.
 	kept := map[string]any{}
 	for _, field := range []string{"repoURL", "path", "chart", "targetRevision", "ref", "name"} {
 		if value, ok := content[field]; ok {
@@ -78,6 +80,8 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	if source.RepoURL == "" {
 		merged["repoURL"] = localRepository
 	}
+	// Decode checks the merged source as it would in an Application, so that a
+	// file in Git cannot use a field that is refused there.
 	application, refused, err := v1alpha1.Decode(map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication,
 		"metadata": map[string]any{"name": "overrides"},

@@ -48,6 +48,8 @@ func startProcess(ctx context.Context, options *Options, folder string) (*proces
 	defer stop()
 	timer := time.AfterFunc(startLimit, p.kill)
 	defer timer.Stop()
+	// The CPU limit is for the life of the worker; each render also has its own
+	// timeout.
 	settings := frame.Settings{MemoryBytes: options.MemoryBytes, CPUSeconds: cpuFactor * int64(max(options.Timeout, time.Second)/time.Second)}
 	if err := p.send(frame.Hello, settings); err != nil {
 		return nil, p.failure(err)
@@ -78,6 +80,8 @@ func (p *process) failure(err error) error {
 // launch starts the program, without a network if the system lets us.
 func launch(options *Options, folder string) (*process, error) {
 	var last error
+	// The first isolation that the kernel permits wins, from the strictest to
+	// none.
 	for _, isolation := range isolations() {
 		p := &process{exited: make(chan struct{}), stderr: &tail{}}
 		if last != nil {
@@ -101,6 +105,8 @@ func launch(options *Options, folder string) (*process, error) {
 
 // run starts the command with its pipes.
 func (p *process) run(options *Options) error {
+	// Pipes of our own: Cmd.Wait closes those of StdoutPipe while the session
+	// still reads.
 	childIn, in, err := os.Pipe()
 	if err != nil {
 		return err

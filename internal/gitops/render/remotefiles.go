@@ -30,39 +30,39 @@ type fileResponse struct {
 
 // Stat returns the kind of a path.
 func (f *remoteFiles) Stat(name string) (tree.Entry, error) {
-	answer := f.request(frame.Stat, name)
-	if answer.err != nil || len(answer.entries) != 1 {
-		return tree.Entry{}, answer.err
+	response := f.request(frame.Stat, name)
+	if response.err != nil || len(response.entries) != 1 {
+		return tree.Entry{}, response.err
 	}
-	return answer.entries[0], nil
+	return response.entries[0], nil
 }
 
 // List is the entries of a folder.
 func (f *remoteFiles) List(name string) ([]tree.Entry, error) {
-	answer := f.request(frame.List, name)
-	return answer.entries, answer.err
+	response := f.request(frame.List, name)
+	return response.entries, response.err
 }
 
 // Read returns the content of a file. YAML with excessive aliases is refused
 // here, once for all engines.
 func (f *remoteFiles) Read(name string) ([]byte, error) {
-	answer := f.request(frame.Read, name)
-	return answer.text, answer.err
+	response := f.request(frame.Read, name)
+	return response.text, response.err
 }
 
 // request returns the cached response or fetches it. The key has the type of
 // the request in its first byte.
 func (f *remoteFiles) request(kind frame.Type, name string) fileResponse {
 	key := string(kind) + name
-	answer, ok := f.responses[key]
+	response, ok := f.responses[key]
 	if !ok {
-		answer = f.fetch(kind, name)
-		if answer.err == nil && kind == frame.Read && isYAML(name) {
-			answer.err = manifest.CheckAliases(name, answer.text, f.rendering.job.OutputBytes)
+		response = f.fetch(kind, name)
+		if response.err == nil && kind == frame.Read && isYAML(name) {
+			response.err = manifest.CheckAliases(name, response.text, f.rendering.job.OutputBytes)
 		}
-		f.responses[key] = answer
+		f.responses[key] = response
 	}
-	return answer
+	return response
 }
 
 // isYAML reports whether parsers with alias expansion read the file.

@@ -116,6 +116,7 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 	began := time.Now()
 	outcome := Outcome{App: request.App}
 	select {
+	// A slot limits the renders, not the workers: idle ones cost memory only.
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
@@ -161,6 +162,8 @@ func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int6
 func (r *Renderer) acquire(ctx context.Context) (worker *process, fresh bool, err error) {
 	r.mu.Lock()
 	for len(r.idle) > 0 && worker == nil {
+		// The most recently used worker goes first, so that others reach their
+		// idle timeout.
 		last := len(r.idle) - 1
 		worker = r.idle[last]
 		r.idle = r.idle[:last]
@@ -211,6 +214,7 @@ func (r *Renderer) release(worker *process, usable bool) {
 	worker.renders++
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A worker with much memory is replaced: Go gives it back slowly.
 	if !usable || r.closed || worker.renders >= maxRenders || worker.memory() > r.options.MemoryBytes/4 {
 		r.stopWorker(worker)
 		return

@@ -28,7 +28,7 @@ type session struct {
 	views      []*tree.View
 	result     Result
 	bytes      int64
-	lastSource int // the source that was asked about last
+	lastSource int // the source of the last request for a file
 	limit      struct {
 		time  time.Duration
 		bytes int64
@@ -145,6 +145,8 @@ func (s *session) serve() *Error {
 		s.usable = true
 		return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the application is larger than %d bytes, or has values that are not JSON", maxJob), Err: err}
 	}
+	// From here the worker drives: it sends requests for files and then the
+	// result.
 	if err := s.worker.writer.Send(frame.Request, text); err != nil {
 		return s.workerDied(err)
 	}
@@ -185,27 +187,28 @@ func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *E
 // serveFile responds to a request for a file. Errors of the Store are sent as
 // refusals; session.run reports their cause afterwards.
 func (s *session) serveFile(kind frame.Type, payload []byte) error {
-	var asked frame.FileRequest
-	if err := json.Unmarshal(payload, &asked); err != nil {
+	var wanted frame.FileRequest
+	if err := json.Unmarshal(payload, &wanted); err != nil {
 		return err
 	}
-	if asked.Source < 0 || asked.Source >= len(s.views) {
-		return fmt.Errorf("it requests the source %d, which is not there", asked.Source)
+	// The worker is untrusted after it has read a template.
+	if wanted.Source < 0 || wanted.Source >= len(s.views) {
+		return fmt.Errorf("it requests the source %d, which is not there", wanted.Source)
 	}
-	s.lastSource = asked.Source
-	view, writer := s.views[asked.Source], s.worker.writer
+	s.lastSource = wanted.Source
+	view, writer := s.views[wanted.Source], s.worker.writer
 	var entries []tree.Entry
 	var content []byte
 	var err error
 	switch kind {
 	case frame.Stat:
 		var entry tree.Entry
-		entry, err = view.Stat(asked.Path)
+		entry, err = view.Stat(wanted.Path)
 		entries = []tree.Entry{entry}
 	case frame.List:
-		entries, err = view.List(asked.Path)
+		entries, err = view.List(wanted.Path)
 	default:
-		content, err = view.Read(asked.Path)
+		content, err = view.Read(wanted.Path)
 	}
 	var refusal *tree.Refusal
 	switch {
@@ -214,7 +217,7 @@ func (s *session) serveFile(kind frame.Type, payload []byte) error {
 	case errors.As(err, &refusal):
 		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer})
 	case err != nil:
-		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: asked.Path, Reason: "cannot be read"})
+		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: wanted.Path, Reason: "cannot be read"})
 	case kind == frame.Read:
 		err = writer.Send(frame.Content, content)
 	default:
@@ -229,6 +232,7 @@ func (s *session) serveFile(kind frame.Type, payload []byte) error {
 // object takes one object. The worker has checked it; that it did is checked
 // again where memory depends on it.
 func (s *session) object(payload []byte) *Error {
+	// A worker that was taken over could send more than it was allowed.
 	if s.bytes += int64(len(payload)); s.bytes > s.limit.bytes || !manifest.WithinValues(payload) {
 		s.worker.kill()
 		return s.tooLarge()
@@ -254,6 +258,8 @@ func (s *session) done(payload []byte) *Error {
 	if err := json.Unmarshal(payload, &report); err != nil || len(report.Types) != len(s.request.Inputs) {
 		return s.workerDied(errors.Join(errors.New("its report cannot be read"), err))
 	}
+	// A worker that used up its CPU limit would be killed in the middle of the
+	// next render.
 	s.usable = !report.Exhausted
 	s.result.Types, s.result.Warnings = report.Types, report.Warnings
 	s.result.basis = newBasis(s.request, s.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)

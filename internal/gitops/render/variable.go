@@ -51,6 +51,7 @@ func (v *variables) replace(text string) string {
 		if name == "$" {
 			return "$"
 		}
+		// A result that contains the revision holds for this revision only.
 		if strings.HasPrefix(name, "ARGOCD_APP_REVISION") {
 			v.revision = true
 		}

@@ -77,6 +77,7 @@ type worker struct {
 // receive reads all the time, so that a worker whose renderer is gone ends at
 // once, even in the middle of a template that never does.
 func (w *worker) receive(in io.Reader) {
+	// The limit covers the largest job, and the largest file with its overhead.
 	reader := frame.NewReader(in, maxJob+64<<20)
 	for {
 		kind, payload, err := reader.Next()
@@ -117,6 +118,7 @@ func (w *worker) render(payload []byte) error {
 	if err := decoder.Decode(&rendering.job); err != nil {
 		return err
 	}
+	// All sources share one Set, so that the limit is for the whole result.
 	rendering.into = manifest.NewSet(rendering.job.OutputBytes)
 	problem := rendering.run()
 	if rendering.pipeErr != nil {
@@ -126,6 +128,8 @@ func (w *worker) render(payload []byte) error {
 		problem.Exhausted = w.limits.Exhausted()
 		return w.send(frame.Failed, problem)
 	}
+	// Objects are sent after all sources were rendered: a partial result must
+	// never look complete.
 	for _, object := range rendering.into.Objects() {
 		if err := w.out.Send(frame.Object, object); err != nil {
 			return err
@@ -189,6 +193,7 @@ func (r *rendering) render(source *job.Source, files job.Files, refs map[string]
 	if err := applyOverrides(files, r.job.App, source); err != nil {
 		return "", err
 	}
+	// Overrides go first: they may contain variables.
 	variables := newVariables(&r.job, source)
 	variables.apply(source)
 	r.revision = r.revision || variables.revision

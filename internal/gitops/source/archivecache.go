@@ -57,6 +57,7 @@ func (c *archiveCache) has(digest string) bool {
 	if !isDigest(digest) {
 		return false
 	}
+	// The modification time is the time of last use: trim removes the oldest.
 	now := time.Now()
 	return os.Chtimes(c.path(digest), now, now) == nil
 }
@@ -70,6 +71,8 @@ func isDigest(text string) bool {
 // put writes an archive and gives its digest. One of another digest than the
 // wanted is refused; an empty one takes any.
 func (c *archiveCache) put(from io.Reader, wanted string, limit int64) (string, error) {
+	// The archive gets its name by a rename when it is complete, so that a
+	// process that is killed leaves no truncated one behind.
 	file, err := os.CreateTemp(c.folder, "tmp_*")
 	if err != nil {
 		return "", err
@@ -93,6 +96,7 @@ func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (
 	if err := errors.Join(err, file.Close()); err != nil {
 		return "", err
 	}
+	// One byte more than the limit was allowed above, to see the difference.
 	if size > limit {
 		return "", errorf(Refused, "", "the archive has more than %d bytes: raise the limit, or make it smaller", limit)
 	}
@@ -124,6 +128,7 @@ func (c *archiveCache) trim(newest string) error {
 		if total <= c.limit {
 			break
 		}
+		// The caller is about to unpack the newest archive.
 		if file.Name() == newest+".tgz" {
 			continue
 		}
@@ -157,6 +162,8 @@ func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Sto
 	if err != nil {
 		return nil, err
 	}
+	// The tar reader stops at the end of the archive; the digest covers the
+	// rest of the file too.
 	if _, err := io.Copy(io.Discard, checked); err != nil {
 		return nil, err
 	}

@@ -96,8 +96,10 @@ func (c *charts) invalidate(url string) {
 	}
 }
 
-// repository is the shelf of an address. The mutex is held.
+// repository returns the cached state of an address. The caller holds mu.
 func (c *charts) repository(key string) *chartRepository {
+	// Entries are small and bounded by the addresses in Applications; they are
+	// never removed.
 	s, found := c.repositories[key]
 	if !found {
 		s = &chartRepository{digests: map[string]tagDigest{}}
@@ -112,6 +114,7 @@ func (c *charts) repository(key string) *chartRepository {
 func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
 	var none T
 	results := c.flights.DoChan(key, func() (any, error) {
+		// begin makes Close wait for the work, also if every caller is gone.
 		done := make(chan struct{})
 		var found T
 		var err error
@@ -141,6 +144,7 @@ func selectVersion(revision string, versions []string) (string, *Error) {
 	if revision == "" || revision == "HEAD" {
 		revision = "*"
 	}
+	// An exact match goes first: a chart may have versions that are no semver.
 	if slices.Contains(versions, revision) {
 		return revision, nil
 	}

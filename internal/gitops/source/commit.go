@@ -23,6 +23,7 @@ type commitObject struct {
 
 // readCommit reads a commit, or the commit that a tag names.
 func readCommit(set *objects.Set, id objects.ID) (*commitObject, error) {
+	// Tags of tags can be chained; the bound ends a loop in crafted objects.
 	for range 8 {
 		kind, content, err := set.Read(id, maxCommitBytes)
 		if err != nil {
@@ -67,6 +68,7 @@ func parseCommit(id objects.ID, text string) (*commitObject, error) {
 		return nil, errNoCommit
 	}
 	message = strings.TrimSpace(message)
+	// It is shown to people; the beginning is enough.
 	if len(message) > maxMessageBytes {
 		message = message[:maxMessageBytes]
 	}

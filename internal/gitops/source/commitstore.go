@@ -30,6 +30,7 @@ var _ tree.Store = (*commitStore)(nil)
 // Entry returns the entry at a path. It walks the trees from the root; decoded
 // trees are cached.
 func (s *commitStore) Entry(path string) (tree.Entry, error) {
+	// The root has no entry in any tree.
 	if path == "" {
 		return tree.Entry{Kind: tree.Folder, Hash: s.root.String()}, nil
 	}
@@ -63,6 +64,7 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	}
 	switch entry.Kind {
 	case tree.File, tree.Link:
+	// The commit of a submodule is in another repository.
 	case tree.Submodule:
 		return nil, &tree.Refusal{Path: path, Reason: "is a submodule, which is not fetched: use its repository as a source of its own"}
 	default:
@@ -117,6 +119,8 @@ func (s *commitStore) decode(id objects.ID) ([]tree.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The mode in the parent and the type of the object can differ in a crafted
+	// repository.
 	if kind != objects.Tree {
 		return nil, fmt.Errorf("%w: %s is not a folder", objects.ErrCorrupt, id)
 	}

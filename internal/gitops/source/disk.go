@@ -52,11 +52,14 @@ func (d *disk) needsRefetch() bool { return d.damaged.Load() || d.objects().Pack
 func (d *disk) add(set *objects.Set, ids []objects.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Packs and commits are written in this order: a commit in the file has its
+	// objects on the disk.
 	for _, id := range ids {
 		if !slices.Contains(d.tips, id) {
 			d.tips = append(d.tips, id)
 		}
 	}
+	// More than are sent as haves, because some may be gone after a restart.
 	if extra := len(d.tips) - 4*maxHaves; extra > 0 {
 		d.tips = slices.Delete(d.tips, 0, extra)
 	}
@@ -172,6 +175,7 @@ func loadDisk(folder string) *disk {
 	if err != nil {
 		return nil
 	}
+	// A damaged folder is no error: it is removed and fetched again.
 	set, err := objects.Open(folder, objects.DefaultLimits().MemoryBytes)
 	if err != nil {
 		return nil
@@ -193,6 +197,7 @@ func (r *repository) createFolder() (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Numbers only grow, so that a folder that is still read is never reused.
 	next := 1
 	if len(numbers) > 0 {
 		next = numbers[len(numbers)-1] + 1

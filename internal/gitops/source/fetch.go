@@ -36,6 +36,7 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs
 	case <-ctx.Done():
 		return timeoutError(ctx, r.name)
 	}
+	// The folder may have been replaced while this call waited for the lock.
 	d, err := r.openDisk()
 	if err != nil {
 		return err
@@ -53,6 +54,7 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs
 			return r.fetchDeep(ctx, wanted, known)
 		}
 	}
+	// The cheap way: exactly one commit, without history.
 	if known.CanFetch(id) {
 		err := r.fetchCommit(ctx, id, known)
 		if IsKind(err, NotFound) && known.Tips[id] {
@@ -105,12 +107,15 @@ func (r *repository) refetch(ctx context.Context, id remote.ID, known *cachedRef
 		return err
 	}
 	want := remote.Want{IDs: []remote.ID{id}, Depth: 1}
+	// Other Applications use other revisions of the repository. Without these,
+	// each of them would cost a fetch of its own right after this one.
 	for _, other := range old.recent(time.Hour) {
 		if other != id && known.Tips[other] {
 			want.IDs = append(want.IDs, other)
 		}
 	}
 	if err := r.exchangePack(ctx, fresh, known, want); err != nil {
+		// The old folder stays in use.
 		return errors.Join(err, fresh.remove())
 	}
 	r.setDisk(fresh)
@@ -129,6 +134,8 @@ func (r *repository) fetchDeep(ctx context.Context, wanted target, known *cached
 			return err
 		}
 	}
+	// Each round goes ten times as far back, so that the cost stays in
+	// proportion to the depth of the commit.
 	all := depths()
 	for _, depth := range all {
 		d := r.loadedDisk()

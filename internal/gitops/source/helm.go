@@ -50,6 +50,7 @@ func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSou
 	if err != nil {
 		return nil, err
 	}
+	// An index may list a version twice; Helm takes the first one.
 	versions := make([]string, 0, len(entries))
 	byVersion := map[string]helmEntry{}
 	for _, entry := range entries {
@@ -78,25 +79,29 @@ func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSou
 func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) ([]helmEntry, error) {
 	key := source.RepoURL
 	c.mu.Lock()
-	shelf := c.repository(key)
-	index, forgets := shelf.index, shelf.generation
+	cached := c.repository(key)
+	index, generation := cached.index, cached.generation
 	c.mu.Unlock()
+	// The generation is part of the key, so that a call after invalidate does
+	// not join a request that was sent before.
 	if maxAge <= 0 || index == nil || time.Since(index.at) > maxAge {
-		flight := fmt.Sprintf("index %s %d", key, forgets)
+		flight := fmt.Sprintf("index %s %d", key, generation)
 		_, err := doOnce(ctx, c, flight, remote.Redact(key), func(ctx context.Context) (*helmIndex, error) {
-			return c.download(ctx, key, forgets)
+			return c.download(ctx, key, generation)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	c.mu.Lock()
-	index = shelf.index
+	index = cached.index
 	entries, found := index.charts[source.Chart]
 	c.mu.Unlock()
 	if found {
 		return entries, nil
 	}
+	// The file is parsed without the lock: it can be large. Another caller may
+	// do the same; both get the same entries.
 	entries, err := readHelmIndex(index.path, source.Chart)
 	if err != nil {
 		return nil, err
@@ -107,7 +112,7 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Another index may have replaced it meanwhile.
-	if shelf.index == index {
+	if cached.index == index {
 		index.charts[source.Chart] = entries
 	}
 	return entries, nil
@@ -116,7 +121,7 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 // download requests the index. The ETag of the last one saves the transfer of
 // an unchanged index, and a response that is not an index does not replace the
 // last good one.
-func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*helmIndex, error) {
+func (c *charts) download(ctx context.Context, repoURL string, generation int) (*helmIndex, error) {
 	c.mu.Lock()
 	last := c.repository(repoURL).index
 	c.mu.Unlock()
@@ -144,16 +149,19 @@ func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*he
 		return nil, err
 	}
 	fresh := &helmIndex{path: path, etag: etag, at: began, charts: map[string][]helmEntry{}}
+	// 304: the entries that were parsed before are still valid.
 	if !changed && last != nil {
 		fresh.etag, fresh.charts = last.etag, last.charts
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	shelf := c.repository(repoURL)
-	if shelf.generation != forgets {
+	cached := c.repository(repoURL)
+	// The index was invalidated while it was in flight: it is kept, but counts
+	// as too old.
+	if cached.generation != generation {
 		fresh.at = time.Time{}
 	}
-	shelf.index = fresh
+	cached.index = fresh
 	return fresh, nil
 }
 

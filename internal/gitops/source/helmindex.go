@@ -199,6 +199,8 @@ func indexKey(text string) (string, bool) {
 
 // wholeEntries decodes all of a small index.
 func wholeEntries(file io.Reader, chart string) ([]helmEntry, error) {
+	// Only a small index is parsed as a whole: YAML takes some ten times its
+	// size in memory.
 	content, err := io.ReadAll(io.LimitReader(file, maxIndexWhole+1))
 	if err != nil {
 		return nil, err

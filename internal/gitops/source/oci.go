@@ -69,6 +69,8 @@ func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, e
 	const what = "write an address such as oci://registry.example.com/team/app"
 	text := source.RepoURL
 	if scheme, rest, found := strings.Cut(text, "://"); found {
+		// A scheme alone must not turn off TLS; the Secret does that
+		// explicitly.
 		if strings.EqualFold(scheme, "http") {
 			return registry.Reference{}, errorf(Invalid, "", "a registry without TLS is named in the Secret by insecureOCIForceHttp: %s", what)
 		}
@@ -100,6 +102,8 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 	revision := source.TargetRevision
 	exact := reference
 	exact.Reference = versionTag(revision)
+	// A tag or digest needs no list of tags, which is expensive in large
+	// registries.
 	if revision != "" && revision != "HEAD" && constraintOf(revision) == nil {
 		if err := exact.ValidateReference(); err != nil {
 			return "", errorf(Invalid, "", "the revision %q is neither a tag, a digest nor a range of versions", revision)
@@ -126,14 +130,14 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
 	key := repositoryKey(reference)
 	c.mu.Lock()
-	shelf := c.repository(key)
-	tags, at, forgets := shelf.tags, shelf.tagsAt, shelf.generation
+	cached := c.repository(key)
+	tags, at, generation := cached.tags, cached.tagsAt, cached.generation
 	c.mu.Unlock()
 	if maxAge > 0 && !at.IsZero() && time.Since(at) <= maxAge {
 		return tags, nil
 	}
 	name := remote.Redact(source.RepoURL)
-	return doOnce(ctx, c, fmt.Sprintf("tags %s %d", key, forgets), name, func(ctx context.Context) ([]string, error) {
+	return doOnce(ctx, c, fmt.Sprintf("tags %s %d", key, generation), name, func(ctx context.Context) ([]string, error) {
 		began := time.Now()
 		var tags []string
 		err := c.exchange(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
@@ -149,8 +153,8 @@ func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, re
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if shelf.generation == forgets {
-			shelf.tags, shelf.tagsAt = tags, began
+		if cached.generation == generation {
+			cached.tags, cached.tagsAt = tags, began
 		}
 		return tags, nil
 	})
@@ -167,16 +171,17 @@ func repositoryKey(reference registry.Reference) string {
 func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
 	key := repositoryKey(reference)
 	c.mu.Lock()
-	shelf := c.repository(key)
-	known, found := shelf.digests[tag]
-	forgets := shelf.generation
+	cached := c.repository(key)
+	known, found := cached.digests[tag]
+	generation := cached.generation
 	c.mu.Unlock()
+	// A digest never changes, so that its age does not matter.
 	isDigest := strings.Contains(tag, ":")
 	if found && c.cache.has(known.found.Layer) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
 		return known.found, nil
 	}
 	name := remote.Redact(source.RepoURL)
-	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, forgets), name, func(ctx context.Context) (ociArtifact, error) {
+	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, generation), name, func(ctx context.Context) (ociArtifact, error) {
 		began := time.Now()
 		var artifact ociArtifact
 		err := c.exchange(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
@@ -190,10 +195,11 @@ func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if len(shelf.digests) >= maxTagDigests {
-			clear(shelf.digests)
+		// Dropping all of them is simple and costs one request each.
+		if len(cached.digests) >= maxTagDigests {
+			clear(cached.digests)
 		}
-		shelf.digests[tag] = tagDigest{found: artifact, at: began}
+		cached.digests[tag] = tagDigest{found: artifact, at: began}
 		return artifact, nil
 	})
 }
@@ -228,6 +234,8 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) 
 	if c.cache.has(digest) {
 		return found, 0, nil
 	}
+	// The declared size is checked before the download; the cache checks the
+	// real one while it streams.
 	limit := c.sources.options.Limits.ChartBytes
 	if layer.Size > limit {
 		return ociArtifact{}, 0, errorf(Refused, "", "%s has %d bytes, the limit is %d", tag, layer.Size, limit)

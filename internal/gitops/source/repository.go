@@ -88,6 +88,7 @@ func (r *repository) resolve(ctx context.Context, revision string, maxAge time.D
 		if err != nil {
 			return nil, nil, toError(err, r.name)
 		}
+		// A full id cannot move, so that a commit on the disk is the result.
 		if commit, store, err := r.load(d, id); err == nil && !d.damaged.Load() {
 			return commit, store, nil
 		}
@@ -123,6 +124,8 @@ func (r *repository) resolveOnce(ctx context.Context, revision string, maxAge ti
 // know what the server can do, and may be old.
 func (r *repository) refsFor(ctx context.Context, revision string, maxAge time.Duration) (*cachedRefs, error) {
 	id, isFull := remote.ParseID(revision)
+	// An hour is safe: the refs only show whether the server allows a want for
+	// this id.
 	if isFull && maxAge > 0 {
 		known, err := r.refs(ctx, max(maxAge, time.Hour))
 		if err != nil || known.CanFetch(id) {
@@ -138,6 +141,8 @@ func (r *repository) ensureCommit(ctx context.Context, wanted target, known *cac
 	const fetches = 2
 	var last error = errorf(Unreachable, r.name, "the server did not send the commit")
 	for attempt := range fetches + 1 {
+		// Each round starts with the current folder: a refetch of another
+		// caller may have replaced it.
 		d, err := r.ensureDisk(ctx)
 		if err != nil {
 			return nil, nil, err

@@ -135,6 +135,7 @@ func New(options Options) (*Sources, error) {
 	if options.Folder == "" {
 		return nil, errors.New("sources need a folder to keep repositories in")
 	}
+	// Content of private repositories: only this user may read it.
 	if err := os.MkdirAll(options.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the folder for repositories cannot be made: %w", err)
 	}
@@ -267,6 +268,8 @@ func (s *Sources) repository(url string) (*repository, error) {
 	key := address.Key()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Sweeping here needs no goroutine of its own; an idle process keeps its
+	// files open, which costs nothing.
 	s.sweep()
 	r, found := s.repositories[key]
 	if !found {

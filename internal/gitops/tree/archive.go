@@ -46,6 +46,8 @@ func FromArchive(r io.Reader, limits ArchiveLimits) (Store, error) {
 	limits = limits.withDefaults()
 	buffered := bufio.NewReader(r)
 	var plain io.Reader = buffered
+	// The magic number of gzip (RFC 1952). Some registries store layers
+	// uncompressed.
 	if magic, err := buffered.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		compressed, err := gzip.NewReader(buffered)
 		if err != nil {
@@ -89,6 +91,7 @@ func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 	case tar.TypeXGlobalHeader:
 		return nil
 	case tar.TypeReg, tar.TypeDir:
+	// Charts have no links: "helm package" resolves them.
 	case tar.TypeSymlink, tar.TypeLink:
 		return refusef(header.Name, "is a link, which an archive may not have: put the file itself there")
 	default:
@@ -122,6 +125,7 @@ func (u *unpacker) file(name string, size int64, content io.Reader) error {
 	if _, err := io.Copy(&text, io.LimitReader(content, size)); err != nil {
 		return err
 	}
+	// The tar reader returns less at the end of a truncated archive.
 	if int64(text.Len()) != size {
 		return io.ErrUnexpectedEOF
 	}

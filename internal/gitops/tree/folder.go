@@ -87,6 +87,7 @@ func (f *folder) Read(name string, limit int64) ([]byte, error) {
 // open opens a regular file. What was one a moment ago may be a pipe now, which
 // must not be waited for.
 func (f *folder) open(name string) (*os.File, error) {
+	// NOFOLLOW, because links are resolved by View and not by the kernel.
 	file, err := f.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, lookupError(name, err)

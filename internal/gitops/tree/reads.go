@@ -51,8 +51,8 @@ type record struct {
 // newReads sorts the queries, so that Hash is deterministic.
 func newReads(v *View) Reads {
 	reads := Reads{links: v.limits.Links, within: v.within, anchor: v.anchor, records: make([]record, 0, len(v.results))}
-	for question, answer := range v.results {
-		reads.records = append(reads.records, record{question, answer})
+	for key, value := range v.results {
+		reads.records = append(reads.records, record{key, value})
 	}
 	slices.SortFunc(reads.records, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.about, b.about))
@@ -73,11 +73,11 @@ func (r Reads) Same(store Store) bool {
 		unchanged = err == nil && entry.Kind == Folder && entry.Hash == r.anchor
 	}
 	resolver := newResolver(store, r.links)
-	for _, asked := range r.records {
-		if unchanged && asked.inside {
+	for _, q := range r.records {
+		if unchanged && q.inside {
 			continue
 		}
-		if text, ok := resolver.evaluate(asked.query); !ok || text != asked.text {
+		if text, ok := resolver.evaluate(q.query); !ok || text != q.text {
 			return false
 		}
 	}
@@ -85,22 +85,22 @@ func (r Reads) Same(store Store) bool {
 }
 
 // evaluate runs a query again. ok is false if the Store fails.
-func (r *resolver) evaluate(asked query) (text string, ok bool) {
+func (r *resolver) evaluate(q query) (text string, ok bool) {
 	var err error
-	switch asked.about {
+	switch q.about {
 	case aboutListing:
 		var entries []Entry
-		_, entries, err = r.list(asked.path, nowhere)
+		_, entries, err = r.list(q.path, nowhere)
 		text = listingResult(entries, err)
 	case aboutContent:
 		var at place
-		if at, err = r.resolve(asked.path, nowhere); err == nil {
+		if at, err = r.resolve(q.path, nowhere); err == nil {
 			err = readable(at)
 		}
 		text = contentResult(at, err)
 	default:
 		var at place
-		at, err = r.resolve(asked.path, nowhere)
+		at, err = r.resolve(q.path, nowhere)
 		text = kindResult(at, err)
 	}
 	return text, err == nil || isContentError(err)
@@ -109,8 +109,8 @@ func (r *resolver) evaluate(asked query) (text string, ok bool) {
 // Hash is equal for equal queries with equal results.
 func (r Reads) Hash() string {
 	sum := sha256.New()
-	for _, asked := range r.records {
-		fmt.Fprintf(sum, "%c %q %q\n", asked.about, asked.path, asked.text)
+	for _, q := range r.records {
+		fmt.Fprintf(sum, "%c %q %q\n", q.about, q.path, q.text)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -39,17 +39,17 @@ func newResolver(store Store, links int) *resolver {
 
 // resolve follows a path. It is inside as long as nothing beside within was
 // looked at.
-func (r *resolver) resolve(asked, within string) (place, error) {
+func (r *resolver) resolve(given, within string) (place, error) {
 	at := place{entry: Entry{Kind: Folder}, inside: true}
 	switch {
-	case len(asked) > maxPath:
-		return at, refusef(asked[:64]+"...", "is a path of more than %d characters", maxPath)
-	case strings.HasPrefix(asked, "/"):
-		return at, refusef(asked, "is an absolute path: only files of the repository can be read")
-	case strings.ContainsRune(asked, 0):
-		return at, refusef(strings.ReplaceAll(asked, "\x00", "?"), "has a character that no path has")
+	case len(given) > maxPath:
+		return at, refusef(given[:64]+"...", "is a path of more than %d characters", maxPath)
+	case strings.HasPrefix(given, "/"):
+		return at, refusef(given, "is an absolute path: only files of the repository can be read")
+	case strings.ContainsRune(given, 0):
+		return at, refusef(strings.ReplaceAll(given, "\x00", "?"), "has a character that no path has")
 	}
-	rest := strings.Split(asked, "/")
+	rest := strings.Split(given, "/")
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
@@ -58,7 +58,7 @@ func (r *resolver) resolve(asked, within string) (place, error) {
 			continue
 		case "..":
 			if at.path == "" {
-				return at, refusef(asked, "leaves the repository")
+				return at, refusef(given, "leaves the repository")
 			}
 			at.path = parent(at.path)
 			at.entry = Entry{Name: base(at.path), Kind: Folder}
@@ -66,23 +66,23 @@ func (r *resolver) resolve(asked, within string) (place, error) {
 		}
 		next := join(at.path, name)
 		at.inside = at.inside && (contains(within, next) || contains(next, within))
-		answer := r.lookup(next)
-		if answer.err != nil {
-			return at, answer.err
+		stored := r.lookup(next)
+		if stored.err != nil {
+			return at, stored.err
 		}
-		if answer.entry.Kind == Link {
+		if stored.entry.Kind == Link {
 			if links++; links > r.links {
-				return at, refusef(asked, "leads through more than %d links, or links that lead to themselves", r.links)
+				return at, refusef(given, "leads through more than %d links, or links that lead to themselves", r.links)
 			}
-			if strings.HasPrefix(answer.target, "/") {
-				return at, refusef(next, "is a link to the absolute path %s: only files of the repository can be read", answer.target)
+			if strings.HasPrefix(stored.target, "/") {
+				return at, refusef(next, "is a link to the absolute path %s: only files of the repository can be read", stored.target)
 			}
-			rest = append(strings.Split(answer.target, "/"), rest...)
+			rest = append(strings.Split(stored.target, "/"), rest...)
 			continue
 		}
-		at.path, at.entry = next, answer.entry
-		if answer.entry.Kind != Folder && len(rest) > 0 {
-			return at, notFolder(asked, at)
+		at.path, at.entry = next, stored.entry
+		if stored.entry.Kind != Folder && len(rest) > 0 {
+			return at, notFolder(given, at)
 		}
 	}
 	return at, nil
@@ -90,11 +90,11 @@ func (r *resolver) resolve(asked, within string) (place, error) {
 
 // notFolder is the error for a path that goes on behind something that is not
 // a folder.
-func notFolder(asked string, at place) error {
+func notFolder(given string, at place) error {
 	if at.entry.Kind == Submodule {
 		return submoduleRefusal(at.path)
 	}
-	return missing(asked)
+	return missing(given)
 }
 
 // submoduleRefusal is the refusal of a submodule. Its files are in another
@@ -105,21 +105,21 @@ func submoduleRefusal(name string) *Refusal {
 
 // lookup returns the entry of a path in the Store. It follows no links.
 func (r *resolver) lookup(name string) storeResult {
-	answer, ok := r.cache[name]
+	stored, ok := r.cache[name]
 	if ok {
-		return answer
+		return stored
 	}
-	answer.entry, answer.err = r.store.Entry(name)
-	if answer.err == nil && answer.entry.Kind == Link {
+	stored.entry, stored.err = r.store.Entry(name)
+	if stored.err == nil && stored.entry.Kind == Link {
 		var target []byte
-		target, answer.err = r.store.Read(name, maxPath)
-		answer.target = string(target)
-		if answer.err == nil && (answer.target == "" || strings.ContainsRune(answer.target, 0)) {
-			answer.err = refusef(name, "is a link that leads nowhere")
+		target, stored.err = r.store.Read(name, maxPath)
+		stored.target = string(target)
+		if stored.err == nil && (stored.target == "" || strings.ContainsRune(stored.target, 0)) {
+			stored.err = refusef(name, "is a link that leads nowhere")
 		}
 	}
-	r.cache[name] = answer
-	return answer
+	r.cache[name] = stored
+	return stored
 }
 
 // contains reports whether a path is a folder, or in it.

@@ -152,12 +152,12 @@ func (v *View) countQuery(path string) error {
 }
 
 // record keeps the result of a query. A Store that failed gave none.
-func (v *View) record(asked query, inside bool, text string, err error) {
+func (v *View) record(q query, inside bool, text string, err error) {
 	if err != nil && !isContentError(err) {
 		v.fail(err)
 		return
 	}
-	v.results[asked] = result{text: text, inside: inside}
+	v.results[q] = result{text: text, inside: inside}
 }
 
 // fail keeps the first failure of the Store.

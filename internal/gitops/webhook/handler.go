@@ -82,6 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve checks what is cheap first: method, rate limit, sender, size. The body
 // is read after that, and parsed only if it is authenticated.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outcome) {
+	// Browsers and probes land here.
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		respond(w, http.StatusMethodNotAllowed, "webhooks are sent with POST")

@@ -216,7 +216,7 @@ func TestHandlerRefuses(t *testing.T) {
 	}{
 		{"a body that just fits", "POST", signed, bytes.NewReader(sent.body), 200, webhook.OutcomePush, "refreshed"},
 		{"GET", "GET", signed, nil, 405, webhook.OutcomeMalformed, "POST"},
-		{"a body too large", "POST", sign(sent.header, secret, large), bytes.NewReader(large), 413, webhook.OutcomeTooLarge, "when Git is asked next"},
+		{"a body too large", "POST", sign(sent.header, secret, large), bytes.NewReader(large), 413, webhook.OutcomeTooLarge, "by the next poll"},
 		{"a body too large that does not say so", "POST", sign(sent.header, secret, large), io.MultiReader(bytes.NewReader(large)), 413, webhook.OutcomeTooLarge, "more than"},
 		{"a host without a secret", "POST", sign(requests(t)["gitlab-push"].header, secret, nil), strings.NewReader("{}"), 403, webhook.OutcomeUnauthenticated, "no secret is set for webhooks of GitLab"},
 		{"nobody", "POST", http.Header{}, strings.NewReader("{}"), 400, webhook.OutcomeMalformed, "not from a Git host"},

@@ -29,6 +29,7 @@ func (l *limiter) allow(source string, perMinute, burst int, now time.Time) (wai
 	if l.buckets == nil {
 		l.buckets = map[string]*bucket{}
 	}
+	// A token bucket for each source.
 	perSecond := float64(perMinute) / 60
 	found := l.buckets[source]
 	if found == nil {

@@ -89,6 +89,7 @@ func pathsOf(commits []commit, complete bool) ([]string, bool) {
 	if !complete || len(commits) == 0 {
 		return nil, false
 	}
+	// A path that several commits touch is kept once.
 	seen := map[string]bool{}
 	for i := range commits {
 		lists := slices.Concat(commits[i].Added, commits[i].Removed, commits[i].Modified)

@@ -34,6 +34,7 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	if options == nil {
 		options = &v1alpha1.ApplicationSourceDirectory{}
 	}
+	// The zero options read the folder itself and all supported files.
 	w := &walk{files: files, root: source.Path, recurse: options.Recurse, into: into}
 	if options.Jsonnet != nil {
 		w.jsonnet = *options.Jsonnet
@@ -130,6 +131,7 @@ func (w *walk) file(name string, link bool) error {
 	if err != nil {
 		return err
 	}
+	// The mark counts anywhere in the file, as in Argo CD.
 	if bytes.Contains(text, []byte(manifest.SkipMark)) {
 		return nil
 	}
@@ -169,6 +171,7 @@ func (w *walk) json(where string, text []byte) error {
 		}
 		return fmt.Errorf("%s is not JSON: %w", where, err)
 	}
+	// A second object would be lost without a word.
 	if decoder.More() {
 		return fmt.Errorf("%s has more than one object: a JSON file has one, use a List or several files", where)
 	}

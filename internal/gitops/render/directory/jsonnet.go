@@ -17,6 +17,8 @@ import (
 // evaluate adds what a Jsonnet file evaluates to: an object or a list of
 // objects.
 func (w *walk) evaluate(where string) error {
+	// A new VM for each file: its cache of imports must not outlive the
+	// revision.
 	vm := jsonnet.MakeVM()
 	vm.SetTraceOut(io.Discard)
 	importer := &importer{files: w.files, libraries: []string{w.root}, cache: map[string]imported{}}
@@ -41,6 +43,7 @@ func (w *walk) evaluate(where string) error {
 	}
 	text, err := vm.EvaluateFile(where)
 	if err != nil {
+		// A refusal has its own kind and goes before the text of the evaluator.
 		if importer.refused != nil {
 			return importer.refused
 		}

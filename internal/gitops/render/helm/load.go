@@ -41,6 +41,7 @@ func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
+	// Helm's defaults ignore dot files in templates.
 	reader.rules.AddDefaults()
 	if err := reader.folder("", 0); err != nil {
 		return nil, err
@@ -62,6 +63,8 @@ func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, de
 		if dependency == nil || hasDependency(loaded, dependency.Name) {
 			continue
 		}
+		// Helm would copy such a chart into charts with "helm dependency
+		// build"; here it is read in place.
 		local, ok := strings.CutPrefix(dependency.Repository, "file://")
 		if !ok {
 			return job.Refuse("the chart %s depends on %s %s, which is not in its folder charts: "+
@@ -116,6 +119,7 @@ func (r *chartReader) folder(name string, depth int) error {
 	for _, entry := range entries {
 		below := join(name, entry.Name)
 		kind := entry.Kind
+		// An ignored link is not resolved: it may lead anywhere.
 		if kind == tree.Link && !r.rules.Ignore(below, fileInfo(entry)) {
 			target, err := r.files.Stat(join(r.root, below))
 			if err != nil {

@@ -57,6 +57,7 @@ func (r *Request) output(loaded *chart.Chart, rendered map[string]string, into *
 			delete(rendered, name)
 		}
 	}
+	// Helm's own function, so that its rules need no copy here.
 	hooks, generic, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
 	if err != nil {
 		return nil, errors.New(job.Shorten(err.Error()))

@@ -66,6 +66,7 @@ func Render(request Request, into *manifest.Set) error {
 	if err != nil {
 		return err
 	}
+	// Helm checks this before it renders, and so templates rely on it.
 	if needed := loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
 		return fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s", needed, capabilities.KubeVersion.Version)
 	}

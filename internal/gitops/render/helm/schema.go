@@ -116,6 +116,7 @@ func (f *schemaFiles) Load(address string) (any, error) {
 		return nil, f.refuse("refers to %s: nothing is fetched while rendering; "+
 			"copy the schema into the chart, or set helm.skipSchemaValidation: true", address)
 	}
+	// Clean removes "..", so that a name is always within the chart.
 	name := strings.TrimPrefix(path.Clean(parsed.Path), "/")
 	for _, file := range f.chart.Raw {
 		if file.Name == name {

@@ -55,6 +55,8 @@ func watchFunctions() *functionWatch {
 // templates that contain its name.
 func (w *functionWatch) warn(loaded *chart.Chart, into *manifest.Set) {
 	for _, name := range slices.Sorted(maps.Keys(w.called)) {
+		// By text, because the call does not reveal its template. A comment
+		// that contains the name is listed too, which does no harm.
 		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
 		var found []string
 		for file, text := range templatesOf(loaded) {

@@ -28,6 +28,8 @@ func (r *Request) valueFiles() ([]valueFile, error) {
 			named[file.identity()] = true
 		}
 	}
+	// The second pass keeps the order of the list, and expands patterns in
+	// place.
 	var files []valueFile
 	for _, file := range listed {
 		if !isPattern(file.path) {
@@ -84,6 +86,7 @@ func (f *valueFile) expand() ([]valueFile, error) {
 			return nil, fmt.Errorf("helm.valueFiles: %s is not a pattern: %w", f.name, err)
 		}
 	}
+	// The search starts below the part of the pattern without wildcards.
 	fixed := 0
 	for fixed < len(parts)-1 && !isPattern(parts[fixed]) {
 		fixed++

@@ -65,6 +65,8 @@ func merge(values map[string]any, name string, text []byte) (map[string]any, err
 // parameters sets single values: plain ones, text, and files, in Helm's order.
 func (r *Request) parameters(values map[string]any) error {
 	options := r.options()
+	// Helm applies --set before --set-string, in whichever order they are
+	// written.
 	for _, parameter := range options.Parameters {
 		if !parameter.ForceString {
 			if err := strvals.ParseInto(assignment(parameter.Name, parameter.Value), values); err != nil {
@@ -91,6 +93,8 @@ func (r *Request) parameters(values map[string]any) error {
 		if err != nil {
 			return err
 		}
+		// strvals passes a file name to this function; the content is read
+		// already.
 		content := func([]rune) (any, error) { return string(text), nil }
 		if err := strvals.ParseIntoFile(parameter.Name+"=content", values, content); err != nil {
 			return fmt.Errorf("helm.fileParameters: %s: %w", parameter.Name, err)

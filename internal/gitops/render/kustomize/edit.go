@@ -21,6 +21,7 @@ import (
 // edit puts the options of an Application into its kustomization, as "kustomize
 // edit" would, in memory.
 func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKustomize) error {
+	// Kustomize accepts one of three names; the first that exists is edited.
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
 		file := path.Join(folder, name)
 		text, err := d.ReadFile(file)
@@ -87,6 +88,7 @@ func setImages(edited *types.Kustomization, images []string) {
 			edited.Images = append(edited.Images, image)
 			continue
 		}
+		// What the option does not set stays as the kustomization has it.
 		existing := edited.Images[at]
 		if image.NewName == "" {
 			image.NewName = existing.NewName
@@ -96,6 +98,7 @@ func setImages(edited *types.Kustomization, images []string) {
 		}
 		edited.Images[at] = image
 	}
+	// "kustomize edit" sorts images too; the order decides when two match.
 	slices.SortStableFunc(edited.Images, func(a, b types.Image) int { return strings.Compare(a.Name, b.Name) })
 }
 
@@ -163,6 +166,7 @@ func addLabels(edited *types.Kustomization, options *v1alpha1.ApplicationSourceK
 	if len(added) == 0 {
 		return nil
 	}
+	// commonLabels include selectors unless the option turns that off.
 	label := types.Label{Pairs: added, IncludeSelectors: true}
 	if options.LabelWithoutSelector {
 		label = types.Label{Pairs: added, IncludeTemplates: options.LabelIncludeTemplates}

@@ -53,6 +53,7 @@ func (d *fileSystem) keepRefusal(err error) {
 
 // ReadFile is the content of a file.
 func (d *fileSystem) ReadFile(name string) ([]byte, error) {
+	// An edited kustomization replaces the file.
 	if text, ok := d.edited[local(name)]; ok {
 		return text, nil
 	}

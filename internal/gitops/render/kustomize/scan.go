@@ -34,6 +34,7 @@ type scanner struct {
 // folder reads the kustomization of a folder. One that is not there is left to
 // Kustomize to complain about.
 func (s *scanner) folder(folder string) error {
+	// Bases are shared by overlays, and links can form a cycle.
 	if s.seen[folder] {
 		return nil
 	}
@@ -88,6 +89,7 @@ func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization
 	if len(parsed.HelmCharts) > 0 || parsed.HelmGlobals != nil {
 		return job.Refuse("%s: helmCharts would run the program helm: make the chart a source of its own, or commit what it renders", file)
 	}
+	// The schema is global state of the library, see Render.
 	if len(parsed.OpenAPI) > 0 {
 		s.openapi = true
 	}
@@ -233,6 +235,8 @@ func checkPlugins(file, name string, configs []map[string]any) error {
 		}
 		metadata, _ := config["metadata"].(map[string]any)
 		annotations, _ := metadata["annotations"].(map[string]any)
+		// Functions are declared by annotation, also on kinds that look built
+		// in.
 		for _, annotation := range []string{"config.kubernetes.io/function", "config.k8s.io/function"} {
 			if _, ok := annotations[annotation]; ok {
 				return job.Refuse("%s: %s: %s is a function, which would be run as a program or a container: it cannot be used", file, name, kind)

@@ -79,6 +79,8 @@ func (s *Set) AddJSON(name string, text []byte) error {
 	if int64(len(text)) > s.limit {
 		return ErrTooLarge
 	}
+	// Counted before the parse: a short text can have millions of values, and
+	// each takes memory.
 	if s.values += countValues(text); s.values > MaxValues {
 		return ErrTooLarge
 	}

@@ -19,11 +19,11 @@ func TestRefusal(t *testing.T) {
 			Data:       map[string][]byte{"url": []byte(url + "\n")},
 		}, errors.New(reason))
 	}
-	book := &credential.Store{}
-	if got := book.Refusal("https://git.example.com/team/app"); got != "" {
-		t.Errorf("an empty book refuses: %s", got)
+	store := &credential.Store{}
+	if got := store.Refusal("https://git.example.com/team/app"); got != "" {
+		t.Errorf("an empty store refuses: %s", got)
 	}
-	book.SetRefused([]credential.RefusedSecret{
+	store.SetRefused([]credential.RefusedSecret{
 		refused("z", "repo-creds", "https://git.example.com/team", "second prefix"),
 		refused("y", "repo-creds", "https://git.example.com", "no field\nand another"),
 		refused("exact", "repository", "https://git.example.com/team/app.git", "no field"),
@@ -37,12 +37,12 @@ func TestRefusal(t *testing.T) {
 		"https://elsewhere.example.com/a":  "",
 		"":                                 "",
 	} {
-		if got := book.Refusal(url); got != want {
+		if got := store.Refusal(url); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
 		}
 	}
-	book.SetRefused(nil)
-	if got := book.Refusal("https://git.example.com/team/app"); got != "" {
+	store.SetRefused(nil)
+	if got := store.Refusal("https://git.example.com/team/app"); got != "" {
 		t.Errorf("a Secret that was corrected is still refused: %s", got)
 	}
 }

@@ -123,6 +123,7 @@ func (b *Store) longest(wanted address) (Credential, bool) {
 		if p.credential.Scope != Prefix || !p.address.covers(wanted) {
 			continue
 		}
+		// Of equally long prefixes the first one in the order wins.
 		if !found || len(p.address.path) > len(best.address.path) {
 			best, found = p, true
 		}

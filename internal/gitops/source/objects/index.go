@@ -50,6 +50,7 @@ func writeIndex(w io.Writer, objects []indexEntry, pack ID) error {
 	_, _ = out.WriteString(indexMagic)
 	number := func(n uint32) { _, _ = out.Write(binary.BigEndian.AppendUint32(nil, n)) }
 	next := 0
+	// The fanout table: for each first byte the number of ids up to it.
 	for first := range 256 {
 		for next < len(objects) && int(objects[next].id[0]) <= first {
 			next++
@@ -64,6 +65,7 @@ func writeIndex(w io.Writer, objects []indexEntry, pack ID) error {
 	}
 	var large []byte
 	for _, o := range objects {
+		// The high bit marks an index into the table of large offsets.
 		if o.offset < largeMark {
 			number(uint32(o.offset))
 			continue
@@ -102,6 +104,8 @@ func parseIndex(data []byte) (*index, error) {
 		return nil, corrupt("an index has %d bytes or another form", len(data))
 	}
 	body := data[:len(data)-idSize]
+	// SHA-1 is Git's format here, and protects against damage, not against
+	// attacks: objects are verified by their ids when they are read.
 	if sum := sha1.Sum(body); !bytes.Equal(sum[:], data[len(body):]) {
 		return nil, corrupt("the sum of an index is wrong")
 	}

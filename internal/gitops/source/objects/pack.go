@@ -36,6 +36,8 @@ func openPack(packPath, indexPath string) (*pack, error) {
 	}
 	p := &pack{file: file, size: info.Size() - int64(idSize), index: x}
 	var end ID
+	// The trailing hash of the pack is in its index too, so that a mixed-up
+	// pair is detected without reading the pack.
 	if _, err := file.ReadAt(end[:], p.size); p.size < 12 || err != nil || end != x.pack() {
 		return nil, errors.Join(corrupt("a pack is not the one of its index"), file.Close())
 	}
@@ -79,6 +81,8 @@ func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 	}
 	first := b[0]
 	h.kind, h.length, used = Kind(first>>4&7), int64(first&15), 1
+	// Four bits of the length are in the first byte, seven in each that
+	// follows.
 	for shift := 4; b[used-1]&0x80 != 0; shift += 7 {
 		if used >= len(b) || shift > 56 {
 			return h, 0, false
@@ -94,6 +98,7 @@ func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 		h.base = offset - back
 		return h, used, n > 0 && back > 0 && h.base >= 12
 	case plumbing.REFDeltaObject:
+		// A delta by id is followed by the id of its base.
 		if len(b) < used+idSize {
 			return h, 0, false
 		}
@@ -159,6 +164,7 @@ func (p *pack) inflate(f *inflaters, h header, limit int64) ([]byte, error) {
 	if _, err := io.ReadFull(i.reader, content); err != nil {
 		return nil, corrupt("an object is cut off: %v", err)
 	}
+	// Only the beginning was wanted, such as the sizes of a delta.
 	if h.length > limit {
 		return content, nil
 	}

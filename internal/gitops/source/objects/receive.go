@@ -99,6 +99,8 @@ func (r *receiver) scan(from io.Reader) error {
 		if err != nil {
 			return wrong(err)
 		}
+		// The declared length is checked before any byte of the object is
+		// inflated.
 		if h.Length > r.limits.ObjectBytes || h.Length < 0 {
 			return &TooLarge{What: fmt.Sprintf("the repository has a file of %d bytes", h.Length), Limit: r.limits.ObjectBytes}
 		}
@@ -127,6 +129,8 @@ func (r *receiver) object(scanner *packfile.Scanner, h *packfile.ObjectHeader) e
 	var err error
 	switch h.Type {
 	case Commit, Tree, Blob, Tag:
+		// Whole objects are hashed while they stream. Deltas get their ids in
+		// resolve, when their bases are known.
 		hasher := plumbing.NewHasher(h.Type, h.Length)
 		written, o.crc, err = scanner.NextObject(hasher)
 		o.id = hasher.Sum()
@@ -151,6 +155,8 @@ func (r *receiver) publish(p *pack) (*Set, error) {
 	}
 	r.objects = nil
 	folder := filepath.Join(r.set.folder, packFolder)
+	// The index is read back from the file, so that an Open after a restart
+	// sees the same bytes.
 	indexFile, err := os.CreateTemp(folder, temporary+"idx_*")
 	if err != nil {
 		return nil, err

@@ -47,6 +47,7 @@ func (r *receiver) resolve(p *pack) error {
 	if len(v.byOffset) == 0 && len(v.byID) == 0 {
 		return nil
 	}
+	// Sorted once, the deltas of a base are found by binary search.
 	slices.SortStableFunc(v.byOffset, func(a, b int) int { return compare(r.objects[a].base, r.objects[b].base) })
 	for _, i := range roots {
 		if err := v.resolveRoot(i); err != nil {
@@ -92,6 +93,7 @@ func (v *resolver) takeDeltas(i int) []int {
 // resolveRoot resolves the differences to an object that is stored whole.
 func (v *resolver) resolveRoot(i int) error {
 	waiting := v.takeDeltas(i)
+	// Most objects have no deltas and are never inflated here.
 	if len(waiting) == 0 {
 		return nil
 	}

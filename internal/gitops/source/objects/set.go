@@ -61,6 +61,8 @@ func Open(folder string, memory int64) (*Set, error) {
 	}
 	for _, entry := range entries {
 		path := filepath.Join(folder, packFolder, entry.Name())
+		// The folder belongs to one process, so that no Receive can be under
+		// way.
 		if strings.HasPrefix(entry.Name(), temporary) {
 			if err := os.Remove(path); err != nil {
 				return nil, err
@@ -223,6 +225,7 @@ func (s *Set) readAt(p *pack, offset, limit int64) (Kind, []byte, error) {
 				return 0, nil, err
 			}
 		}
+		// A cached base ends the walk: deltas above it are applied to it.
 		if kind, content, found := s.bases.get(p, offset); found {
 			return s.patch(steps, kind, content)
 		}
@@ -239,6 +242,7 @@ func (s *Set) readAt(p *pack, offset, limit int64) (Kind, []byte, error) {
 			}
 			return s.patch(steps, h.kind, content)
 		}
+		// A crafted pack can chain deltas without end, or in a cycle.
 		if len(steps) == maxDepth {
 			return 0, nil, corrupt("differences to differences without an end")
 		}

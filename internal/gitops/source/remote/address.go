@@ -20,6 +20,7 @@ type Address struct {
 // user@host:path.
 func ParseAddress(text string) (Address, error) {
 	const what = "write an address such as https://example.com/team/app.git or git@example.com:team/app.git"
+	// A newline in an address would end up in a header or a command.
 	for _, r := range text {
 		if r <= ' ' || r == 0x7f {
 			return Address{}, failf(Invalid, "the address has a space or a control character in it: %s", what)
@@ -32,6 +33,7 @@ func ParseAddress(text string) (Address, error) {
 	if err != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" || parsed.Opaque != "" {
 		return Address{}, failf(Invalid, "the address cannot be read: %s", what)
 	}
+	// Hosts and schemes are case-insensitive, paths are not.
 	a := Address{Scheme: strings.ToLower(parsed.Scheme), Host: strings.ToLower(parsed.Hostname()), Port: parsed.Port(), Path: parsed.Path}
 	a.User = parsed.User.Username()
 	a.password, _ = parsed.User.Password()

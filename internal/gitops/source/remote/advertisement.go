@@ -45,6 +45,7 @@ const maxRefBytes = 400
 func readAdvertisement(r io.Reader, maxRefs int) (*Advertisement, error) {
 	lines := pktline.NewScanner(&cappedReader{from: r, left: int64(maxRefs)*maxRefBytes + 1<<20})
 	a := &Advertisement{Refs: map[string]ID{}, Tips: map[ID]bool{}, capabilities: map[string]bool{}}
+	// Over HTTP the service line and its flush come before the list.
 	flushes := 0
 	for number := 0; ; number++ {
 		if !lines.Scan() {
@@ -83,6 +84,8 @@ func (a *Advertisement) add(line []byte) error {
 	if text == "shallow" || (found && name == "capabilities^{}") {
 		return nil
 	}
+	// Anything else here, such as an HTML page with status 200, is not a Git
+	// server.
 	raw, err := hex.DecodeString(text)
 	if !found || err != nil || len(raw) != len(ID{}) || name == "" {
 		return failf(Unreachable, "its response is not that of a Git server")

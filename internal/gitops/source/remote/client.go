@@ -63,6 +63,8 @@ func (c *Client) Fetch(ctx context.Context, a *Advertisement, want Want, take fu
 	return c.transport.fetch(ctx, a, want, func(r io.Reader) error {
 		noted := &trackingReader{from: r}
 		err := take(noted)
+		// A pack that is cut off looks corrupt to the parser; the connection is
+		// the cause.
 		if noted.err != nil && err != nil {
 			return ConnectionFailure(ctx, noted.err)
 		}

@@ -38,6 +38,8 @@ func (w Want) request(a *Advertisement) ([]byte, error) {
 		}
 		line("want", id.String())
 	}
+	// Commits on the disk have no parents there; the server has to know, or it
+	// leaves out objects that only their parents have.
 	if depth > 0 {
 		for _, id := range w.Haves {
 			line("shallow", id.String())
@@ -48,6 +50,7 @@ func (w Want) request(a *Advertisement) ([]byte, error) {
 	for _, id := range w.Haves {
 		line("have", id.String())
 	}
+	// Without "done" the server would negotiate over several round trips.
 	line("done")
 	return out.Bytes(), err
 }
@@ -118,6 +121,7 @@ func (b *bandReader) Read(p []byte) (int, error) {
 		case 1:
 			b.rest = line[1:]
 		case 2: // progress
+		// Band 3 is a fatal error of the server.
 		case 3:
 			return 0, serverError(string(line[1:]))
 		default:

@@ -47,6 +47,7 @@ func newHTTP(c *Client) (*httpTransport, error) {
 		return nil, err
 	}
 	h := &httpTransport{client: c, identity: IdentityOf(c.access.Credential)}
+	// Credentials in the address are the last resort, as in Git.
 	if h.identity.IsZero() && c.address.User != "" {
 		h.identity = Identity{user: c.address.User, password: c.address.password}
 	}
@@ -81,6 +82,7 @@ func Transport(access Access, host string) (*http.Transport, error) {
 		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: dialer().DialContext,
 	}
+	// A proxy of the credential replaces that of the environment.
 	if proxy != nil {
 		t.Proxy = proxy.forRequest
 	}
@@ -222,6 +224,7 @@ func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response,
 		_ = response.Body.Close()
 		return nil, err
 	}
+	// Git clients require the exact content type; a login page has another one.
 	if got := response.Header.Get("Content-Type"); got != contentType {
 		_ = response.Body.Close()
 		return nil, failf(Unreachable, "its response is not that of a Git server: the content is %q", plainText(got))

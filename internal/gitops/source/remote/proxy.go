@@ -68,6 +68,8 @@ func (p *proxySettings) bypasses(hostPort string) bool {
 			entry = name
 		}
 		if prefix, err := netip.ParsePrefix(entry); err == nil {
+			// Host names are not resolved for ranges of addresses: the proxy
+			// would see another address.
 			if addressErr == nil && prefix.Contains(address) {
 				return true
 			}
@@ -86,6 +88,7 @@ func (p *proxySettings) dial(ctx context.Context, address string) (net.Conn, err
 	if p == nil || p.bypasses(address) {
 		return dialer().DialContext(ctx, "tcp", address)
 	}
+	// A SOCKS proxy resolves the name itself.
 	if strings.HasPrefix(p.url.Scheme, "socks5") {
 		through, err := proxy.FromURL(p.url, dialer())
 		if err != nil {

@@ -38,6 +38,7 @@ func newSSH(c *Client) (*sshTransport, error) {
 		}
 		return nil, failf(Invalid, "the SSH key cannot be read: write the private key in the form of OpenSSH or PEM")
 	}
+	// All hosts of Git use the user git unless the address names another.
 	user := c.address.User
 	if user == "" {
 		user = "git"
@@ -179,6 +180,7 @@ func (s *sshTransport) run(ctx context.Context, service string, use func(a *Adve
 	in, inErr := session.StdinPipe()
 	out, outErr := session.StdoutPipe()
 	complaints := &stderrBuffer{}
+	// Git reports missing repositories and missing rights on stderr only.
 	session.Stderr = complaints
 	if err := errors.Join(inErr, outErr, session.Start(service+" "+quote(s.path()))); err != nil {
 		return ConnectionFailure(ctx, err)
@@ -206,6 +208,8 @@ func (s *sshTransport) connect(ctx context.Context) (*ssh.Client, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stop()
+	// The deadline covers the handshake and is removed after it: a fetch may
+	// take long.
 	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
 	upgraded, channels, requests, err := ssh.NewClientConn(connection, address, s.config)
 	if err != nil {
