@@ -103,12 +103,12 @@ func TestRefusedObjectAlone(t *testing.T) {
 // stays the same.
 func TestRenderWarning(t *testing.T) {
 	w := newWorld(t)
-	twice := strings.Replace(configMap("one", "1"), "kind: ConfigMap\n", "kind: ConfigMap\nkind: ConfigMap\n", 1)
+	twice := strings.Replace(configMap("one", "1"), "data: {", "data: {value: \"0\", ", 1)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": twice})
 	w.start()
 	w.application("web", repository, "web", automated)
 	w.synced("web", repository.Head(t))
-	app := w.condition("web", v1alpha1.ConditionRenderWarning, `key "kind" already set`)
+	app := w.condition("web", v1alpha1.ConditionRenderWarning, `key "value" already set`)
 	w.idle()
 	app = w.wait("web", func(*v1alpha1.Application) error { return nil })
 	w.engine.stop()

@@ -65,6 +65,7 @@ func TestDecide(t *testing.T) {
 		{"by hand, outside an allow window", "allow 9+8h manual", at(18, 0), "manual", at(33, 0), ""},
 		{"by hand, all allow windows must let", "allow 9+8h manual; allow 20+1h", at(18, 0), "none", at(20, 0), "0 20"},
 		{"the first change that changes anything", "deny 8+8h; allow 9+2h; allow 20+1h", at(8, 30), "none", at(20, 0), ""},
+		{"the open allow window is named", "allow 20+1h; allow 9+8h", at(10, 0), "sync", at(17, 0), "allow 0 9 * * * for 8h is open"},
 		{"windows that touch are one", "allow */2+2h", at(12, 30), "sync", at(12+2*8, 0), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestDecide(t *testing.T) {
 			if !got.Until.Equal(test.until) {
 				t.Errorf("it holds until %v, want %v", got.Until, test.until)
 			}
-			if !strings.Contains(got.Why, test.why) {
+			if !strings.Contains(got.Why, test.why) || test.windows == "" && got.Why != "" {
 				t.Errorf("it says %q, want %q", got.Why, test.why)
 			}
 		})
@@ -120,6 +121,19 @@ func TestMayContinue(t *testing.T) {
 				t.Errorf("it may continue: %v (%s), want %v", got, why, test.want)
 			}
 		})
+	}
+	// manualSync lets only what people started go on, and only where the window
+	// has it.
+	for _, test := range []struct {
+		windows string
+		manual  bool
+		want    bool
+	}{
+		{"deny 12+1h manual", false, false}, {"deny 12+1h manual", true, true}, {"deny 12+1h", true, false}, {"deny 20+1h", false, true},
+	} {
+		if ok, why := window.MayContinue(compile(t, spec(t, test.windows)), window.App{Name: "shop"}, at(11, 0), at(12, 30), test.manual); ok != test.want {
+			t.Errorf("%s, by hand %t: it may continue: %t (%s)", test.windows, test.manual, ok, why)
+		}
 	}
 	manual := compile(t, spec(t, "deny 11+1h manual"), spec(t, "deny 13+1h overrun"))
 	if ok, _ := window.MayContinue(manual, window.App{Name: "shop"}, at(11, 30), at(13, 30), true); !ok {

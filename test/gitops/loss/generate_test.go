@@ -44,7 +44,7 @@ var malformed = []struct {
 	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, annotations: {argocd.argoproj.io/sync-wave: null, argocd.argoproj.io/hook: null}}\n", applied},
 	{"apiVersion: v1\nkind: Secret\nmetadata: {name: NAME}\ndata:\nstringData:\n", applied},
 	{"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: NAME, labels: null}}\n", applied},
-	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\nmetadata: {name: NAME, labels: {x: again}}\n", applied},
+	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {x: once, x: again}}\n", applied},
 	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {x: 1}}\n", refused},
 	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, annotations: {x: true}}\n", refused},
 	{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: [x]}\n", refused},
