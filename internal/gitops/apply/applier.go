@@ -38,33 +38,33 @@ type Options struct {
 
 // Applier writes objects. It is safe for concurrent use.
 type Applier struct {
-	*workshop
+	*shared
 	// user is empty for the agent itself.
 	user string
 }
 
-// workshop is what the Appliers of all users share.
-type workshop struct {
-	cluster  *kube.Cluster
-	kinds    *live.Kinds
-	requests rest.Interface
-	broken   error
-	pace     pace
-	known    memory
-	note     func([]byte)
+// shared is what the Appliers of all users share.
+type shared struct {
+	cluster   *kube.Cluster
+	kinds     *live.Kinds
+	requests  rest.Interface
+	clientErr error
+	backoff   backoffSettings
+	noops     noopCache
+	onWrite   func([]byte)
 }
 
 // New makes an Applier that writes as the agent. It sends nothing.
 func New(cluster *kube.Cluster, kinds *live.Kinds) *Applier {
-	shared := &workshop{cluster: cluster, kinds: kinds, pace: defaultPace(), note: func([]byte) {}}
-	shared.requests, shared.broken = live.Requests(cluster)
-	return &Applier{workshop: shared}
+	shared := &shared{cluster: cluster, kinds: kinds, backoff: defaultBackoff(), onWrite: func([]byte) {}}
+	shared.requests, shared.clientErr = live.Requests(cluster)
+	return &Applier{shared: shared}
 }
 
 // NoteTo hands on each object that was written, as JSON: it is for
 // live.Cache.NoteJSON, and saves the Cache from encoding it again. It must be
 // called before anything is written.
-func (a *Applier) NoteTo(note func(raw []byte)) { a.workshop.note = note }
+func (a *Applier) NoteTo(note func(raw []byte)) { a.shared.onWrite = note }
 
 // As is an Applier that acts as a service account. It costs nothing: who asks is
 // said with each request.
@@ -74,17 +74,17 @@ func (a *Applier) As(who Impersonation) (*Applier, error) {
 			return nil, fmt.Errorf("%.80q/%.80q is no service account: %s", who.Namespace, who.ServiceAccount, strings.Join(problems, "; "))
 		}
 	}
-	return &Applier{workshop: a.workshop, user: "system:serviceaccount:" + who.Namespace + ":" + who.ServiceAccount}, nil
+	return &Applier{shared: a.shared, user: "system:serviceaccount:" + who.Namespace + ":" + who.ServiceAccount}, nil
 }
 
 // Apply does what a step says, and gives the object as the API server has it
 // now. Its errors are of the type *Error.
 func (a *Applier) Apply(ctx context.Context, step *plan.Step, options Options) (*unstructured.Unstructured, error) {
-	w, err := a.begin(ctx, step, options)
+	w, err := a.prepare(ctx, step, options)
 	if err != nil {
 		return nil, err
 	}
-	if w.isSettled() {
+	if w.isNoop() {
 		return step.Live.DeepCopy(), nil
 	}
 	var raw []byte
@@ -104,112 +104,112 @@ func (a *Applier) Apply(ctx context.Context, step *plan.Step, options Options) (
 	return w.finish(raw)
 }
 
-// writing is one object that is being written.
-type writing struct {
+// objectWrite is one object that is being written.
+type objectWrite struct {
 	*Applier
 	step    *plan.Step
 	options Options
-	place   place
+	ref     objectRef
 	// object is what is sent.
 	object map[string]any
 	body   []byte
 }
 
-// isSettled reports whether applying the object certainly changes nothing of the
+// isNoop reports whether applying the object certainly changes nothing of the
 // live one, as it was when the plan was made. Whoever has changed it since shows
 // in the watch, and is drift.
-func (w *writing) isSettled() bool {
+func (w *objectWrite) isNoop() bool {
 	live := w.step.Live
 	if w.step.Action != plan.Apply || w.step.Options.Replace || live == nil || live.GetDeletionTimestamp() != nil {
 		return false
 	}
-	return isCertain(w.object, live) || w.known.knows(request{w.object, w.body}, live)
+	return isCertainNoop(w.object, live) || w.noops.has(request{w.object, w.body}, live)
 }
 
-// place is where an object is, and what must not be told of it.
-type place struct {
+// objectRef is where an object is, and what must not be told of it.
+type objectRef struct {
 	key     tracking.Key
 	mapping live.Mapping
 	path    string
 	secrets mask
 }
 
-// begin finds out where an object goes, and what of it.
-func (a *Applier) begin(ctx context.Context, step *plan.Step, options Options) (*writing, error) {
+// prepare finds out where an object goes, and what of it.
+func (a *Applier) prepare(ctx context.Context, step *plan.Step, options Options) (*objectWrite, error) {
 	if step.Object == nil {
 		return nil, &Error{Kind: Invalid, Key: step.Key, Message: "there is nothing to write"}
 	}
-	w := &writing{Applier: a, step: step, options: options}
+	w := &objectWrite{Applier: a, step: step, options: options}
 	var err error
-	if w.place, err = a.placeOf(ctx, step.Object); err != nil {
+	if w.ref, err = a.refOf(ctx, step.Object); err != nil {
 		return nil, err
 	}
-	w.place.secrets = maskOf(w.place.key, step.Object, step.Live)
-	w.object = tidy(step.Object.Object)
+	w.ref.secrets = maskOf(w.ref.key, step.Object, step.Live)
+	w.object = sanitize(step.Object.Object)
 	if step.Options.RespectIgnoreDifferences && options.Ignore != nil && step.Live != nil {
-		w.object = respect(w.object, step.Live, options.Ignore)
+		w.object = withoutIgnored(w.object, step.Live, options.Ignore)
 	}
 	w.body, err = json.Marshal(w.object)
 	if err != nil {
-		return nil, w.place.fault(Invalid, "it cannot be written as JSON", err)
+		return nil, w.ref.newError(Invalid, "it cannot be written as JSON", err)
 	}
 	return w, nil
 }
 
-// placeOf finds where an object is.
-func (a *Applier) placeOf(ctx context.Context, object *unstructured.Unstructured) (place, error) {
-	at := place{key: tracking.KeyOf(object)}
-	if a.broken != nil {
-		return at, at.fault(Transient, "there is no client for the API server", a.broken)
+// refOf finds where an object is.
+func (a *Applier) refOf(ctx context.Context, object *unstructured.Unstructured) (objectRef, error) {
+	at := objectRef{key: tracking.KeyOf(object)}
+	if a.clientErr != nil {
+		return at, at.newError(Transient, "there is no client for the API server", a.clientErr)
 	}
 	var err error
 	at.mapping, err = a.kinds.Mapping(ctx, object.GroupVersionKind())
 	if live.IsUnknownKind(err) {
-		return at, at.fault(NotFound, err.Error(), err)
+		return at, at.newError(NotFound, err.Error(), err)
 	}
 	if err != nil {
-		return at, at.fault(Transient, err.Error(), err)
+		return at, at.newError(Transient, err.Error(), err)
 	}
 	return at, at.find()
 }
 
 // find makes the path of the object.
-func (p *place) find() error {
+func (p *objectRef) find() error {
 	if p.key.Name == "" {
-		return p.fault(Invalid, "it has no name", nil)
+		return p.newError(Invalid, "it has no name", nil)
 	}
 	if p.mapping.Namespaced && p.key.Namespace == "" {
-		return p.fault(Invalid, "it has no namespace", nil)
+		return p.newError(Invalid, "it has no namespace", nil)
 	}
 	// A kind that was not known yet when the project judged it may turn out to
 	// belong to the whole cluster, and was judged as one that does not.
 	if !p.mapping.Namespaced && p.key.Namespace != "" {
-		return p.fault(Invalid, "its kind has no namespaces: remove the namespace from the object, and sync again", nil)
+		return p.newError(Invalid, "its kind has no namespaces: remove the namespace from the object, and sync again", nil)
 	}
 	var err error
 	if p.path, err = p.mapping.Path(p.key.Namespace, p.key.Name); err != nil {
-		return p.fault(Invalid, err.Error(), err)
+		return p.newError(Invalid, err.Error(), err)
 	}
 	return nil
 }
 
 // finish decodes what the API server answered, and remembers it.
-func (w *writing) finish(raw []byte) (*unstructured.Unstructured, error) {
+func (w *objectWrite) finish(raw []byte) (*unstructured.Unstructured, error) {
 	answer, err := decode(raw)
 	if err != nil {
-		return nil, w.place.fault(Transient, err.Error(), nil)
+		return nil, w.ref.newError(Transient, err.Error(), nil)
 	}
 	if w.options.DryRun {
 		return answer, nil
 	}
-	w.note(raw)
-	if w.place.key.Kind == "CustomResourceDefinition" && !w.kinds.Learn(answer) {
+	w.onWrite(raw)
+	if w.ref.key.Kind == "CustomResourceDefinition" && !w.kinds.Learn(answer) {
 		w.kinds.Invalidate()
 	}
-	if w.step.Action == plan.Apply && !isCertain(w.object, answer) && resembles(w.object, answer.Object) {
-		w.known.learn(request{w.object, w.body}, answer)
+	if w.step.Action == plan.Apply && !isCertainNoop(w.object, answer) && resembles(w.object, answer.Object) {
+		w.noops.add(request{w.object, w.body}, answer)
 	}
 	return answer, nil
 }
 
-var errAnswer = errors.New("the API server's answer is not the JSON of an object")
+var errResponse = errors.New("the API server's answer is not the JSON of an object")

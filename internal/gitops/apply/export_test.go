@@ -3,4 +3,6 @@ package apply
 import "time"
 
 // Hurry makes the pauses between tries short.
-func (a *Applier) Hurry(first, longest time.Duration) { a.pace.first, a.pace.longest = first, longest }
+func (a *Applier) Hurry(first, longest time.Duration) {
+	a.backoff.first, a.backoff.longest = first, longest
+}

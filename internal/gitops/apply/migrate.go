@@ -17,17 +17,17 @@ import (
 // migrate makes fields ours that a client-side apply left to others, so that
 // what is removed in Git is removed from the object. It is done at most once: an
 // object that we have applied has fields that are ours.
-func (w *writing) migrate(ctx context.Context, live *unstructured.Unstructured) error {
+func (w *objectWrite) migrate(ctx context.Context, live *unstructured.Unstructured) error {
 	for try := 1; ; try++ {
 		patch, err := migration(live)
 		if err != nil {
-			return w.place.fault(Invalid, "its managedFields cannot be read: "+err.Error(), nil)
+			return w.ref.newError(Invalid, "its managedFields cannot be read: "+err.Error(), nil)
 		}
 		if patch == nil {
 			return nil
 		}
-		_, err = w.send(ctx, &w.place, call{
-			method: http.MethodPatch, path: w.place.path, contentType: types.JSONPatchType, body: patch,
+		_, err = w.send(ctx, &w.ref, call{
+			method: http.MethodPatch, path: w.ref.path, contentType: types.JSONPatchType, body: patch,
 			query: map[string][]string{"fieldManager": {Manager}}, exact: true,
 		})
 		fault, ok := errors.AsType[*Error](err)
@@ -57,9 +57,9 @@ func migration(live *unstructured.Unstructured) ([]byte, error) {
 	dropped := false
 	for _, entry := range entries {
 		switch role := roleOf(entry, byHand); {
-		case role == keeps:
+		case role == keepEntry:
 			rest = append(rest, map[string]any(entry))
-		case role == drops:
+		case role == dropEntry:
 			dropped = true
 		default:
 			fields, err := setOf(entry)
@@ -143,35 +143,35 @@ func ours(entries []managedEntry) managedEntry {
 	return nil
 }
 
-// role is what a migration does with an entry.
-type role int
+// entryRole is what a migration does with an entry.
+type entryRole int
 
 const (
-	keeps role = iota
-	drops
-	gives
+	keepEntry entryRole = iota
+	dropEntry
+	takeEntry
 )
 
-func roleOf(entry managedEntry, byHand bool) role {
+func roleOf(entry managedEntry, byHand bool) entryRole {
 	if entry.text("subresource") != "" {
-		return keeps
+		return keepEntry
 	}
 	isUpdate := entry.text("operation") == "Update"
 	switch entry.text("manager") {
 	case "before-first-apply":
-		return drops
+		return dropEntry
 	case "argocd-controller":
-		return gives
+		return takeEntry
 	case "kubectl-client-side-apply", "kubectl-last-applied":
 		// The second is what kubectl apply --server-side keeps the annotation
 		// with; it is an Apply.
-		return gives
+		return takeEntry
 	case "kubectl-create", "kubectl-edit", "kubectl-replace":
 		if isUpdate && byHand {
-			return gives
+			return takeEntry
 		}
 	}
-	return keeps
+	return keepEntry
 }
 
 // onlyByHand reports whether nobody owns anything of an object but people with

@@ -26,41 +26,41 @@ import (
 // gives it so. If it is not, it is read once more to be compared.
 func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Unstructured) bool) plan.Predict {
 	return func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		object := tidy(desired.Object)
-		if isCertain(object, live) {
+		object := sanitize(desired.Object)
+		if isCertainNoop(object, live) {
 			return live.DeepCopy(), nil
 		}
 		body, err := json.Marshal(object)
 		sent := request{object, body}
-		if err == nil && a.known.knows(sent, live) {
+		if err == nil && a.noops.has(sent, live) {
 			return live.DeepCopy(), nil
 		}
-		at, fault := a.placeOf(ctx, desired)
+		at, fault := a.refOf(ctx, desired)
 		if fault != nil {
 			return nil, fault
 		}
 		at.secrets = maskOf(at.key, desired, live)
 		if err != nil {
-			return nil, at.fault(Invalid, "it cannot be written as JSON", err)
+			return nil, at.newError(Invalid, "it cannot be written as JSON", err)
 		}
 		if unvalidated == nil || !unvalidated(desired) {
-			return a.foresee(ctx, &at, sent, live, metav1.FieldValidationStrict)
+			return a.dryRun(ctx, &at, sent, live, metav1.FieldValidationStrict)
 		}
 		var after *unstructured.Unstructured
 		_, err = sendWithout(sent, func(sent request) (err error) {
-			after, err = a.foresee(ctx, &at, sent, live, metav1.FieldValidationIgnore)
+			after, err = a.dryRun(ctx, &at, sent, live, metav1.FieldValidationIgnore)
 			return err
 		})
 		return after, err
 	}
 }
 
-// foresee makes a dry run. What turns out to change nothing is remembered.
+// dryRun makes a dry run. What turns out to change nothing is remembered.
 //
 // The live object may be older than the one that the API server has by now, and
 // the answer has what controllers have changed since. That is not what an apply
 // changes, so the object is read again then.
-func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *unstructured.Unstructured, validation string) (*unstructured.Unstructured, error) {
+func (a *Applier) dryRun(ctx context.Context, at *objectRef, sent request, live *unstructured.Unstructured, validation string) (*unstructured.Unstructured, error) {
 	raw, err := a.send(ctx, at, call{
 		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: sent.body,
 		query: url.Values{
@@ -73,12 +73,12 @@ func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *un
 	}
 	after, err := decode(raw)
 	if err != nil {
-		return nil, at.fault(Transient, err.Error(), nil)
+		return nil, at.newError(Transient, err.Error(), nil)
 	}
 	isSame := live.GetResourceVersion() == after.GetResourceVersion()
 	before := live
 	if !isSame || live.GetAPIVersion() != after.GetAPIVersion() {
-		if before, err = (&writing{Applier: a, place: *at}).read(ctx); err != nil {
+		if before, err = (&objectWrite{Applier: a, ref: *at}).read(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +86,9 @@ func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *un
 		return after, nil
 	}
 	if isSame {
-		a.known.learn(sent, live)
+		a.noops.add(sent, live)
 	} else {
-		a.known.learn(sent, before)
+		a.noops.add(sent, before)
 	}
 	return live.DeepCopy(), nil
 }

@@ -16,8 +16,8 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// pace is how often and how long. Tests change it.
-type pace struct {
+// backoffSettings is how often and how long. Tests change it.
+type backoffSettings struct {
 	// tries is how often a request is sent at most.
 	tries int
 	// first is the pause after the first one; it doubles.
@@ -28,8 +28,8 @@ type pace struct {
 	request time.Duration
 }
 
-func defaultPace() pace {
-	return pace{tries: 4, first: 150 * time.Millisecond, longest: 5 * time.Second, request: 45 * time.Second}
+func defaultBackoff() backoffSettings {
+	return backoffSettings{tries: 4, first: 150 * time.Millisecond, longest: 5 * time.Second, request: 45 * time.Second}
 }
 
 // call is one request.
@@ -46,7 +46,7 @@ type call struct {
 }
 
 // query are the parameters of a write.
-func (w *writing) query(more ...string) url.Values {
+func (w *objectWrite) query(more ...string) url.Values {
 	values := url.Values{"fieldManager": {Manager}, "fieldValidation": {metav1.FieldValidationStrict}}
 	if w.step.Options.SkipValidation {
 		values.Set("fieldValidation", metav1.FieldValidationIgnore)
@@ -61,15 +61,15 @@ func (w *writing) query(more ...string) url.Values {
 }
 
 // send sends a request, and again while that may help. Its error is for people.
-func (a *Applier) send(ctx context.Context, at *place, request call) ([]byte, error) {
+func (a *Applier) send(ctx context.Context, at *objectRef, request call) ([]byte, error) {
 	for try := 1; ; try++ {
 		raw, err := a.sendOnce(ctx, request)
 		switch {
 		case err == nil:
 			return raw, nil
 		case ctx.Err() != nil:
-			return nil, at.fault(Transient, "there was no time left: "+context.Cause(ctx).Error(), context.Cause(ctx))
-		case try >= a.pace.tries || !request.mayRepeat(err):
+			return nil, at.newError(Transient, "there was no time left: "+context.Cause(ctx).Error(), context.Cause(ctx))
+		case try >= a.backoff.tries || !request.mayRepeat(err):
 			if isWithoutKind(err) {
 				a.kinds.Invalidate()
 			}
@@ -82,7 +82,7 @@ func (a *Applier) send(ctx context.Context, at *place, request call) ([]byte, er
 }
 
 func (a *Applier) sendOnce(ctx context.Context, request call) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.pace.request)
+	ctx, cancel := context.WithTimeout(ctx, a.backoff.request)
 	defer cancel()
 	sent := a.requests.Verb(request.method).AbsPath(request.path).MaxRetries(0)
 	for name, values := range request.query {
@@ -118,11 +118,11 @@ func (c *call) mayRepeat(err error) bool {
 	case apierrors.IsConflict(err):
 		return !c.exact
 	}
-	return isPassing(err)
+	return isRetryable(err)
 }
 
-// isPassing reports whether an error says nothing about the request itself.
-func isPassing(err error) bool {
+// isRetryable reports whether an error says nothing about the request itself.
+func isRetryable(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return true // no answer came
@@ -134,10 +134,10 @@ func isPassing(err error) bool {
 // pause waits before the next try: as long as the API server asks for, within
 // bounds. The jitter keeps those apart that were turned away together.
 func (a *Applier) pause(ctx context.Context, try int, err error) error {
-	policy := backoff.Policy{First: a.pace.first, Longest: a.pace.longest, JitterUp: 0.5}
+	policy := backoff.Policy{First: a.backoff.first, Longest: a.backoff.longest, JitterUp: 0.5}
 	pause := policy.Base(try)
 	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
-		pause = min(max(pause, time.Duration(seconds)*time.Second), a.pace.longest)
+		pause = min(max(pause, time.Duration(seconds)*time.Second), a.backoff.longest)
 	}
 	if backoff.Sleep(ctx, policy.Spread(pause)) != nil {
 		return context.Cause(ctx)

@@ -22,7 +22,7 @@ import (
 const conflicts = 3
 
 // apply writes the object server-side.
-func (w *writing) apply(ctx context.Context) ([]byte, error) {
+func (w *objectWrite) apply(ctx context.Context) ([]byte, error) {
 	if w.step.Live != nil && !w.options.DryRun {
 		if err := w.migrate(ctx, w.step.Live); err != nil {
 			return nil, err
@@ -37,10 +37,10 @@ func (w *writing) apply(ctx context.Context) ([]byte, error) {
 
 // sendApply sends the server-side apply of the object: as it is, or with
 // Validate=false without the fields that the kind does not have.
-func (w *writing) sendApply(ctx context.Context) (raw []byte, err error) {
+func (w *objectWrite) sendApply(ctx context.Context) (raw []byte, err error) {
 	send := func(sent request) error {
-		raw, err = w.send(ctx, &w.place, call{
-			method: http.MethodPatch, path: w.place.path, contentType: types.ApplyYAMLPatchType,
+		raw, err = w.send(ctx, &w.ref, call{
+			method: http.MethodPatch, path: w.ref.path, contentType: types.ApplyYAMLPatchType,
 			body: sent.body, query: w.query("force", "true"),
 		})
 		return err
@@ -56,24 +56,24 @@ func (w *writing) sendApply(ctx context.Context) (raw []byte, err error) {
 }
 
 // create writes an object that does not exist.
-func (w *writing) create(ctx context.Context) ([]byte, error) {
-	all, err := w.place.mapping.Path(w.place.key.Namespace, "")
+func (w *objectWrite) create(ctx context.Context) ([]byte, error) {
+	all, err := w.ref.mapping.Path(w.ref.key.Namespace, "")
 	if err != nil {
-		return nil, w.place.fault(Invalid, err.Error(), err)
+		return nil, w.ref.newError(Invalid, err.Error(), err)
 	}
-	return w.send(ctx, &w.place, call{method: http.MethodPost, path: all, body: w.body, query: w.query(), once: true})
+	return w.send(ctx, &w.ref, call{method: http.MethodPost, path: all, body: w.body, query: w.query(), once: true})
 }
 
 // replace writes the object in the place of the live one. If that has changed
 // since it was read, it is read again: to replace is to have the last word.
-func (w *writing) replace(ctx context.Context) ([]byte, error) {
+func (w *objectWrite) replace(ctx context.Context) ([]byte, error) {
 	version := w.step.Live.GetResourceVersion()
 	for try := 1; ; try++ {
 		body, err := json.Marshal(versioned(w.object, version))
 		if err != nil {
-			return nil, w.place.fault(Invalid, "it cannot be written as JSON", err)
+			return nil, w.ref.newError(Invalid, "it cannot be written as JSON", err)
 		}
-		raw, err := w.send(ctx, &w.place, call{method: http.MethodPut, path: w.place.path, body: body, query: w.query(), exact: true})
+		raw, err := w.send(ctx, &w.ref, call{method: http.MethodPut, path: w.ref.path, body: body, query: w.query(), exact: true})
 		fault, ok := errors.AsType[*Error](err)
 		switch {
 		case err == nil:
@@ -101,31 +101,31 @@ func versioned(object map[string]any, version string) map[string]any {
 }
 
 // read reads the live object.
-func (w *writing) read(ctx context.Context) (*unstructured.Unstructured, error) {
-	raw, err := w.send(ctx, &w.place, call{method: http.MethodGet, path: w.place.path})
+func (w *objectWrite) read(ctx context.Context) (*unstructured.Unstructured, error) {
+	raw, err := w.send(ctx, &w.ref, call{method: http.MethodGet, path: w.ref.path})
 	if err != nil {
 		return nil, err
 	}
 	live, err := decode(raw)
 	if err != nil {
-		return nil, w.place.fault(Transient, err.Error(), nil)
+		return nil, w.ref.newError(Transient, err.Error(), nil)
 	}
 	return live, nil
 }
 
 // recreate deletes the live object, waits until it is gone, and writes it anew.
-func (w *writing) recreate(ctx context.Context, again func(context.Context) ([]byte, error)) ([]byte, error) {
+func (w *objectWrite) recreate(ctx context.Context, again func(context.Context) ([]byte, error)) ([]byte, error) {
 	old := w.step.Live
 	if old == nil || w.options.DryRun {
 		// A dry run cannot show what is created in the place of what exists. It
 		// has shown that the object is read and permitted.
-		return w.pretend(ctx)
+		return w.dryRunRecreate(ctx)
 	}
 	propagation := w.step.Options.Propagation
 	if propagation == "" {
 		propagation = metav1.DeletePropagationBackground
 	}
-	if err := w.remove(ctx, &w.place, removal{uid: old.GetUID(), propagation: propagation}); err != nil {
+	if err := w.remove(ctx, &w.ref, removal{uid: old.GetUID(), propagation: propagation}); err != nil {
 		return nil, err
 	}
 	if err := w.awaitGone(ctx, old.GetUID()); err != nil {
@@ -141,25 +141,25 @@ func (w *writing) recreate(ctx context.Context, again func(context.Context) ([]b
 	return nil, w.restore(ctx, old, err)
 }
 
-// pretend is the answer of a dry run that would delete and create.
-func (w *writing) pretend(ctx context.Context) ([]byte, error) {
+// dryRunRecreate is the answer of a dry run that would delete and create.
+func (w *objectWrite) dryRunRecreate(ctx context.Context) ([]byte, error) {
 	if w.step.Live == nil {
-		return nil, w.place.fault(Immutable, "it was created meanwhile, and cannot be changed", nil)
+		return nil, w.ref.newError(Immutable, "it was created meanwhile, and cannot be changed", nil)
 	}
-	if err := w.remove(ctx, &w.place, removal{uid: w.step.Live.GetUID(), propagation: metav1.DeletePropagationBackground, dryRun: true}); err != nil {
+	if err := w.remove(ctx, &w.ref, removal{uid: w.step.Live.GetUID(), propagation: metav1.DeletePropagationBackground, dryRun: true}); err != nil {
 		return nil, err
 	}
 	return w.body, nil
 }
 
 // restore creates the old object again, when the new one was refused.
-func (w *writing) restore(ctx context.Context, old *unstructured.Unstructured, cause error) error {
+func (w *objectWrite) restore(ctx context.Context, old *unstructured.Unstructured, cause error) error {
 	fault, ok := errors.AsType[*Error](cause)
 	if !ok {
 		return cause
 	}
 	told := *fault
-	previous := tidy(old.Object)
+	previous := sanitize(old.Object)
 	delete(previous, "status")
 	body, err := json.Marshal(previous)
 	if err == nil {
@@ -177,13 +177,13 @@ func (w *writing) restore(ctx context.Context, old *unstructured.Unstructured, c
 
 // awaitGone waits until an object does not exist, or is another one. The agent
 // itself watches: an account that may delete may not have the right to.
-func (w *writing) awaitGone(ctx context.Context, uid types.UID) error {
-	var objects dynamic.ResourceInterface = w.cluster.Dynamic.Resource(w.place.mapping.Resource)
-	if w.place.mapping.Namespaced {
-		objects = w.cluster.Dynamic.Resource(w.place.mapping.Resource).Namespace(w.place.key.Namespace)
+func (w *objectWrite) awaitGone(ctx context.Context, uid types.UID) error {
+	var objects dynamic.ResourceInterface = w.cluster.Dynamic.Resource(w.ref.mapping.Resource)
+	if w.ref.mapping.Namespaced {
+		objects = w.cluster.Dynamic.Resource(w.ref.mapping.Resource).Namespace(w.ref.key.Namespace)
 	}
 	var last *unstructured.Unstructured
-	_, err := kube.WaitFor(ctx, objects, kube.Named(w.place.key.Name), func(found []*unstructured.Unstructured) error {
+	_, err := kube.WaitFor(ctx, objects, kube.Named(w.ref.key.Name), func(found []*unstructured.Unstructured) error {
 		for _, object := range found {
 			if object.GetUID() == uid {
 				last = object
@@ -199,7 +199,7 @@ func (w *writing) awaitGone(ctx context.Context, uid types.UID) error {
 	if last != nil && len(last.GetFinalizers()) > 0 {
 		message += fmt.Sprintf("; its finalizers are %q, and whoever set them has to remove them", last.GetFinalizers())
 	}
-	return w.place.fault(Transient, message, context.Cause(ctx))
+	return w.ref.newError(Transient, message, context.Cause(ctx))
 }
 
 // isAbsent reports whether an error says that there is no such object.

@@ -131,7 +131,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	follow(c.rest)
 	for _, one := range slices.Concat(c.sets, c.rest) {
 		select {
-		case <-one.Heard():
+		case <-one.Listed():
 		case <-ctx.Done():
 			return nil
 		}

@@ -44,19 +44,19 @@ type Feed struct {
 	Options
 	known map[types.NamespacedName]types.UID
 
-	mu      sync.Mutex
-	listed  bool
-	failure error
-	heard   chan struct{}
+	mu         sync.Mutex
+	listed     bool
+	failure    error
+	listedOnce chan struct{}
 }
 
 // New makes a Feed. It sends nothing before Follow.
 func New(options Options) *Feed {
-	return &Feed{Options: options, known: map[types.NamespacedName]types.UID{}, heard: make(chan struct{})}
+	return &Feed{Options: options, known: map[types.NamespacedName]types.UID{}, listedOnce: make(chan struct{})}
 }
 
-// Heard is closed when everything was listed once.
-func (f *Feed) Heard() <-chan struct{} { return f.heard }
+// Listed is closed when everything was listed once.
+func (f *Feed) Listed() <-chan struct{} { return f.listedOnce }
 
 // Follow reads until the context is done. An API server that is away, or that
 // does not have the kind yet, is asked again for as long as it takes.

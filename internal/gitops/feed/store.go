@@ -59,7 +59,7 @@ func (s *store) Replace(objects []any, _ string) error {
 	defer s.mu.Unlock()
 	if !s.listed {
 		s.listed = true
-		close(s.heard)
+		close(s.listedOnce)
 	}
 	return nil
 }

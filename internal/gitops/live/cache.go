@@ -53,7 +53,7 @@ type Cache struct {
 	// count as long as their resourceVersion is that of the object.
 	others map[tracking.Key]*Object
 	feeds  map[feedName]*feed
-	gone   graveyard
+	gone   tombstones
 	names  interner
 }
 
@@ -217,8 +217,8 @@ func (c *Cache) unlist(app string, is *holder) {
 	c.apps[app] = list[:last]
 }
 
-// tell calls Changed for what an object was and what it is. Either may be nil.
-func (c *Cache) tell(before, now *Object) {
+// notify calls Changed for what an object was and what it is. Either may be nil.
+func (c *Cache) notify(before, now *Object) {
 	switch {
 	case before == nil && now == nil:
 		return

@@ -79,7 +79,7 @@ func (f *feed) Update(object any) error {
 	c.mu.Unlock()
 	if changed {
 		f.learn(now)
-		c.tell(before, now)
+		c.notify(before, now)
 	}
 	return nil
 }
@@ -121,12 +121,12 @@ func (f *feed) Delete(object any) error {
 	}
 	before := c.drop(last.Key)
 	if before != nil {
-		c.gone.bury(last, time.Now())
+		c.gone.add(last, time.Now())
 	}
 	c.mu.Unlock()
 	if before != nil {
 		f.unlearn()
-		c.tell(before, nil)
+		c.notify(before, nil)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (f *feed) Replace(objects []any, version string) error {
 		if fresh[key] != nil || !f.has(key) || !restored && newer(is.ResourceVersion, version) {
 			continue
 		}
-		c.gone.bury(is.Object, time.Now())
+		c.gone.add(is.Object, time.Now())
 		changes = append(changes, change{c.drop(key), nil})
 	}
 	f.progress = version
@@ -172,7 +172,7 @@ func (f *feed) Replace(objects []any, version string) error {
 		if change.now != nil {
 			f.learn(change.now)
 		}
-		c.tell(change.before, change.now)
+		c.notify(change.before, change.now)
 	}
 	if first {
 		close(f.synced)
@@ -243,6 +243,6 @@ func (f *feed) clear() {
 	}
 	c.mu.Unlock()
 	for _, object := range lost {
-		c.tell(object, nil)
+		c.notify(object, nil)
 	}
 }

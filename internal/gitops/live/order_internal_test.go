@@ -254,7 +254,7 @@ func TestLastIsBounded(t *testing.T) {
 	c, f := newFeed()
 	h := &history{version: 1}
 	_ = f.Replace(nil, "1")
-	for i := range goneMost + 10 {
+	for i := range maxTombstones + 10 {
 		h.version++
 		r := h.newRecord(fmt.Sprintf("n%d", i), "shop")
 		_ = f.Update(r)
@@ -264,7 +264,7 @@ func TestLastIsBounded(t *testing.T) {
 		_ = f.Delete(&end)
 	}
 	last := func(i int) *Object { return c.Last(tracking.Key{Kind: "ConfigMap", Name: fmt.Sprintf("n%d", i)}) }
-	if last(0) != nil || last(goneMost+9) == nil || len(c.gone.of) != goneMost {
+	if last(0) != nil || last(maxTombstones+9) == nil || len(c.gone.of) != maxTombstones {
 		t.Errorf("%d are remembered, the first: %v", len(c.gone.of), last(0))
 	}
 }

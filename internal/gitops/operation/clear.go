@@ -23,12 +23,12 @@ func (r *Run) clearOld(ctx context.Context, steps []*plan.Step) bool {
 			r.State.Gone(step)
 		case err == nil:
 			r.State.Clearing(step.StepID)
-		case ctx.Err() != nil || r.postpone(step, err):
+		case ctx.Err() != nil || r.retryLater(step, err):
 			continue
 		default:
 			r.State.Refused(step.StepID, "the object of the last run could not be deleted: "+errorText(step, err))
 		}
-		delete(r.tries, step.StepID)
+		delete(r.retries, step.StepID)
 		noted = true
 	}
 	return noted
@@ -38,7 +38,7 @@ func (r *Run) clearOld(ctx context.Context, steps []*plan.Step) bool {
 func (r *Run) clear(ctx context.Context, step *plan.Step) (gone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	seen, known := r.look(ctx, step)
+	seen, known := r.find(ctx, step)
 	if !known {
 		return false, errUnknown
 	}
@@ -71,7 +71,7 @@ func (r *Run) finish(ctx context.Context, decision plan.Decision) Outcome {
 		}
 		outcome.Message = "deleting hooks that have finished"
 		for _, step := range decision.Clear {
-			if try := r.tries[step.StepID]; try != nil {
+			if try := r.retries[step.StepID]; try != nil {
 				outcome.Waiting = append(outcome.Waiting, try.text(step))
 			}
 		}
@@ -81,7 +81,7 @@ func (r *Run) finish(ctx context.Context, decision plan.Decision) Outcome {
 	if decision.Phase == plan.Succeeded {
 		outcome.Message = r.success()
 	}
-	for _, text := range r.leftover {
+	for _, text := range r.notDeleted {
 		outcome.Message += "; " + text
 	}
 	outcome.Message = bounded(outcome.Message, maxMessage)
@@ -111,10 +111,10 @@ func (r *Run) clearSpent(ctx context.Context, step *plan.Step) bool {
 	case ctx.Err() != nil:
 		r.wake(r.Now())
 		return false
-	case r.postpone(step, err):
+	case r.retryLater(step, err):
 		return false
 	default:
-		r.leftover = append(r.leftover, step.Key.String()+" could not be deleted: "+errorText(step, err))
+		r.notDeleted = append(r.notDeleted, step.Key.String()+" could not be deleted: "+errorText(step, err))
 	}
 	r.spent[step.StepID] = true
 	return true

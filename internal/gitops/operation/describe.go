@@ -103,9 +103,9 @@ func removal(step *plan.Step) string {
 	return pruned
 }
 
-// say is what happened to an object as kubectl tells it: deployment.apps/web
+// message is what happened to an object as kubectl tells it: deployment.apps/web
 // configured.
-func (r *Run) say(step *plan.Step, verb string) string {
+func (r *Run) message(step *plan.Step, verb string) string {
 	kind := strings.ToLower(step.Key.Kind)
 	if step.Key.Group != "" {
 		kind += "." + step.Key.Group
@@ -119,8 +119,8 @@ func (r *Run) say(step *plan.Step, verb string) string {
 
 const dryRun = " (dry run)"
 
-// tally counts what became of the objects of an operation.
-type tally struct {
+// resultCounts counts what became of the objects of an operation.
+type resultCounts struct {
 	groups map[string][]string
 }
 
@@ -136,8 +136,8 @@ func order() []string {
 	return []string{created, configured, replaced, pruned, deleted, hooksRun, failed, kept, untested, unchanged}
 }
 
-func count(results []v1alpha1.ResourceResult) tally {
-	counted := tally{groups: map[string][]string{}}
+func count(results []v1alpha1.ResourceResult) resultCounts {
+	counted := resultCounts{groups: map[string][]string{}}
 	for _, result := range results {
 		group := groupOf(result)
 		if group == "" {
@@ -184,7 +184,7 @@ func Describe(results []v1alpha1.ResourceResult) string {
 	})
 }
 
-func (t tally) text(each func(group string, names []string) string) string {
+func (t resultCounts) text(each func(group string, names []string) string) string {
 	var texts []string
 	for _, group := range order() {
 		if names := t.groups[group]; len(names) > 0 {

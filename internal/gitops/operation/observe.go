@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// askAgain is how soon an object is asked for that no watch knows, or that
+	// refetchDelay is how soon an object is asked for that no watch knows, or that
 	// could not be asked for.
-	askAgain = 5 * time.Second
-	// absence is how long a resource may be away that somebody deleted after we
+	refetchDelay = 5 * time.Second
+	// missingGrace is how long a resource may be away that somebody deleted after we
 	// applied it. A controller may bring it back.
-	absence = time.Minute
+	missingGrace = time.Minute
 )
 
-// sighting is what was found under the key of a step.
-type sighting struct {
+// observation is what was found under the key of a step.
+type observation struct {
 	object *found
 	// last is how the object was before it went.
 	last *found
 }
 
-// look finds the object of a step. It is false when that cannot be known now.
-func (r *Run) look(ctx context.Context, step *plan.Step) (sighting, bool) {
+// find finds the object of a step. It is false when that cannot be known now.
+func (r *Run) find(ctx context.Context, step *plan.Step) (observation, bool) {
 	if object := r.view.get(step.Key); object != nil {
-		return sighting{object: object}, true
+		return observation{object: object}, true
 	}
-	seen := sighting{}
+	seen := observation{}
 	if last := r.view.last(step.Key); last != nil && r.isExpected(step, last) {
 		seen.last = last
 	}
@@ -47,11 +47,11 @@ func (r *Run) look(ctx context.Context, step *plan.Step) (sighting, bool) {
 	object, err := r.view.fetch(ctx, step.Key, versionOf(step))
 	if err != nil {
 		r.Log.Debug("cannot look", "object", step.Key.String(), "problem", err.Error())
-		r.wake(r.Now().Add(askAgain))
-		return sighting{}, false
+		r.wake(r.Now().Add(refetchDelay))
+		return observation{}, false
 	}
 	if object != nil {
-		r.wake(r.Now().Add(askAgain))
+		r.wake(r.Now().Add(refetchDelay))
 	}
 	seen.object = object
 	return seen, true
@@ -99,7 +99,7 @@ func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
 // observeOld looks whether the last object of a hook is gone. If somebody made
 // another one of that name, it is. One that does not go fails the hook.
 func (r *Run) observeOld(ctx context.Context, step *plan.Step) {
-	seen, known := r.look(ctx, step)
+	seen, known := r.find(ctx, step)
 	switch {
 	case !known:
 		return
@@ -130,7 +130,7 @@ func (r *Run) leaving(found *found) *health.Status {
 // observeRemoval looks whether what was deleted is gone. Another object of the
 // same name is not what was deleted.
 func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
-	seen, known := r.look(ctx, step)
+	seen, known := r.find(ctx, step)
 	switch {
 	case !known:
 		return
@@ -151,7 +151,7 @@ func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
 
 // observeApplied looks how an object is that was applied.
 func (r *Run) observeApplied(ctx context.Context, step *plan.Step) {
-	seen, known := r.look(ctx, step)
+	seen, known := r.find(ctx, step)
 	switch {
 	case !known:
 	case seen.object == nil:
@@ -159,22 +159,22 @@ func (r *Run) observeApplied(ctx context.Context, step *plan.Step) {
 	case r.isOlder(step, seen.object):
 	case step.Hook != nil && r.isAnother(step, seen.object):
 		r.State.Gone(step)
-	case r.isJudged(step, seen.object):
+	case r.isAssessed(step, seen.object):
 	default:
-		r.judge(step, seen.object.decode())
+		r.assess(step, seen.object.decode())
 	}
 }
 
-// verdict is which version of an object was judged, and until when that holds.
-type verdict struct {
+// assessment is which version of an object was judged, and until when that holds.
+type assessment struct {
 	version string
 	until   time.Time
 }
 
-// isJudged reports whether an object was judged as it is. Of many objects that
+// isAssessed reports whether an object was judged as it is. Of many objects that
 // are waited for, most have not changed when one has.
-func (r *Run) isJudged(step *plan.Step, object *found) bool {
-	last, ok := r.judged[step.StepID]
+func (r *Run) isAssessed(step *plan.Step, object *found) bool {
+	last, ok := r.assessed[step.StepID]
 	if !ok || last.version != object.version || !last.until.IsZero() && !r.Now().Before(last.until) {
 		return false
 	}
@@ -187,7 +187,7 @@ func (r *Run) isJudged(step *plan.Step, object *found) bool {
 // isOlder reports whether an object is older than the answer to our write. Live
 // promises that it is not; versions that cannot be compared are believed.
 func (r *Run) isOlder(step *plan.Step, object *found) bool {
-	own, ok := r.answers[step.StepID]
+	own, ok := r.written[step.StepID]
 	if !ok {
 		return false
 	}
@@ -197,7 +197,7 @@ func (r *Run) isOlder(step *plan.Step, object *found) bool {
 
 // isAnother reports whether an object is not the one that we wrote.
 func (r *Run) isAnother(step *plan.Step, object *found) bool {
-	own, ok := r.answers[step.StepID]
+	own, ok := r.written[step.StepID]
 	return ok && own.uid != object.uid
 }
 
@@ -223,15 +223,15 @@ func (r *Run) observeMissing(step *plan.Step) {
 	if _, ok := r.absent[step.StepID]; !ok {
 		r.absent[step.StepID] = r.Now()
 	}
-	if end := r.absent[step.StepID].Add(absence); r.Now().Before(end) {
+	if end := r.absent[step.StepID].Add(missingGrace); r.Now().Before(end) {
 		r.wake(end)
 		return
 	}
 	r.State.Observe(step, plan.Degraded, "it was deleted by somebody else")
 }
 
-// judge notes the health of an object that was applied.
-func (r *Run) judge(step *plan.Step, object *unstructured.Unstructured) {
+// assess notes the health of an object that was applied.
+func (r *Run) assess(step *plan.Step, object *unstructured.Unstructured) {
 	now := r.Now()
 	delete(r.absent, step.StepID)
 	status := health.Of(object, now)
@@ -252,7 +252,7 @@ func (r *Run) judge(step *plan.Step, object *unstructured.Unstructured) {
 		message = "it is " + string(status.Code)
 	}
 	r.State.Observe(step, plan.Health(status.Code), message)
-	end := verdict{version: object.GetResourceVersion()}
+	end := assessment{version: object.GetResourceVersion()}
 	if limit, limited := health.Deadline(object); limited && status.Code == v1alpha1.Progressing {
 		end.until = since.Add(limit)
 		if deleted := object.GetDeletionTimestamp(); deleted != nil && deleted.Add(limit).Before(end.until) {
@@ -260,7 +260,7 @@ func (r *Run) judge(step *plan.Step, object *unstructured.Unstructured) {
 		}
 		r.wake(end.until)
 	}
-	r.judged[step.StepID] = end
+	r.assessed[step.StepID] = end
 }
 
 // clock is since when a step waits for its object to be healthy.

@@ -68,22 +68,22 @@ type Run struct {
 	terminated atomic.Bool
 	confirmed  atomic.Bool
 
-	// answers are what the API server said to what this Run applied.
-	answers map[plan.StepID]answer
+	// written are what the API server said to what this Run applied.
+	written map[plan.StepID]writtenVersion
 	// since is from when on a step waits for something that has a deadline.
 	since map[plan.StepID]time.Time
 	// absent is from when on a resource is away that was applied.
 	absent map[plan.StepID]time.Time
-	// tries are the steps that failed and are tried again.
-	tries map[plan.StepID]*attempt
+	// retries are the steps that failed and are tried again.
+	retries map[plan.StepID]*attempt
 	// clearing are the objects of hooks whose deletion was requested.
 	clearing map[plan.StepID]types.UID
-	// judged is how far an object was looked at.
-	judged map[plan.StepID]verdict
+	// assessed is how far an object was looked at.
+	assessed map[plan.StepID]assessment
 	// spent are the hooks that were deleted at the end.
 	spent map[plan.StepID]bool
-	// leftover is why some could not be deleted.
-	leftover []string
+	// notDeleted is why some could not be deleted.
+	notDeleted []string
 
 	// again is the earliest time at which something is to be looked at.
 	again   time.Time
@@ -118,9 +118,9 @@ func New(in Input) *Run {
 	in.Parallel = cmp.Or(max(in.Parallel, 0), 8)
 	run := &Run{
 		Input: in, view: viewOf(in.Live),
-		answers: map[plan.StepID]answer{}, since: map[plan.StepID]time.Time{}, absent: map[plan.StepID]time.Time{},
-		tries: map[plan.StepID]*attempt{}, spent: map[plan.StepID]bool{},
-		clearing: map[plan.StepID]types.UID{}, judged: map[plan.StepID]verdict{},
+		written: map[plan.StepID]writtenVersion{}, since: map[plan.StepID]time.Time{}, absent: map[plan.StepID]time.Time{},
+		retries: map[plan.StepID]*attempt{}, spent: map[plan.StepID]bool{},
+		clearing: map[plan.StepID]types.UID{}, assessed: map[plan.StepID]assessment{},
 	}
 	run.terminated.Store(in.State.Terminated)
 	run.confirmed.Store(in.State.Confirmed)
@@ -198,7 +198,7 @@ func (r *Run) waiting(decision plan.Decision) Outcome {
 		outcome.Waiting = append(outcome.Waiting, wait.For)
 	}
 	for _, step := range append(decision.Run, decision.Clear...) {
-		if try := r.tries[step.StepID]; try != nil {
+		if try := r.retries[step.StepID]; try != nil {
 			outcome.Waiting = append(outcome.Waiting, try.text(step))
 		}
 	}

@@ -95,7 +95,7 @@ func (b *builder) desired(desired *Desired) {
 	}
 	options, _ := b.Options.ObjectOptions.of(desired.Object)
 	live := b.Live[desired.Key]
-	if !b.allowed(desired.Key, desired.Object) || !b.ours(desired, live) {
+	if !b.allowed(desired.Key, desired.Object) || !b.isFreeOrOwn(desired, live) {
 		return
 	}
 	if desired.unknown && b.set.definitions[desired.Key.GroupKind()] == nil && !options.SkipDryRunOnMissingResource {
@@ -146,10 +146,10 @@ func syncPhases(hook *Hook) []PhaseName {
 	return phases
 }
 
-// ours looks whether another Application owns what is live under the key. A
+// isFreeOrOwn looks whether another Application owns what is live under the key. A
 // resource is taken over with a warning, as Argo CD does, unless that is to
 // fail. A hook is not: it would be deleted before it is created.
-func (b *builder) ours(desired *Desired, live *unstructured.Unstructured) bool {
+func (b *builder) isFreeOrOwn(desired *Desired, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return true
 	}

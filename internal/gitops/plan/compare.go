@@ -113,7 +113,7 @@ func CompareAll(in Comparison) ([]Status, SyncState) {
 	b := &builder{set: in.Set}
 	for _, key := range slices.SortedFunc(maps.Keys(in.Live), tracking.Key.Compare) {
 		live := in.Live[key]
-		if live == nil || wanted[key] || !b.mine(key, live) || isHook(live) || key == b.applicationKey() {
+		if live == nil || wanted[key] || !b.isOwn(key, live) || isHook(live) || key == b.applicationKey() {
 			continue
 		}
 		extra := Status{Key: key, State: Extra, Prune: true, Hidden: hasWord(live, annotationCompare, "IgnoreExtraneous")}

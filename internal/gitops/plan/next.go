@@ -57,11 +57,11 @@ func (p *Plan) Next(state *State) Decision {
 		if decision, waits := p.advance(state, wave); waits {
 			return decision
 		}
-		resources := p.mustSettle(wave, waves[i+1:])
+		resources := p.waitsForHealth(wave, waves[i+1:])
 		if wave.any(func(step *Step) bool { return step.failed(state, resources) }) {
 			return p.fail(state)
 		}
-		if decision, waits := p.settle(state, wave, resources); waits {
+		if decision, waits := p.awaitWave(state, wave, resources); waits {
 			return decision
 		}
 	}
@@ -88,7 +88,7 @@ func (p *Plan) Fails(state *State, step *Step) bool {
 	waves := p.waves(func(name PhaseName) bool { return name != SyncFail })
 	for i, wave := range waves {
 		if slices.Contains(wave.Steps, step) {
-			return step.failed(state, p.mustSettle(wave, waves[i+1:]))
+			return step.failed(state, p.waitsForHealth(wave, waves[i+1:]))
 		}
 	}
 	return true // a SyncFail hook
@@ -137,11 +137,11 @@ func (p *Plan) advance(state *State, wave *Wave) (Decision, bool) {
 	if wave.Prune {
 		if waits := p.unconfirmed(state, wave); len(waits) > 0 {
 			running.Waiting = waits
-			return running.say(), true
+			return running.withMessage(), true
 		}
 	} else if clear, waits := p.uncleared(state, wave); len(clear)+len(waits) > 0 {
 		running.Clear, running.Waiting = clear, waits
-		return running.say(), true
+		return running.withMessage(), true
 	}
 	kind := ""
 	for _, step := range wave.Steps {
@@ -167,7 +167,7 @@ func (p *Plan) advance(state *State, wave *Wave) (Decision, bool) {
 	if len(running.Run)+len(running.Waiting) == 0 {
 		return Decision{}, false
 	}
-	return running.say(), true
+	return running.withMessage(), true
 }
 
 // runnable looks at the definitions that a step needs. One that failed leaves
@@ -223,10 +223,10 @@ func (p *Plan) ranBefore(state *State, step *Step) bool {
 	})
 }
 
-// mustSettle reports whether the resources of a wave are waited for: if
+// waitsForHealth reports whether the resources of a wave are waited for: if
 // something follows that builds on them, or hooks run beside them. Prunes build
 // only on each other, unless they are PruneLast.
-func (p *Plan) mustSettle(wave *Wave, later []*Wave) bool {
+func (p *Plan) waitsForHealth(wave *Wave, later []*Wave) bool {
 	switch {
 	case !p.stepwise:
 		return false
@@ -238,22 +238,22 @@ func (p *Plan) mustSettle(wave *Wave, later []*Wave) bool {
 	return slices.ContainsFunc(later, func(next *Wave) bool { return !next.Prune || next.PruneLast })
 }
 
-// settle waits for a wave of which everything was tried and nothing failed. Its
+// awaitWave waits for a wave of which everything was tried and nothing failed. Its
 // hooks are always waited for.
-func (p *Plan) settle(state *State, wave *Wave, resources bool) (Decision, bool) {
+func (p *Plan) awaitWave(state *State, wave *Wave, resources bool) (Decision, bool) {
 	decision := Decision{Phase: Running}
 	for _, step := range wave.Steps {
 		mark := state.Mark(step.StepID)
 		if mark.Progress != Running || step.Hook == nil && !resources {
 			continue
 		}
-		decision.Waiting = append(decision.Waiting, Wait{step, step.aim(mark)})
+		decision.Waiting = append(decision.Waiting, Wait{step, step.awaited(mark)})
 	}
-	return decision.say(), len(decision.Waiting) > 0
+	return decision.withMessage(), len(decision.Waiting) > 0
 }
 
-// aim is what is waited for when a step was accepted.
-func (s *Step) aim(mark Mark) string {
+// awaited is what is waited for when a step was accepted.
+func (s *Step) awaited(mark Mark) string {
 	text := s.Key.String()
 	switch {
 	case s.Action == Remove:
@@ -278,16 +278,16 @@ func (p *Plan) fail(state *State) Decision {
 		if step.Phase == SyncFail || step.Hook == nil || mark.Progress != Running {
 			continue
 		}
-		decision.Waiting = append(decision.Waiting, Wait{step, step.aim(mark)})
+		decision.Waiting = append(decision.Waiting, Wait{step, step.awaited(mark)})
 	}
 	if len(decision.Waiting) > 0 {
-		return decision.say()
+		return decision.withMessage()
 	}
 	for _, wave := range p.waves(func(name PhaseName) bool { return name == SyncFail }) {
 		if decision, waits := p.advance(state, wave); waits {
 			return decision
 		}
-		if decision, waits := p.settle(state, wave, false); waits {
+		if decision, waits := p.awaitWave(state, wave, false); waits {
 			return decision
 		}
 	}
@@ -370,7 +370,7 @@ func (p *Plan) nextDry(state *State) Decision {
 	}
 	if len(decision.Run)+len(decision.Waiting) > 0 {
 		decision.Phase = Running
-		return decision.say()
+		return decision.withMessage()
 	}
 	if decision.Phase == Failed {
 		decision.Message = p.failureMessage(state)
@@ -379,8 +379,8 @@ func (p *Plan) nextDry(state *State) Decision {
 	return Decision{Phase: Succeeded, Message: "successfully synced (dry run)"}
 }
 
-// say puts what is done or waited for into the message.
-func (d Decision) say() Decision {
+// withMessage puts what is done or waited for into the message.
+func (d Decision) withMessage() Decision {
 	switch {
 	case len(d.Waiting) == 1:
 		d.Message = "waiting for " + d.Waiting[0].For

@@ -28,11 +28,11 @@ func (b *builder) prune() {
 	var doomed []*Step
 	for _, key := range slices.SortedFunc(maps.Keys(b.Live), tracking.Key.Compare) {
 		live := b.Live[key]
-		if live == nil || wanted[key] || !b.mine(key, live) {
+		if live == nil || wanted[key] || !b.isOwn(key, live) {
 			continue
 		}
 		options, _ := b.Options.ObjectOptions.of(live)
-		reason := b.spared(key, live, same)
+		reason := b.keptAlways(key, live, same)
 		kept := reason == ""
 		if kept {
 			reason = b.notPruned(options)
@@ -58,15 +58,15 @@ func (b *builder) prune() {
 	}
 }
 
-// mine reports whether the Application made an object, so that it may delete it:
+// isOwn reports whether the Application made an object, so that it may delete it:
 // it has both marks, and no controller made it of something else.
-func (b *builder) mine(key tracking.Key, live *unstructured.Unstructured) bool {
+func (b *builder) isOwn(key tracking.Key, live *unstructured.Unstructured) bool {
 	return key == tracking.KeyOf(live) && b.set.source.Tracker.Stamped(live, b.app()) && len(live.GetOwnerReferences()) == 0
 }
 
-// spared says why something that is no longer rendered stays whatever the
+// keptAlways says why something that is no longer rendered stays whatever the
 // options are, or nothing.
-func (b *builder) spared(key tracking.Key, live *unstructured.Unstructured, same map[types.UID]bool) string {
+func (b *builder) keptAlways(key tracking.Key, live *unstructured.Unstructured, same map[types.UID]bool) string {
 	switch {
 	case isHook(live):
 		return "it is a hook, and its delete policy says when it goes"
@@ -115,7 +115,7 @@ func Deletion(set *Set, in Input) (*Plan, error) {
 	// being deleted. A hook that may not run does.
 	b.plan.Blocked = len(b.plan.Refusals) > len(set.Refusals)
 	for _, key := range slices.SortedFunc(maps.Keys(b.Live), tracking.Key.Compare) {
-		if live := b.Live[key]; live != nil && !hooks[key] && b.mine(key, live) {
+		if live := b.Live[key]; live != nil && !hooks[key] && b.isOwn(key, live) {
 			b.deleteLive(key, live)
 		}
 	}
@@ -137,7 +137,7 @@ func (b *builder) deleteHooks() map[tracking.Key]bool {
 			}
 			keys[desired.Key] = true
 			live := b.Live[desired.Key]
-			if b.allowed(desired.Key, desired.Object) && b.ours(desired, live) {
+			if b.allowed(desired.Key, desired.Object) && b.isFreeOrOwn(desired, live) {
 				options, _ := b.Options.ObjectOptions.of(desired.Object)
 				b.steps = append(b.steps, newStep(phase, desired, live, options))
 			}

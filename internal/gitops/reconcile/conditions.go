@@ -26,7 +26,7 @@ const (
 // observedConditions are the conditions that follow from what is desired and
 // live: objects that are refused, warnings of the render and of the plan,
 // objects that another Application has too.
-func (p *pass) observedConditions(seen *sight) []v1alpha1.ApplicationCondition {
+func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.ApplicationCondition {
 	if seen == nil || seen.set == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (p *pass) observedConditions(seen *sight) []v1alpha1.ApplicationCondition {
 	}
 	if of := p.session.rendering; of != nil && of.result != nil {
 		for _, warning := range of.result.Warnings {
-			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, shortened(warning, maxWarning)))
+			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, truncateTo(warning, maxWarning)))
 		}
 	}
 	for _, warning := range seen.set.Warnings {
@@ -58,7 +58,7 @@ func (p *pass) observedConditions(seen *sight) []v1alpha1.ApplicationCondition {
 	return conditions
 }
 
-// unlabelledText says which objects lack our label, and what follows.
+// unlabelledText names the objects that lack our label, and what follows.
 func unlabelledText(unlabelled []plan.Status) string {
 	names := make([]string, 0, maxNamed)
 	for _, one := range unlabelled[:min(len(unlabelled), maxNamed)] {
@@ -76,24 +76,25 @@ func unlabelledText(unlabelled []plan.Status) string {
 		text, verb, tracking.Label)
 }
 
+// condition makes a condition with a bounded message.
 func condition(kind, message string) v1alpha1.ApplicationCondition {
-	return v1alpha1.ApplicationCondition{Type: kind, Message: cut(message)}
+	return v1alpha1.ApplicationCondition{Type: kind, Message: truncate(message)}
 }
 
-// cut bounds a text that comes from elsewhere.
-func cut(text string) string { return shortened(text, maxText) }
+// truncate bounds a text that comes from elsewhere.
+func truncate(text string) string { return truncateTo(text, maxText) }
 
-// shortened bounds a text to a number of bytes.
-func shortened(text string, most int) string {
+// truncateTo bounds a text to a number of bytes.
+func truncateTo(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// settled puts conditions into an order and gives each the time since when it
-// has been so.
-func settled(before, now []v1alpha1.ApplicationCondition, at time.Time) []v1alpha1.ApplicationCondition {
+// mergeConditions sorts and bounds conditions, and keeps the transition time of
+// those that are unchanged, so that an unchanged status is not written again.
+func mergeConditions(before, now []v1alpha1.ApplicationCondition, at time.Time) []v1alpha1.ApplicationCondition {
 	slices.SortStableFunc(now, func(a, b v1alpha1.ApplicationCondition) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Message, b.Message))
 	})
@@ -114,7 +115,7 @@ func settled(before, now []v1alpha1.ApplicationCondition, at time.Time) []v1alph
 		}
 	}
 	for i := range kept {
-		kept[i].LastTransitionTime = second(at)
+		kept[i].LastTransitionTime = wholeSecond(at)
 		for _, old := range before {
 			if old.Type == kept[i].Type && old.Message == kept[i].Message && old.LastTransitionTime != nil {
 				kept[i].LastTransitionTime = old.LastTransitionTime

@@ -12,8 +12,8 @@ import (
 // A condition keeps the time since when it has been so.
 func TestConditionsKeepTheirTime(t *testing.T) {
 	early, late := noon(), noon().Add(time.Hour)
-	before := settled(nil, []v1alpha1.ApplicationCondition{condition("B", "stays"), condition("A", "goes")}, early)
-	after := settled(before, []v1alpha1.ApplicationCondition{condition("B", "new"), condition("B", "stays"), condition("B", "stays")}, late)
+	before := mergeConditions(nil, []v1alpha1.ApplicationCondition{condition("B", "stays"), condition("A", "goes")}, early)
+	after := mergeConditions(before, []v1alpha1.ApplicationCondition{condition("B", "new"), condition("B", "stays"), condition("B", "stays")}, late)
 	var got []string
 	for _, one := range after {
 		got = append(got, one.Type+" "+one.Message+" "+one.LastTransitionTime.Format(time.TimeOnly))
@@ -25,7 +25,7 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	for i := range 25 {
 		many = append(many, condition("A", fmt.Sprint(i)))
 	}
-	bounded := settled(nil, append(many, condition("B", "last")), early)
+	bounded := mergeConditions(nil, append(many, condition("B", "last")), early)
 	if len(bounded) != maxConditions+2 || bounded[maxConditions].Message != "and 15 more" || bounded[maxConditions+1].Type != "B" {
 		t.Errorf("of 25 conditions and one are left %+v", bounded)
 	}

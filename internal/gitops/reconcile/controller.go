@@ -50,15 +50,15 @@ type Options struct {
 	// Destinations are other clusters to deploy to; nil if there are none.
 	Destinations Destinations
 
-	// ControlNamespace is where projects are, and the Applications that are known
-	// by their name alone.
+	// ControlNamespace has the projects, and the Applications whose tracking
+	// annotation has no namespace.
 	ControlNamespace string
 	// Namespaces are those that Applications are read from. Empty is the control
 	// namespace, and * is all.
 	Namespaces []string
 
-	// Interval is the time between two looks at a repository, and Jitter what is
-	// added at random; 120 s and 60 s where they are zero.
+	// Interval is the time between two polls of a repository, and Jitter the
+	// random part on top; 120 s and 60 s where they are zero.
 	Interval time.Duration
 	Jitter   time.Duration
 	// Workers is how many Applications are worked on at a time; 8 where it is
@@ -67,7 +67,8 @@ type Options struct {
 
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Events says who tells Events; without a controller none are told.
+	// Events is the identity under which Events are written; without a
+	// controller name none are.
 	Events kube.Reporter
 	// Log may be nil.
 	Log *slog.Logger
@@ -77,29 +78,32 @@ type Options struct {
 
 // What is done where Options say nothing.
 const (
+	// The defaults of Options, as in Argo CD.
 	DefaultInterval = 120 * time.Second
 	DefaultJitter   = 60 * time.Second
 	DefaultWorkers  = 8
 )
 
 const (
-	// gathering is how long events of an Application's objects are gathered
-	// before it is looked at.
-	gathering = 50 * time.Millisecond
-	// sweepPause is how long kinds stay watched that nobody needs any more.
-	sweepPause = time.Minute
+	// liveDebounce is how long events of an Application's objects are collected
+	// into one run. A rollout sends dozens within a moment.
+	liveDebounce = 50 * time.Millisecond
+	// unwatchDelay is how long a kind stays watched that no Application has
+	// objects of. An Application that is deleted and made again does not pay
+	// for another list.
+	unwatchDelay = time.Minute
 )
 
 // Controller makes Applications live. It runs once.
 type Controller struct {
 	Options
 
-	book *book
+	store *store
 	// queue has the Applications, and polls the repositories.
 	queue        *queue
 	polls        *queue
 	repositories *repositories
-	announcer    *announcer
+	events       *eventRecorder
 	paths        plan.PathEvaluator
 	feeds        []*feed.Feed
 }
@@ -131,20 +135,20 @@ func New(options Options) (*Controller, error) {
 		options.Now = time.Now
 	}
 	c := &Controller{
-		Options: options, book: newBook(), queue: newQueue(options.Now), polls: newQueue(options.Now),
+		Options: options, store: newStore(), queue: newQueue(options.Now), polls: newQueue(options.Now),
 		repositories: newRepositories(), paths: jq.New(),
 	}
-	c.announcer = newAnnouncer(options.Cluster, options.Events, options.Metrics, options.Log)
+	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
 	c.feeds = c.newFeeds()
-	options.Metrics.follow(c)
+	options.Metrics.collectFrom(c)
 	return c, nil
 }
 
 // newFeeds are what is watched: projects, and Applications of each namespace.
 func (c *Controller) newFeeds() []*feed.Feed {
 	feeds := []*feed.Feed{feed.New(feed.Options{
-		Resource: v1alpha1.ProjectResource(), Namespace: c.ControlNamespace, Put: c.tookProject,
-		Gone: func(name types.NamespacedName, _ types.UID) { c.ask(c.book.removeProject(name.Name)) }, Log: c.Log,
+		Resource: v1alpha1.ProjectResource(), Namespace: c.ControlNamespace, Put: c.onProject,
+		Gone: func(name types.NamespacedName, _ types.UID) { c.enqueue(c.store.removeProject(name.Name)) }, Log: c.Log,
 	})}
 	namespaces := slices.Compact(slices.Sorted(slices.Values(c.Namespaces)))
 	if slices.Contains(namespaces, "*") {
@@ -152,7 +156,7 @@ func (c *Controller) newFeeds() []*feed.Feed {
 	}
 	for _, namespace := range namespaces {
 		feeds = append(feeds, feed.New(feed.Options{
-			Resource: v1alpha1.ApplicationResource(), Namespace: namespace, Put: c.tookApplication, Gone: c.lostApplication, Log: c.Log,
+			Resource: v1alpha1.ApplicationResource(), Namespace: namespace, Put: c.onApplication, Gone: c.onApplicationDeleted, Log: c.Log,
 		}))
 	}
 	return feeds
@@ -166,18 +170,18 @@ func (c *Controller) Run(ctx context.Context) error {
 	for _, one := range c.feeds {
 		running.Go(func() { one.Follow(ctx, c.Cluster) })
 	}
-	running.Go(func() { c.announcer.run(ctx) })
+	running.Go(func() { c.events.run(ctx) })
 	running.Go(func() { c.queue.run(ctx) })
 	running.Go(func() { c.polls.run(ctx) })
-	// Until all projects are known, every Application would be refused.
+	// Without its project every Application would be refused, so no worker starts before all projects are listed.
 	for _, one := range c.feeds {
 		select {
-		case <-one.Heard():
+		case <-one.Listed():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	c.Log.Info("reconciling", "applications", len(c.book.all()), "workers", c.Workers)
+	c.Log.Info("reconciling", "applications", len(c.store.all()), "workers", c.Workers)
 	for range c.Workers {
 		running.Go(func() { c.work(ctx, c.queue) })
 	}
@@ -188,7 +192,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Ready says what is missing until everything was read once.
+// Ready returns what is missing until all Applications and projects were listed
+// once.
 func (c *Controller) Ready() error {
 	for _, one := range c.feeds {
 		if err := one.Ready(); err != nil {
@@ -198,34 +203,35 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// Changed tells that an object of the Application with a label changed. It is
-// for live.Options.
+// Changed enqueues the Application whose object changed, by its label. It is
+// the callback of live.Options.
 func (c *Controller) Changed(label string, _ tracking.Key) {
-	if id, known := c.book.labelled(label); known {
-		c.queue.within(task{app: id}, becauseLive, c.Now().Add(gathering))
+	if id, known := c.store.byLabel(label); known {
+		c.queue.within(item{app: id}, reasonLive, c.Now().Add(liveDebounce))
 	}
 }
 
-// Pushed tells that something was pushed. It is for webhook.Handler.
+// Pushed polls the repositories that a push names. It is the callback of
+// webhook.Handler.
 func (c *Controller) Pushed(push webhook.Push) {
 	for _, address := range c.repositories.addresses(false) {
 		if push.From(address) {
 			c.Sources.Forget(address)
-			c.look(address)
+			c.requestPoll(address)
 		}
 	}
 }
 
-// CredentialsChanged tells that the Secrets of repositories changed: those that
-// could not be read are tried again now.
+// CredentialsChanged polls the repositories that could not be read, after the
+// Secrets with credentials changed.
 func (c *Controller) CredentialsChanged() {
 	for _, address := range c.repositories.addresses(true) {
-		c.Sources.Forget(address) // a failure a moment ago says nothing any more
-		c.look(address)
+		c.Sources.Forget(address) // the cached failure is of the old credentials
+		c.requestPoll(address)
 	}
 }
 
-// work does the tasks of a queue until it is closed.
+// work processes the items of a queue until it is shut down.
 func (c *Controller) work(ctx context.Context, from *queue) {
 	for {
 		next, why, open := from.take()
@@ -233,16 +239,17 @@ func (c *Controller) work(ctx context.Context, from *queue) {
 			return
 		}
 		if ctx.Err() == nil {
-			c.do(ctx, next, why)
+			c.process(ctx, next, why)
 		}
 		from.done(next)
 	}
 }
 
-func (c *Controller) do(ctx context.Context, next task, why reason) {
+// process dispatches an item by its kind.
+func (c *Controller) process(ctx context.Context, next item, why reason) {
 	switch {
-	case next.sweep:
-		if kinds, known := c.book.needed(); known {
+	case next.unwatch:
+		if kinds, known := c.store.neededKinds(); known {
 			for _, one := range c.destinations() {
 				one.Live.Retain(kinds)
 			}
@@ -254,40 +261,47 @@ func (c *Controller) do(ctx context.Context, next task, why reason) {
 	}
 }
 
-func (c *Controller) ask(apps []tracking.App) {
+// enqueue adds Applications whose project or destination changed.
+func (c *Controller) enqueue(apps []tracking.App) {
 	for _, id := range apps {
-		c.queue.add(task{app: id}, becauseAsked)
+		c.queue.add(item{app: id}, reasonChange)
 	}
 }
 
-func (c *Controller) tookApplication(object *unstructured.Unstructured) {
+// onApplication takes an Application from the watch. The echo of our own write
+// is dropped before it is decoded: with a thousand Applications most events are
+// such echoes.
+func (c *Controller) onApplication(object *unstructured.Unstructured) {
 	id := tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()}
-	if c.book.knows(id, object.GetUID(), object.GetResourceVersion()) {
+	if c.store.has(id, object.GetUID(), object.GetResourceVersion()) {
 		return // the echo of our own write, which need not be decoded
 	}
 	app, refused, err := v1alpha1.Decode(object.Object)
 	if err != nil {
-		c.Log.Warn("this is not an Application", "namespace", object.GetNamespace(), "name", object.GetName(), "error", err)
+		c.Log.Warn("dropped invalid Application", "namespace", object.GetNamespace(), "name", object.GetName(), "error", err)
 		return
 	}
-	if why := c.book.put(app, refused); why != 0 {
-		c.queue.add(task{app: id}, why)
+	if why := c.store.put(app, refused); why != 0 {
+		c.queue.add(item{app: id}, why)
 	}
 }
 
-func (c *Controller) lostApplication(name types.NamespacedName, uid types.UID) {
+// onApplicationDeleted forgets an Application, and schedules the removal of
+// watches that only it needed.
+func (c *Controller) onApplicationDeleted(name types.NamespacedName, uid types.UID) {
 	id := tracking.App{Namespace: name.Namespace, Name: name.Name}
-	c.book.remove(id, uid)
+	c.store.remove(id, uid)
 	c.repositories.forget(id)
-	c.queue.forget(task{app: id})
-	c.queue.within(task{sweep: true}, becauseTime, c.Now().Add(sweepPause))
+	c.queue.forget(item{app: id})
+	c.queue.within(item{unwatch: true}, reasonTimer, c.Now().Add(unwatchDelay))
 }
 
-func (c *Controller) tookProject(object *unstructured.Unstructured) {
+// onProject takes a project from the watch, and enqueues its Applications.
+func (c *Controller) onProject(object *unstructured.Unstructured) {
 	given, refused, err := v1alpha1.DecodeProject(object.Object)
 	if err != nil {
-		c.Log.Warn("this is not an AppProject", "name", object.GetName(), "error", err)
+		c.Log.Warn("dropped invalid AppProject", "name", object.GetName(), "error", err)
 		return
 	}
-	c.ask(c.book.putProject(given, refused))
+	c.enqueue(c.store.putProject(given, refused))
 }

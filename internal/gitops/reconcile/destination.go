@@ -20,41 +20,42 @@ type Destination struct {
 	Applier      *apply.Applier
 }
 
-// Destinations are the clusters beside the one that Applications are read from.
-// Whoever keeps them runs their caches, tells Controller.Changed of their objects,
-// and Controller.DestinationsChanged when one comes, goes or is replaced.
+// Destinations are the clusters beside the local one. Their owner runs the
+// caches, reports changes of objects to Controller.Changed, and clusters that
+// come, go or are replaced to Controller.DestinationsChanged.
 type Destinations interface {
-	// All are the clusters that are known at the moment. Each one stays the same
-	// for as long as its objects are.
+	// All returns the clusters of the moment. A Destination stays the same
+	// value for as long as its cache does: sessions compare it.
 	All() []*Destination
 	// Refusal is why a cluster that is not among them cannot be deployed to, by its
 	// address or else by its name; empty if there is nothing about it.
 	Refusal(server, name string) string
 }
 
-// home is the cluster that Applications are read from.
-func (c *Controller) home() *Destination {
+// local is the cluster that Applications are read from.
+func (c *Controller) local() *Destination {
 	return &Destination{
 		Server: project.LocalServer, Name: project.LocalName,
 		Live: c.Live, Kinds: c.Kinds, Applier: c.Applier,
 	}
 }
 
-// destinations are all clusters, home first.
+// destinations returns all clusters, the local one first.
 func (c *Controller) destinations() []*Destination {
-	all := []*Destination{c.home()}
+	all := []*Destination{c.local()}
 	if c.Destinations != nil {
 		all = append(all, c.Destinations.All()...)
 	}
 	return all
 }
 
-// locate finds the cluster that an Application is for, by its address or by its
-// name. Without either it is the one that the Application is in.
+// locate finds the cluster of an Application by address or by name. Without
+// either it is the local one. For a cluster that does not exist it returns the
+// local one and the refusal, so that a run always has a cache to read.
 func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destination, *v1alpha1.Refused) {
 	wanted = project.Complete(wanted)
 	if wanted.Server == project.LocalServer {
-		return c.home(), nil
+		return c.local(), nil
 	}
 	all := c.destinations()
 	for _, one := range all {
@@ -73,12 +74,11 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 		names = append(names, one.Name)
 	}
 	slices.Sort(names)
-	return c.home(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf(
+	return c.local(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf(
 		"there is no cluster %s: add it with slipway cluster add, or name one of %s", wanted.Server+wanted.Name, strings.Join(names, ", "))}
 }
 
-// DestinationsChanged tells that a cluster came, went or was replaced: the
-// Applications that are for others than this one are looked at again.
+// DestinationsChanged enqueues the Applications of other clusters.
 func (c *Controller) DestinationsChanged() {
-	c.ask(c.book.elsewhere())
+	c.enqueue(c.store.remote())
 }

@@ -2,7 +2,7 @@ package reconcile
 
 import "slipway.dev/slipway/internal/gitops/tracking"
 
-// Busy is how many tasks wait, are worked on, or come within a moment.
+// Busy is how many items wait, are processed, or come within a moment.
 func (c *Controller) Busy() int {
 	return c.queue.busy() + c.polls.busy()
 }
@@ -10,16 +10,16 @@ func (c *Controller) Busy() int {
 func (q *queue) busy() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	busy := len(q.order) + len(q.working)
-	for _, one := range q.times.heap {
-		if one.why == becauseLive {
+	busy := max(q.work.Len(), len(q.pending)) + len(q.working)
+	for _, times := range q.times {
+		if _, soon := times[reasonLive]; soon {
 			busy++
 		}
 	}
 	return busy
 }
 
-// Look has an Application looked at as if it had changed.
+// Look enqueues an Application as if it had changed.
 func (c *Controller) Look(name, namespace string) {
-	c.queue.add(task{app: tracking.App{Namespace: namespace, Name: name}}, becauseAsked)
+	c.queue.add(item{app: tracking.App{Namespace: namespace, Name: name}}, reasonChange)
 }

@@ -8,9 +8,9 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// remembered is the history with an operation that has ended. Only syncs of
-// everything that succeeded are in it: only to these can be rolled back.
-func remembered(history []v1alpha1.RevisionHistory, state *v1alpha1.OperationState, limit int) []v1alpha1.RevisionHistory {
+// appendHistory adds an operation that ended to the history. Only complete
+// syncs that succeeded are in it: a rollback can only go to these.
+func appendHistory(history []v1alpha1.RevisionHistory, state *v1alpha1.OperationState, limit int) []v1alpha1.RevisionHistory {
 	sync, result := state.Operation.Sync, state.SyncResult
 	if state.Phase != v1alpha1.OperationSucceeded || sync == nil || result == nil || sync.DryRun || len(sync.Resources) > 0 {
 		return history

@@ -14,18 +14,19 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 )
 
-// Metrics are those of the engine. A nil one counts nothing.
+// Metrics are the metrics of the engine. All methods accept nil, which counts
+// nothing.
 type Metrics struct {
 	controller atomic.Pointer[Controller]
 
-	passes     prometheus.Histogram
-	operations *prometheus.CounterVec
-	renders    *prometheus.CounterVec
-	requests   *prometheus.CounterVec
-	fetches    *prometheus.CounterVec
-	fetching   prometheus.Histogram
-	writes     prometheus.Counter
-	lost       prometheus.Counter
+	durations     prometheus.Histogram
+	operations    *prometheus.CounterVec
+	renders       *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	fetches       *prometheus.CounterVec
+	fetching      prometheus.Histogram
+	writes        prometheus.Counter
+	eventsDropped prometheus.Counter
 }
 
 // NewMetrics registers the metrics. The registerer puts slipway_gitops_ before
@@ -35,30 +36,34 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &Metrics{
-		passes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "reconcile_seconds",
-			Help: "Time of a look at an Application.", Buckets: []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 30}}),
-		operations: counter("operations_total", "Operations that ended, by phase. Running are those that are tried again.", "phase"),
+		durations: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "reconcile_seconds",
+			Help: "Duration of a reconcile run of an Application.", Buckets: []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 30}}),
+		operations: counter("operations_total", "Operations that ended, by phase. Running are those that will be retried.", "phase"),
 		renders:    counter("renders_total", "Renders, by result.", "result"),
 		requests:   counter("api_requests_total", "Requests to the API server, by method and status code.", "method", "code"),
-		fetches:    counter("source_requests_total", "Requests to Git servers, chart repositories and registries, by what is asked and result.", "what", "result"),
+		fetches:    counter("source_requests_total", "Requests to Git servers, chart repositories and registries, by kind of request and result.", "what", "result"),
 		fetching: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "source_request_seconds",
 			Help: "Time of a request to a Git server, chart repository or registry.", Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120}}),
-		writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "status_writes_total", Help: "Writes of the status of an Application."}),
-		lost:   prometheus.NewCounter(prometheus.CounterOpts{Name: "events_lost_total", Help: "Events that were not written."}),
+		writes:        prometheus.NewCounter(prometheus.CounterOpts{Name: "status_writes_total", Help: "Writes of the status of an Application."}),
+		eventsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "events_lost_total", Help: "Events that were dropped."}),
 	}
-	registerer.MustRegister(m.passes, m.operations, m.renders, m.requests, m.fetches, m.fetching, m.writes, m.lost, (*countedApplications)(m))
+	registerer.MustRegister(m.durations, m.operations, m.renders, m.requests, m.fetches, m.fetching, m.writes, m.eventsDropped, (*countedApplications)(m))
 	return m
 }
 
-// countedApplications is what is counted when somebody asks.
+// countedApplications counts the Applications at each scrape, so that no
+// counter has to follow every status write.
 type countedApplications Metrics
 
+// applicationsDesc describes the number of Applications by sync status and
+// health.
 func applicationsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("applications", "Applications, by the state of their sync and their health.", []string{"sync", "health"}, nil)
 }
 
+// queueDesc describes the length of the queue of Applications.
 func queueDesc() *prometheus.Desc {
-	return prometheus.NewDesc("queue_length", "Tasks that wait for a worker.", nil, nil)
+	return prometheus.NewDesc("queue_length", "Items that wait for a worker.", nil, nil)
 }
 
 // Describe is for Prometheus.
@@ -75,7 +80,7 @@ func (m *countedApplications) Collect(to chan<- prometheus.Metric) {
 	}
 	type state struct{ sync, health string }
 	counts := map[state]int{}
-	for _, app := range controller.book.all() {
+	for _, app := range controller.store.all() {
 		counts[state{string(app.Status.Sync.Status), string(app.Status.Health.Status)}]++
 	}
 	for of, count := range counts {
@@ -84,26 +89,30 @@ func (m *countedApplications) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(queueDesc(), prometheus.GaugeValue, float64(controller.queue.length()))
 }
 
-// follow has the Applications of a controller counted. It is that of the last
-// one that was made.
-func (m *Metrics) follow(c *Controller) {
+// collectFrom sets the controller whose Applications are counted: the one of
+// the current leadership term.
+func (m *Metrics) collectFrom(c *Controller) {
 	if m != nil {
 		m.controller.Store(c)
 	}
 }
 
+// reconciled counts a run with its duration.
 func (m *Metrics) reconciled(took time.Duration) {
 	if m != nil {
-		m.passes.Observe(took.Seconds())
+		m.durations.Observe(took.Seconds())
 	}
 }
 
+// operated counts an operation that ended, or that will be retried.
 func (m *Metrics) operated(phase v1alpha1.OperationPhase) {
 	if m != nil {
 		m.operations.WithLabelValues(string(phase)).Inc()
 	}
 }
 
+// rendered counts a render by its result: ok, the kind of the failure, or Ended
+// for a context that was done.
 func (m *Metrics) rendered(err error) {
 	if m == nil {
 		return
@@ -119,15 +128,15 @@ func (m *Metrics) rendered(err error) {
 	m.renders.WithLabelValues(result).Inc()
 }
 
-func (m *Metrics) wrote() {
+func (m *Metrics) statusWritten() {
 	if m != nil {
 		m.writes.Inc()
 	}
 }
 
-func (m *Metrics) untold() {
+func (m *Metrics) eventDropped() {
 	if m != nil {
-		m.lost.Inc()
+		m.eventsDropped.Inc()
 	}
 }
 
@@ -158,12 +167,14 @@ func (m *Metrics) Transport(next http.RoundTripper) http.RoundTripper {
 	return &countingTransport{next, m.requests}
 }
 
+// countingTransport counts requests to the API server by method and status
+// code.
 type countingTransport struct {
 	next  http.RoundTripper
 	count *prometheus.CounterVec
 }
 
-// RoundTrip passes a request on.
+// RoundTrip sends a request and counts its response.
 func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	code := "none"

@@ -23,43 +23,54 @@ import (
 const (
 	// followTimeout is how long the first list of a new kind may take.
 	followTimeout = 30 * time.Second
-	// fetchTimeout is for an object that no watch knows.
+	// fetchTimeout bounds the read of one object that no watch has.
 	fetchTimeout = 15 * time.Second
-	// fetches is how many objects of an Application are asked for at a time.
+	// fetches is how many objects of an Application are read at a time.
 	fetches = 4
 )
 
-// sight is what was seen of an Application in the cluster.
-type sight struct {
-	// set is what is desired; nil if that is not known.
-	set      *plan.Set
+// observedState is the state of an Application's objects in the cluster.
+type observedState struct {
+	// set is what is desired; nil if nothing was rendered yet.
+	set *plan.Set
+	// live has the objects with the Application's label, and those under the
+	// keys of the desired ones, whatever owns them.
 	live     map[tracking.Key]*unstructured.Unstructured
 	compared []plan.Status
 	// inSync is whether all is as desired.
 	inSync bool
+	// fingerprint is that of the objects with the Application's label.
+	fingerprint string
 }
 
 // refusals are the rendered objects that cannot be planned. While there are any,
 // what is desired is not known: the sync status is Unknown, no sync starts by
 // itself, and nothing is pruned.
-func (s *sight) refusals() []plan.Refusal {
+func (s *observedState) refusals() []plan.Refusal {
 	if s == nil || s.set == nil {
 		return nil
 	}
 	return s.set.Refusals
 }
 
+// isPartlyUnwatched reports whether an object of the Application lacks our label,
+// which watches are filtered by: its changes come with no event, whether it is
+// Synced or not, so it is observed at the polling interval.
+func (s *observedState) isPartlyUnwatched() bool {
+	return s != nil && slices.ContainsFunc(s.compared, func(one plan.Status) bool { return one.Unlabelled })
+}
+
 // unlabelled are the objects that are as desired but for our label.
-func (s *sight) unlabelled() []plan.Status {
+func (s *observedState) unlabelled() []plan.Status {
 	if s == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.compared), func(one plan.Status) bool { return !one.Unlabelled || one.State != plan.Synced })
 }
 
-// observe looks at the cluster and compares. Without a rendering, it looks at
-// what the last status lists.
-func (p *pass) observe(ctx context.Context, of *rendering) (*sight, error) {
+// observe reads the live objects and compares them with a rendering. Without
+// one it reads what the last status lists, for their health.
+func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedState, error) {
 	var set *plan.Set
 	if of != nil {
 		prepared, err := p.prepare(of, time.Time{})
@@ -68,14 +79,15 @@ func (p *pass) observe(ctx context.Context, of *rendering) (*sight, error) {
 		}
 		set = prepared
 	}
-	if err := p.follow(ctx, set); err != nil {
+	if err := p.watchKinds(ctx, set); err != nil {
 		return nil, err
 	}
-	seen := &sight{set: set, live: p.owned()}
+	seen := &observedState{set: set}
+	seen.live, seen.fingerprint = p.ownedObjects()
 	if set == nil {
 		return seen, nil
 	}
-	if err := p.complete(ctx, seen.live, set.Resources()); err != nil {
+	if err := p.fetchMissing(ctx, seen.live, set.Resources()); err != nil {
 		return nil, err
 	}
 	if err := p.compare(ctx, seen); err != nil {
@@ -84,22 +96,25 @@ func (p *pass) observe(ctx context.Context, of *rendering) (*sight, error) {
 	return seen, nil
 }
 
-// prepare makes what is desired of what was rendered. The time is that of the
-// operation, or zero if it is for comparing only.
-func (p *pass) prepare(of *rendering, began time.Time) (*plan.Set, error) {
+// prepare makes the desired set of a rendering. The time is the start of the
+// operation, which names hooks with generateName; zero if the set is only
+// compared.
+func (p *reconcileRun) prepare(of *rendering, began time.Time) (*plan.Set, error) {
 	objects, err := of.decode()
 	if err != nil {
 		return nil, err
 	}
 	return plan.Prepare(plan.Source{
 		App: p.id, Tracker: p.tracker(), Namespace: p.app.Spec.Destination.Namespace,
-		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.to.Kinds.Scope, Objects: objects,
+		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.destinationCluster.Kinds.Scope, Objects: objects,
 	}), nil
 }
 
-// follow has the kinds watched that the Application may have objects of: what is
-// desired, what the status lists, and what the last operation touched.
-func (p *pass) follow(ctx context.Context, set *plan.Set) error {
+// watchKinds starts watches for all kinds that the Application may have objects
+// of: those of the desired set, of the status, and of the last operation, so
+// that objects which left Git are still found. Kinds that no Application needs
+// any more are unwatched later.
+func (p *reconcileRun) watchKinds(ctx context.Context, set *plan.Set) error {
 	kinds := map[schema.GroupKind]struct{}{}
 	if set != nil {
 		for _, desired := range set.Objects {
@@ -118,36 +133,37 @@ func (p *pass) follow(ctx context.Context, set *plan.Set) error {
 	if needed == nil {
 		needed = []schema.GroupKind{}
 	}
-	if p.book.needs(p.entry, needed) {
-		p.queue.within(task{sweep: true}, becauseTime, p.now.Add(sweepPause))
+	if p.store.setKinds(p.entry, needed) {
+		p.queue.within(item{unwatch: true}, reasonTimer, p.now.Add(unwatchDelay))
 	}
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	if err := p.to.Live.Follow(ctx, needed); err != nil {
+	if err := p.destinationCluster.Live.Follow(ctx, needed); err != nil {
 		return fmt.Errorf("the objects of the application cannot be watched: %w", err)
 	}
 	return nil
 }
 
-// owned is everything that has the Application's label.
-func (p *pass) owned() map[tracking.Key]*unstructured.Unstructured {
+// ownedObjects returns everything that has the Application's label, and its
+// fingerprint.
+func (p *reconcileRun) ownedObjects() (map[tracking.Key]*unstructured.Unstructured, string) {
 	objects := map[tracking.Key]*unstructured.Unstructured{}
-	owned := p.to.Live.Of(p.id)
+	owned := p.destinationCluster.Live.Of(p.id)
 	for _, one := range owned {
 		objects[one.Key] = one.Unstructured()
 	}
-	p.print = fingerprint(owned)
-	return objects
+	return objects, fingerprint(owned)
 }
 
-// complete adds what is there under the keys of what is desired, whoever made
-// it. What is compared has to be in the same version.
-func (p *pass) complete(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) error {
+// fetchMissing adds the live objects under the keys of desired ones that no
+// watch has, whatever made them: an object of another owner has no label.
+// Objects are compared in the version in which they are desired.
+func (p *reconcileRun) fetchMissing(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) error {
 	var missing []*plan.Desired
 	for _, one := range desired {
 		found := objects[one.Key]
 		isThere := found != nil && found.GetAPIVersion() == one.Object.GetAPIVersion()
-		if !isThere && one.Skip == "" && p.to.Kinds.Scope(one.Key.GroupKind()) != plan.UnknownScope {
+		if !isThere && one.Skip == "" && p.destinationCluster.Kinds.Scope(one.Key.GroupKind()) != plan.UnknownScope {
 			missing = append(missing, one)
 		}
 	}
@@ -172,22 +188,24 @@ func (p *pass) complete(ctx context.Context, objects map[tracking.Key]*unstructu
 	return nil
 }
 
-// hooks are the hooks of a set.
+// hooks returns the hooks of a set.
 func hooks(set *plan.Set) []*plan.Desired {
 	return slices.DeleteFunc(slices.Clone(set.Objects), func(one *plan.Desired) bool { return one.Hook == nil })
 }
 
-func (p *pass) fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error) {
+// fetch reads one object; nil if there is none.
+func (p *reconcileRun) fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	object, err := p.to.Live.Fetch(ctx, key, version)
+	object, err := p.destinationCluster.Live.Fetch(ctx, key, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", key, err)
 	}
 	return object, nil
 }
 
-// fingerprint is the same for the same objects in the same versions.
+// fingerprint is equal for the same objects in the same versions. It tells an
+// event that changed something from the echo of a write.
 func fingerprint(objects []*live.Object) string {
 	lines := make([]string, 0, len(objects))
 	for _, one := range objects {
@@ -201,12 +219,12 @@ func fingerprint(objects []*live.Object) string {
 	return string(sum.Sum(nil)) + fmt.Sprint(len(lines))
 }
 
-// compare says which objects are as desired. What was found to be so, and has
-// not changed since, is not asked about again.
-func (p *pass) compare(ctx context.Context, seen *sight) error {
+// compare compares the live objects with the desired set. An object that was
+// Synced in its current version is not sent to the API server again.
+func (p *reconcileRun) compare(ctx context.Context, seen *observedState) error {
 	ask := p.applier.Predict(ctx, objectOptions(&p.app.Spec, nil).Unvalidated)
 	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if version, ok := p.session.matched[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
+		if version, ok := p.session.syncedVersions[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
 			return live.DeepCopy(), nil
 		}
 		return ask(desired, live)
@@ -222,17 +240,17 @@ func (p *pass) compare(ctx context.Context, seen *sight) error {
 		case one.State == plan.Synced:
 			matched[one.Key] = seen.live[one.Key].GetResourceVersion()
 		case errors.As(one.Problem, &fault) && (fault.Kind == apply.Transient || fault.Kind == apply.Conflict), ctx.Err() != nil:
-			return one.Problem // nothing is known; what is refused is known to differ
+			return one.Problem // the API server did not decide; an object that it refuses is OutOfSync
 		}
 	}
-	p.session.matched = matched
+	p.session.syncedVersions = matched
 	seen.compared, seen.inSync = compared, overall == plan.Synced
 	return nil
 }
 
 // synced are the resources that a sync need not touch. One that lacks our label
 // gets it with the next sync.
-func (s *sight) synced() map[tracking.Key]bool {
+func (s *observedState) synced() map[tracking.Key]bool {
 	synced := map[tracking.Key]bool{}
 	for _, one := range s.compared {
 		synced[one.Key] = one.State == plan.Synced && !one.Unlabelled

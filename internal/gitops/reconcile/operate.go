@@ -18,68 +18,73 @@ import (
 	"slipway.dev/slipway/internal/gitops/window"
 )
 
-// run is an operation that is in memory.
-type run struct {
+// runningOperation is an operation that is in memory. After a restart it is
+// made again from the status.
+type runningOperation struct {
 	*operation.Run
 	plan  *plan.Plan
 	began metav1.Time
 	try   int64
-	// told says that an Event told of its start.
-	told bool
+	// announced: an Event reported its start.
+	announced bool
 }
 
-// terminated is what is said of an operation that somebody ended.
+// terminated is the message of an operation that a user ended.
 const terminated = "Operation terminated"
 
+// equalOperations compares two requests by their content.
 func equalOperations(a, b *v1alpha1.Operation) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// operate starts what is to be started, and lets what runs go on. It reports
-// whether something was done to the cluster.
-func (p *pass) operate(ctx context.Context, seen *sight, trouble error) (bool, error) {
+// operated is what the operate step did.
+type operated struct {
+	// changed: something was written to the cluster, which has to be observed
+	// again.
+	changed bool
+	// ended: an operation ended in this run.
+	ended bool
+	// syncError is the text of the condition SyncError; empty for none.
+	syncError string
+	// requeueAt is when the operation needs the next run; zero if only events
+	// matter.
+	requeueAt time.Time
+}
+
+// operate starts an operation that is requested or due, or continues the one
+// that runs.
+func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
+	seen, lastErr := p.observed, p.lastErr
 	state := p.state()
 	running := state != nil && !state.Phase.Completed()
-	if run := p.session.run; run != nil && (!running || !run.began.Equal(&state.StartedAt) || run.try != state.RetryCount) {
-		p.session.run = nil // somebody wrote another state
+	if run := p.session.operation; run != nil && (!running || !run.began.Equal(&state.StartedAt) || run.try != state.RetryCount) {
+		p.session.operation = nil // another client wrote the state
 	}
 	asked := p.requested()
 	if asked != nil && running {
-		p.dropped = asked
-		p.tell(true, "OperationRefused", "another operation is running: wait for its end, or terminate it")
+		p.rejected = asked
+		p.recordEvent(true, "OperationRefused", "another operation is running: wait for its end, or terminate it")
 		asked = nil
 	}
 	switch {
 	case running:
-		return p.goOn(ctx, copied(state), seen)
+		return p.resumeOperation(ctx, copyState(state), seen)
 	case asked != nil:
-		return p.begin(ctx, asked, seen, trouble)
-	case trouble != nil || seen == nil:
-		return false, nil
+		return p.startOperation(ctx, asked, seen, lastErr)
+	case lastErr != nil || seen == nil:
+		return operated{}, nil
 	}
-	answer := p.decide(seen)
-	p.again = earliest(p.again, answer.again)
-	p.problem = answer.problem
-	if answer.start == nil {
-		p.log.Debug("no sync starts", "because", answer.why)
-		return false, nil
+	decision := p.decide(seen)
+	done := operated{syncError: decision.syncError, requeueAt: decision.requeueAt}
+	if decision.start == nil {
+		p.log.Debug("no automated sync", "reason", decision.why)
+		return done, nil
 	}
-	return p.begin(ctx, answer.start, seen, nil)
+	started, err := p.startOperation(ctx, decision.start, seen, nil)
+	started.syncError, started.requeueAt = done.syncError, earliest(done.requeueAt, started.requeueAt)
+	return started, err
 }
 
-// lookAhead says what follows an operation that ended in this pass: what is still
-// wrong is told with its end, and what starts next does so in a pass of its own.
-func (p *pass) lookAhead(seen *sight) {
-	if !p.closed {
-		return
-	}
-	answer := p.decide(seen)
-	p.problem = answer.problem
-	p.again = earliest(p.again, answer.again)
-	if answer.start != nil {
-		p.queue.add(task{app: p.id}, becauseTime)
-	}
-}
-
-func (p *pass) decide(seen *sight) verdict {
+// decide collects the input of the automated sync decision.
+func (p *reconcileRun) decide(seen *observedState) autoSyncDecision {
 	sync := v1alpha1.SyncOutOfSync
 	if seen.inSync {
 		sync = v1alpha1.SyncSynced
@@ -87,63 +92,63 @@ func (p *pass) decide(seen *sight) verdict {
 	policy := p.app.Spec.SyncPolicy
 	switch {
 	case !policy.IsAutomated() || seen.inSync:
-		return verdict{why: "nothing is to be done without being asked"}
+		return autoSyncDecision{why: "the application is Synced or not automated"}
 	case len(seen.refusals()) > 0:
-		return verdict{why: "what is desired is not known: " + seen.refusals()[0].Error()}
+		return autoSyncDecision{why: "what is desired is not known: " + seen.refusals()[0].Error()}
 	}
-	return decide(&situation{
+	return decide(&autoSyncInput{
 		policy: policy, sources: p.session.rendering.sources, revisions: p.session.rendering.revisions,
-		sync: sync, resources: p.count(seen).resources, last: p.state(), window: p.windows(), now: p.now,
+		sync: sync, resources: p.summarizeResources(seen).resources, last: p.state(), window: p.windows(), now: p.now,
 	})
 }
 
-// windowApp is the Application as sync windows see it.
-func (p *pass) windowApp() window.App {
-	return window.App{Name: p.id.Name, Namespace: p.app.Spec.Destination.Namespace, Cluster: p.to.Name, Server: p.to.Server}
+// windowApp is the Application in the terms of sync windows.
+func (p *reconcileRun) windowApp() window.App {
+	return window.App{Name: p.id.Name, Namespace: p.app.Spec.Destination.Namespace, Cluster: p.destinationCluster.Name, Server: p.destinationCluster.Server}
 }
 
-func (p *pass) windows() window.Decision {
+// windows returns what the project's sync windows allow now.
+func (p *reconcileRun) windows() window.Decision {
 	if p.project == nil {
 		return window.Decision{CanSync: true, CanManual: true}
 	}
 	return window.Decide(p.project.Windows(), p.windowApp(), p.now)
 }
 
-// begin starts an operation.
-func (p *pass) begin(ctx context.Context, asked *v1alpha1.Operation, seen *sight, trouble error) (bool, error) {
+// startOperation starts an operation that was requested, or that an automated
+// sync needs.
+func (p *reconcileRun) startOperation(ctx context.Context, asked *v1alpha1.Operation, seen *observedState, lastErr error) (operated, error) {
 	state := &v1alpha1.OperationState{
-		Operation: *asked, Phase: v1alpha1.OperationRunning, StartedAt: *second(p.now), Message: "the operation starts",
+		Operation: *asked, Phase: v1alpha1.OperationRunning, StartedAt: *wholeSecond(p.now), Message: "operation started",
 	}
-	p.keep(state)
+	p.setPending(state)
 	if asked == p.app.Operation {
-		p.session.unsaved.consumed = asked
-		if objection := p.objection(asked, trouble); objection != "" {
+		p.session.pending.consumed = asked
+		if objection := p.rejection(asked, lastErr); objection != "" {
 			// Asking again would not help.
 			state.Operation.Retry = nil
-			p.end(state, v1alpha1.OperationError, objection)
-			return false, nil
+			return p.finishOperation(state, v1alpha1.OperationError, objection), nil
 		}
 	}
 	return p.launch(ctx, state, seen)
 }
 
-// objection says why an operation that somebody asked for is not started, or
-// nothing.
-func (p *pass) objection(asked *v1alpha1.Operation, trouble error) string {
+// rejection returns why a requested operation is not started, or an empty text.
+func (p *reconcileRun) rejection(asked *v1alpha1.Operation, lastErr error) string {
 	var refused []v1alpha1.Refused
 	for _, one := range p.refused {
 		if ofOperation(one) {
 			refused = append(refused, one)
 		}
 	}
-	var refusal *invalid
+	var refusal *invalidSpec
 	sync := asked.Sync
 	switch {
 	case len(refused) > 0:
 		return v1alpha1.Summary(refused)
 	case sync == nil:
 		return "operation.sync is missing"
-	case errors.As(trouble, &refusal):
+	case errors.As(lastErr, &refusal):
 		return v1alpha1.ConditionInvalidSpecError + ": " + refusal.Error()
 	}
 	if p.app.Spec.SyncPolicy.IsAutomated() && !sync.DryRun {
@@ -174,7 +179,7 @@ func givenRevisions(sync *v1alpha1.SyncOperation) []string {
 
 // isCurrent reports whether revisions are those that the spec names, or what
 // these are at the moment.
-func (p *pass) isCurrent(given []string) bool {
+func (p *reconcileRun) isCurrent(given []string) bool {
 	sources := p.app.Spec.AllSources()
 	if len(given) != len(sources) {
 		return false
@@ -192,39 +197,38 @@ func (p *pass) isCurrent(given []string) bool {
 	return true
 }
 
-// goOn continues the operation that runs, or one that waits to be tried again.
-func (p *pass) goOn(ctx context.Context, state *v1alpha1.OperationState, seen *sight) (bool, error) {
+// resumeOperation continues the operation that runs, or the one whose retry is
+// due.
+func (p *reconcileRun) resumeOperation(ctx context.Context, state *v1alpha1.OperationState, seen *observedState) (operated, error) {
 	if state.Operation.Sync == nil {
-		p.end(state, v1alpha1.OperationError, "the operation has no sync")
-		return false, nil
+		return p.finishOperation(state, v1alpha1.OperationError, "the operation has no sync"), nil
 	}
 	if state.FinishedAt != nil {
 		at := state.FinishedAt.Add(state.Operation.Retry.Wait(state.RetryCount - 1))
 		switch {
 		case isTerminating(p.app):
-			p.end(state, v1alpha1.OperationFailed, terminated)
-			return false, nil
+			return p.finishOperation(state, v1alpha1.OperationFailed, terminated), nil
 		case at.After(p.now):
-			p.again = earliest(p.again, at)
-			return false, nil
+			return operated{requeueAt: at}, nil
 		}
 	}
 	if may, why := p.mayContinue(state); !may && !isTerminating(p.app) {
 		state.Message = "a sync window is in the way: " + why
-		p.keep(state)
-		p.again = earliest(p.again, p.windows().Until)
-		return false, nil
+		p.setPending(state)
+		return operated{requeueAt: p.windows().Until}, nil
 	}
 	if state.FinishedAt != nil {
-		p.restart(state)
+		p.prepareRetry(state)
 	}
-	if p.session.run == nil {
+	if p.session.operation == nil {
 		return p.launch(ctx, state, seen)
 	}
 	return p.advance(ctx, state)
 }
 
-func (p *pass) mayContinue(state *v1alpha1.OperationState) (bool, string) {
+// mayContinue reports whether sync windows let a running operation go on, and
+// otherwise which window does not.
+func (p *reconcileRun) mayContinue(state *v1alpha1.OperationState) (bool, string) {
 	if p.project == nil {
 		return true, ""
 	}
@@ -232,9 +236,9 @@ func (p *pass) mayContinue(state *v1alpha1.OperationState) (bool, string) {
 	return window.MayContinue(p.project.Windows(), p.windowApp(), state.StartedAt.Time, p.now, manual)
 }
 
-// restart prepares a state for another try: of the revision that failed, or of
-// what is there now if the retry says refresh.
-func (p *pass) restart(state *v1alpha1.OperationState) {
+// prepareRetry resets a state for the next attempt: of the revision that
+// failed, or of the newest one if the retry strategy has refresh.
+func (p *reconcileRun) prepareRetry(state *v1alpha1.OperationState) {
 	state.FinishedAt = nil
 	state.Message = fmt.Sprintf("Retrying operation. Attempt #%d", state.RetryCount)
 	if state.SyncResult != nil {
@@ -245,45 +249,42 @@ func (p *pass) restart(state *v1alpha1.OperationState) {
 		sync.Revision, sync.Revisions = "", nil
 		state.SyncResult, state.Operation.Sync = nil, &sync
 	}
-	p.keep(state)
+	p.setPending(state)
 }
 
-// launch makes the run of an operation: one that begins, is tried again, or was
-// under way when the program ended.
-func (p *pass) launch(ctx context.Context, state *v1alpha1.OperationState, seen *sight) (bool, error) {
+// launch builds the plan of an operation and runs it: one that starts, is
+// retried, or was interrupted by a restart.
+func (p *reconcileRun) launch(ctx context.Context, state *v1alpha1.OperationState, seen *observedState) (operated, error) {
 	resumed := state.SyncResult != nil && state.SyncResult.Resources != nil
 	made, err := p.build(ctx, state, seen)
 	switch {
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		return operated{}, ctx.Err()
 	case err != nil && isTerminating(p.app):
-		p.end(state, v1alpha1.OperationFailed, terminated)
-		return false, nil
-	case err != nil && resumed && (source.IsKind(err, source.Unreachable) || consequenceOf(err).again):
-		state.Message = cut("the operation cannot go on: " + err.Error())
-		p.keep(state)
-		p.again = earliest(p.again, p.now.Add(pause(4)))
-		return false, nil
+		return p.finishOperation(state, v1alpha1.OperationFailed, terminated), nil
+	case err != nil && resumed && (source.IsKind(err, source.Unreachable) || policyFor(err).retry):
+		state.Message = truncate("the operation cannot continue: " + err.Error())
+		p.setPending(state)
+		return operated{requeueAt: p.now.Add(pause(4))}, nil
 	case err != nil:
-		p.end(state, v1alpha1.OperationError, cut(err.Error()))
-		return false, nil
+		return p.finishOperation(state, v1alpha1.OperationError, truncate(err.Error())), nil
 	}
-	p.session.run = made
-	p.keep(state)
+	p.session.operation = made
+	p.setPending(state)
 	if !resumed && made.waits() {
-		// A hook must not run twice because we are killed, and whoever waits for
+		// A hook must not run twice after a restart, and a client that waits for
 		// the operation wants to see it.
-		p.started(state)
-		if err := p.save(ctx); err != nil {
-			return false, err
+		p.recordStart(state)
+		if err := p.writePending(ctx); err != nil {
+			return operated{}, err
 		}
 	}
 	return p.advance(ctx, state)
 }
 
-// waits reports whether the operation has more than one thing to do after the
-// other, and so will most likely wait.
-func (r *run) waits() bool {
+// waits reports whether the operation has more than one wave or any hook, and
+// so will most likely wait.
+func (r *runningOperation) waits() bool {
 	waves := 0
 	for _, phase := range r.plan.Phases {
 		waves += len(phase.Waves)
@@ -292,13 +293,13 @@ func (r *run) waits() bool {
 	return !r.plan.DryRun && (waves > 1 || slices.ContainsFunc(r.plan.Steps(), isHook))
 }
 
-// build makes the plan of an operation, with what it has done already.
-func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *sight) (*run, error) {
+// build makes the plan of an operation, with the results that it has already.
+func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState, seen *observedState) (*runningOperation, error) {
 	if p.applier == nil || p.project == nil {
 		return nil, errors.New("the application is refused")
 	}
 	sync := state.Operation.Sync
-	sources, revisions := p.pins(state)
+	sources, revisions := p.operationSources(state)
 	chosen, err := p.renderingFor(ctx, sources, revisions)
 	if err != nil {
 		return nil, err
@@ -308,9 +309,9 @@ func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *
 		return nil, err
 	}
 	options := planOptions(&p.app.Spec, sync)
-	own, err := p.sightFor(ctx, chosen, set, seen)
+	own, err := p.observeFor(ctx, chosen, set, seen)
 	if err == nil {
-		err = p.complete(ctx, own.live, hooks(set))
+		err = p.fetchMissing(ctx, own.live, hooks(set))
 	}
 	if err != nil {
 		return nil, err
@@ -339,18 +340,18 @@ func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *
 		return nil, err
 	}
 	state.SyncResult = result
-	return &run{
+	return &runningOperation{
 		Run: operation.New(operation.Input{
-			Plan: made, State: plan.NewState(marks), Live: p.to.Live, Applier: p.applier, Ignore: p.ignore,
+			Plan: made, State: plan.NewState(marks), Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
 			Began: state.StartedAt.Time, Now: p.Now, Log: p.log,
 		}),
 		plan: made, began: state.StartedAt, try: state.RetryCount,
 	}, nil
 }
 
-// pins are the sources of an operation, and the revisions that it is about: what
-// it began with, what it asks for, or nil for what is there now.
-func (p *pass) pins(state *v1alpha1.OperationState) ([]v1alpha1.ApplicationSource, []string) {
+// operationSources returns the sources of an operation and its revisions: those
+// that it started with, those that it names, or nil for the newest.
+func (p *reconcileRun) operationSources(state *v1alpha1.OperationState) ([]v1alpha1.ApplicationSource, []string) {
 	sync := state.Operation.Sync
 	sources := p.app.Spec.AllSources()
 	switch {
@@ -364,8 +365,8 @@ func (p *pass) pins(state *v1alpha1.OperationState) ([]v1alpha1.ApplicationSourc
 	return sources, givenRevisions(sync)
 }
 
-// result is what a sync tells about what it is of.
-func (p *pass) result(of *rendering, sources []v1alpha1.ApplicationSource) *v1alpha1.SyncOperationResult {
+// result describes what a sync is of: its revisions and sources.
+func (p *reconcileRun) result(of *rendering, sources []v1alpha1.ApplicationSource) *v1alpha1.SyncOperationResult {
 	result := &v1alpha1.SyncOperationResult{}
 	result.Revision, result.Revisions = of.revision()
 	if len(of.revisions) == 1 && len(p.app.Spec.Sources) == 0 {
@@ -379,29 +380,30 @@ func (p *pass) result(of *rendering, sources []v1alpha1.ApplicationSource) *v1al
 	return result
 }
 
-// sightFor is what is live, compared with what an operation applies. That is
-// what the pass saw already, or another set.
-func (p *pass) sightFor(ctx context.Context, of *rendering, set *plan.Set, seen *sight) (*sight, error) {
+// observeFor returns the live objects compared with what an operation applies:
+// the comparison of this run, or another one for other sources.
+func (p *reconcileRun) observeFor(ctx context.Context, of *rendering, set *plan.Set, seen *observedState) (*observedState, error) {
 	if of == p.session.rendering && seen != nil && seen.set != nil {
 		return seen, nil
 	}
-	if err := p.follow(ctx, set); err != nil {
+	if err := p.watchKinds(ctx, set); err != nil {
 		return nil, err
 	}
-	own := &sight{set: set, live: p.owned()}
-	if err := p.complete(ctx, own.live, set.Resources()); err != nil {
+	own := &observedState{set: set}
+	own.live, own.fingerprint = p.ownedObjects()
+	if err := p.fetchMissing(ctx, own.live, set.Resources()); err != nil {
 		return nil, err
 	}
-	matched := p.session.matched
-	p.session.matched = nil // it is about another set
+	matched := p.session.syncedVersions
+	p.session.syncedVersions = nil // it is about another set
 	err := p.compare(ctx, own)
-	p.session.matched = matched
+	p.session.syncedVersions = matched
 	return own, err
 }
 
-// advance lets the run do what it can, and keeps what became of it.
-func (p *pass) advance(ctx context.Context, state *v1alpha1.OperationState) (bool, error) {
-	made := p.session.run
+// advance lets the operation do what is possible now, and keeps its results.
+func (p *reconcileRun) advance(ctx context.Context, state *v1alpha1.OperationState) (operated, error) {
+	made := p.session.operation
 	if isTerminating(p.app) {
 		made.Terminate()
 	}
@@ -410,29 +412,30 @@ func (p *pass) advance(ctx context.Context, state *v1alpha1.OperationState) (boo
 	}
 	outcome := made.Advance(ctx)
 	if ctx.Err() != nil {
-		return true, ctx.Err()
+		return operated{changed: true}, ctx.Err()
 	}
 	state.SyncResult.Resources = made.Results()
 	if outcome.Phase.Completed() {
-		p.end(state, outcome.Phase, outcome.Message)
-		return true, nil
+		done := p.finishOperation(state, outcome.Phase, outcome.Message)
+		done.changed = true
+		return done, nil
 	}
 	state.Message = outcome.Message
-	p.keep(state)
-	p.started(state)
-	p.again = earliest(p.again, outcome.Again)
-	return outcome.Changed, nil
+	p.setPending(state)
+	p.recordStart(state)
+	return operated{changed: outcome.Changed, requeueAt: outcome.Again}, nil
 }
 
-// isApproved reports whether somebody confirmed deletions since a time. The
-// value of the annotation is when that was, as in Argo CD.
-func (p *pass) isApproved(since time.Time) bool {
+// isApproved reports whether deletions were confirmed since a time. The value
+// of the annotation is when, as in Argo CD.
+func (p *reconcileRun) isApproved(since time.Time) bool {
 	at, err := time.Parse(time.RFC3339, p.app.Annotations[approvedAnnotation])
 	return err == nil && !at.Before(since.Truncate(time.Second))
 }
 
-// copied is a state that can be changed. What the Application has is shared.
-func copied(state *v1alpha1.OperationState) *v1alpha1.OperationState {
+// copyState is a copy of a state that can be changed. The one in the store is
+// shared between goroutines.
+func copyState(state *v1alpha1.OperationState) *v1alpha1.OperationState {
 	own := *state
 	if own.SyncResult != nil {
 		result := *own.SyncResult
@@ -441,19 +444,21 @@ func copied(state *v1alpha1.OperationState) *v1alpha1.OperationState {
 	return &own
 }
 
-// keep notes the state of the operation, to be written.
-func (p *pass) keep(state *v1alpha1.OperationState) {
-	if p.session.unsaved == nil {
-		p.session.unsaved = &unsaved{history: p.app.Status.History}
+// setPending keeps the state of the operation until it is written. The history
+// is kept with it: both are written together.
+func (p *reconcileRun) setPending(state *v1alpha1.OperationState) {
+	if p.session.pending == nil {
+		p.session.pending = &pendingStatus{history: p.app.Status.History}
 	}
-	p.session.unsaved.state = state
+	p.session.pending.state = state
 }
 
-// end ends an operation, or has it tried again.
-func (p *pass) end(state *v1alpha1.OperationState, phase v1alpha1.OperationPhase, message string) {
-	p.session.run = nil
-	p.session.seen = ""
-	state.Phase, state.Message, state.FinishedAt = phase, message, second(p.Now())
+// finishOperation ends an operation, or schedules its retry.
+func (p *reconcileRun) finishOperation(state *v1alpha1.OperationState, phase v1alpha1.OperationPhase, message string) operated {
+	var done operated
+	p.session.operation = nil
+	p.session.fingerprint = ""
+	state.Phase, state.Message, state.FinishedAt = phase, message, wholeSecond(p.Now())
 	retry := state.Operation.Retry
 	dry := state.Operation.Sync != nil && state.Operation.Sync.DryRun
 	if phase != v1alpha1.OperationSucceeded && !isTerminating(p.app) && !dry && retry.Allows(state.RetryCount) {
@@ -461,12 +466,13 @@ func (p *pass) end(state *v1alpha1.OperationState, phase v1alpha1.OperationPhase
 		state.RetryCount++
 		state.Phase = v1alpha1.OperationRunning
 		state.Message = fmt.Sprintf("%s. Retrying attempt #%d at %s.", message, state.RetryCount, at.UTC().Format(time.TimeOnly))
-		p.again = earliest(p.again, at)
+		done.requeueAt = at
 	}
-	p.keep(state)
+	p.setPending(state)
 	if state.Phase.Completed() {
-		p.closed = true
-		p.session.unsaved.history = remembered(p.session.unsaved.history, state, p.app.Spec.HistoryLimit())
+		done.ended = true
+		p.session.pending.history = appendHistory(p.session.pending.history, state, p.app.Spec.HistoryLimit())
 	}
-	p.ended(state)
+	p.recordEnd(state)
+	return done
 }

@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// planOptions are the options of a sync: those of the operation, and where it
-// says nothing those of the Application.
+// planOptions returns the options of a sync: those of the operation go before
+// those of the Application.
 func planOptions(spec *v1alpha1.ApplicationSpec, sync *v1alpha1.SyncOperation) plan.Options {
 	options := objectOptions(spec, sync.SyncOptions)
 	options.AllowPrune = sync.Prune
@@ -23,7 +23,8 @@ func planOptions(spec *v1alpha1.ApplicationSpec, sync *v1alpha1.SyncOperation) p
 	return options
 }
 
-// objectOptions are the options that do not depend on what is asked for.
+// objectOptions returns the options that do not depend on the request: those of
+// the Application, and over them the sync options that an operation names.
 func objectOptions(spec *v1alpha1.ApplicationSpec, own []string) plan.Options {
 	var policy v1alpha1.SyncPolicy
 	if spec.SyncPolicy != nil {
@@ -54,6 +55,7 @@ func objectOptions(spec *v1alpha1.ApplicationSpec, own []string) plan.Options {
 	return options
 }
 
+// permission translates Prune and Delete.
 func permission(consent v1alpha1.Consent) plan.Permission {
 	allowed, confirmed := consent.Allowed()
 	switch {
@@ -65,6 +67,8 @@ func permission(consent v1alpha1.Consent) plan.Permission {
 	return plan.Yes
 }
 
+// propagation translates PrunePropagationPolicy; foreground is the default, as
+// in Argo CD.
 func propagation(policy string) metav1.DeletionPropagation {
 	switch policy {
 	case "background":

@@ -9,20 +9,23 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 )
 
-// pollers is how many repositories are looked at at a time. They are not the
-// workers of Applications: a server that does not answer must not hold these up.
+// pollers is how many repositories are polled at a time. They are not the
+// workers of Applications: a Git server that does not respond must not delay
+// syncs of others.
 const pollers = 8
 
-// look asks for a look at a repository now.
-func (c *Controller) look(address string) { c.polls.add(task{repository: address}, becauseAsked) }
+// requestPoll enqueues a repository to be polled now.
+func (c *Controller) requestPoll(address string) {
+	c.polls.add(item{repository: address}, reasonChange)
+}
 
-// poll looks at a repository once for all Applications that use it, and has
-// those looked at for which there is something new.
+// poll resolves all revisions that Applications name of a repository, once for
+// all of them, and enqueues those for which something changed.
 func (c *Controller) poll(ctx context.Context, address string) {
 	began := c.Now()
-	found := map[wish]string{}
+	found := map[sourceRef]string{}
 	var failure error
-	for _, named := range c.repositories.wished(address) {
+	for _, named := range c.repositories.refsOf(address) {
 		revision, err := c.revisionOf(ctx, named, began)
 		if ctx.Err() != nil {
 			return
@@ -32,23 +35,23 @@ func (c *Controller) poll(ctx context.Context, address string) {
 			break
 		}
 		if err != nil {
-			// It is about that revision alone. The pass that needs it tells.
+			// It concerns that revision alone, and the run that needs it reports it.
 			revision = "error: " + err.Error()
 		}
 		found[named] = revision
 	}
 	if failure != nil {
-		c.Log.Debug("a repository cannot be read", "repository", address, "error", failure)
+		c.Log.Debug("poll failed", "repository", address, "error", failure)
 	}
-	for _, id := range c.repositories.note(address, began, found, failure) {
-		c.queue.add(task{app: id}, becauseSource)
+	for _, id := range c.repositories.update(address, began, found, failure) {
+		c.queue.add(item{app: id}, reasonSource)
 	}
 	c.schedule(address)
 }
 
-// revisionOf asks for one revision. Answers that came since the look began are
-// believed, so that a repository is asked once.
-func (c *Controller) revisionOf(ctx context.Context, named wish, began time.Time) (string, error) {
+// revisionOf resolves one revision. A result that is newer than the start of
+// the poll is reused, so that a repository gets one request.
+func (c *Controller) revisionOf(ctx context.Context, named sourceRef, began time.Time) (string, error) {
 	found, err := c.Sources.Resolve(ctx, v1alpha1.ApplicationSource{
 		RepoURL: named.repository, Chart: named.chart, TargetRevision: named.revision,
 	}, max(0, c.Now().Sub(began)))
@@ -58,12 +61,12 @@ func (c *Controller) revisionOf(ctx context.Context, named wish, began time.Time
 	return found.Revision, nil
 }
 
-// schedule says when a repository is looked at next: after the interval, and
-// sooner if it could not be read.
+// schedule sets the next poll of a repository: after the interval, and with
+// backoff after a failure.
 func (c *Controller) schedule(address string) {
-	tries, used := c.repositories.retry(address)
+	tries, used := c.repositories.failures(address)
 	if !used {
-		c.polls.forget(task{repository: address})
+		c.polls.forget(item{repository: address})
 		return
 	}
 	wait := c.Interval
@@ -73,5 +76,5 @@ func (c *Controller) schedule(address string) {
 	if tries > 0 {
 		wait = min(wait, pause(tries+1))
 	}
-	c.polls.at(task{repository: address}, becauseTime, c.Now().Add(wait))
+	c.polls.at(item{repository: address}, reasonTimer, c.Now().Add(wait))
 }

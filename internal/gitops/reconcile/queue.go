@@ -1,253 +1,173 @@
 package reconcile
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
+
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// task is what the workers do, one at a time for each: a pass over an
-// Application, a look at a repository, or the sweep of kinds that nobody needs.
-type task struct {
+// item is what a worker processes, one at a time for each: an Application, a
+// repository to poll, or the kinds to unwatch.
+type item struct {
 	app        tracking.App
 	repository string
-	sweep      bool
+	unwatch    bool
 }
 
-// reason says why a task is to be done. Several can come together.
+// reason is why an item is in the queue. Several are merged.
 type reason uint8
 
 const (
-	// becauseAsked: the Application or its project changed, or everything is
-	// looked at for the first time.
-	becauseAsked reason = 1 << iota
-	// becauseSource: its repository has another revision, or can be read again,
-	// or cannot any more.
-	becauseSource
-	// becauseLive: one of its objects changed.
-	becauseLive
-	// becauseTime: a time came that the last pass had named.
-	becauseTime
+	// reasonChange: the Application or its project changed, or this is the first
+	// run.
+	reasonChange reason = 1 << iota
+	// reasonSource: a poll found another revision, or the repository became
+	// readable or unreadable.
+	reasonSource
+	// reasonLive: one of the Application's objects changed.
+	reasonLive
+	// reasonTimer: a time that the last run named has come.
+	reasonTimer
 )
 
-// only reports whether there is no other reason than some.
+// only reports whether there is no reason but the given ones.
 func (r reason) only(some reason) bool { return r&^some == 0 }
 
-// queue gives tasks to workers. A task that is being worked on is not given to
-// another worker; it comes again if something happened meanwhile. It holds each
-// task once, so it is bounded by what there is.
+// queue is client-go's delaying work queue with the reasons of each item. The
+// work queue gives an item to one worker at a time, and again if it was added
+// meanwhile; it holds each item once, so it is bounded by what there is.
+//
+// Two things are added. Reasons are merged per item and handed out with it. Each
+// reason of an item has at most one time, which can be moved or dropped: a timer
+// of the work queue that comes too early hands out nothing, and is set again for
+// the time that is left.
 type queue struct {
-	now func() time.Time
+	now  func() time.Time
+	work workqueue.TypedDelayingInterface[item]
 
+	// mu guards the maps. It is never held while the work queue blocks.
 	mu      sync.Mutex
-	filled  *sync.Cond
-	closed  bool
-	order   []task
-	pending map[task]reason
-	working map[task]bool
-	times   timetable
-	// sooner holds one signal at most: the earliest time is another one.
-	sooner chan struct{}
+	pending map[item]reason
+	times   map[item]map[reason]time.Time
+	working map[item]bool
 }
 
+// newQueue makes a queue. It starts the timer goroutine of the work queue,
+// which ends with run.
 func newQueue(now func() time.Time) *queue {
-	q := &queue{
-		now: now, pending: map[task]reason{}, working: map[task]bool{},
-		times: timetable{place: map[appointment]int{}}, sooner: make(chan struct{}, 1),
+	return &queue{
+		now: now, work: workqueue.NewTypedDelayingQueue[item](),
+		pending: map[item]reason{}, times: map[item]map[reason]time.Time{}, working: map[item]bool{},
 	}
-	q.filled = sync.NewCond(&q.mu)
-	return q
 }
 
-// add asks for a task to be done now.
-func (q *queue) add(of task, why reason) {
+// add enqueues an item now.
+func (q *queue) add(one item, why reason) {
+	q.mu.Lock()
+	q.pending[one] |= why
+	q.mu.Unlock()
+	q.work.Add(one)
+}
+
+// at enqueues an item at a time, and at no other for that reason. Zero is never.
+func (q *queue) at(one item, why reason, when time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.put(of, why)
+	q.set(one, why, when)
 }
 
-func (q *queue) put(of task, why reason) {
-	before, waits := q.pending[of]
-	q.pending[of] = before | why
-	if waits || q.working[of] {
-		return
-	}
-	q.order = append(q.order, of)
-	q.filled.Signal()
-}
-
-// at asks for a task to be done at a time, and at no other for that reason. Zero
-// is never.
-func (q *queue) at(of task, why reason, when time.Time) {
+// within enqueues an item at a time, or earlier if that was scheduled.
+func (q *queue) within(one item, why reason, when time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.times.set(appointment{of, why}, when)
-	q.tell()
-}
-
-// within asks for a task to be done at a time, or earlier if it was asked for
-// earlier.
-func (q *queue) within(of task, why reason, when time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if already, ok := q.times.get(appointment{of, why}); ok && !already.After(when) {
-		return
-	}
-	q.times.set(appointment{of, why}, when)
-	q.tell()
-}
-
-func (q *queue) tell() {
-	select {
-	case q.sooner <- struct{}{}:
-	default:
+	if scheduled, ok := q.times[one][why]; !ok || when.Before(scheduled) {
+		q.set(one, why, when)
 	}
 }
 
-// forget drops all times of a task.
-func (q *queue) forget(of task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for why := becauseAsked; why <= becauseTime; why <<= 1 {
-		q.times.set(appointment{of, why}, time.Time{})
-	}
-}
-
-// take waits for a task. It is false when the queue is closed. The caller calls
-// done.
-func (q *queue) take() (task, reason, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.order) == 0 && !q.closed {
-		q.filled.Wait()
-	}
-	if q.closed {
-		return task{}, 0, false
-	}
-	of := q.order[0]
-	q.order = q.order[1:]
-	why := q.pending[of]
-	delete(q.pending, of)
-	q.working[of] = true
-	return of, why, true
-}
-
-func (q *queue) done(of task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.working, of)
-	if _, again := q.pending[of]; again {
-		q.order = append(q.order, of)
-		q.filled.Signal()
-	}
-}
-
-// length is how many tasks wait for a worker.
-func (q *queue) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.order)
-}
-
-// run keeps the times until the context is done, and closes the queue then.
-func (q *queue) run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		timer.Reset(q.due())
-		select {
-		case <-ctx.Done():
-		case <-q.sooner:
-		case <-timer.C:
+// set moves the time of a reason. The lock is held.
+func (q *queue) set(one item, why reason, when time.Time) {
+	if when.IsZero() {
+		delete(q.times[one], why)
+		if len(q.times[one]) == 0 {
+			delete(q.times, one)
 		}
+		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.filled.Broadcast()
+	if q.times[one] == nil {
+		q.times[one] = map[reason]time.Time{}
+	}
+	q.times[one][why] = when
+	q.work.AddAfter(one, when.Sub(q.now()))
 }
 
-// due puts what is due into the queue, and says how long to wait for the next.
-func (q *queue) due() time.Duration {
+// forget drops all times of an item.
+func (q *queue) forget(one item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	delete(q.times, one)
+}
+
+// take waits for an item that has a reason. It returns false when the queue is
+// shut down. The caller calls done.
+func (q *queue) take() (item, reason, bool) {
+	for {
+		one, shutdown := q.work.Get()
+		if shutdown {
+			return item{}, 0, false
+		}
+		if why := q.due(one); why != 0 {
+			return one, why, true
+		}
+		q.work.Done(one)
+	}
+}
+
+// due returns the reasons for which an item is processed now, and sets the timer
+// for the earliest of the others.
+func (q *queue) due(one item) reason {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	why := q.pending[one]
+	delete(q.pending, one)
 	now := q.now()
-	for len(q.times.heap) > 0 {
-		first := q.times.heap[0]
-		if wait := first.when.Sub(now); wait > 0 {
-			return wait
+	var next time.Time
+	for reason, when := range q.times[one] {
+		if when.After(now) {
+			next = earliest(next, when)
+			continue
 		}
-		q.times.set(first.appointment, time.Time{})
-		q.put(first.task, first.why)
+		why |= reason
+		delete(q.times[one], reason)
 	}
-	return time.Hour
-}
-
-// appointment is a task and why it is done at a time.
-type appointment struct {
-	task
-	why reason
-}
-
-type timed struct {
-	appointment
-	when time.Time
-}
-
-// timetable is a heap of times, one for each appointment.
-type timetable struct {
-	heap  []timed
-	place map[appointment]int
-}
-
-func (t *timetable) get(of appointment) (time.Time, bool) {
-	i, ok := t.place[of]
-	if !ok {
-		return time.Time{}, false
+	if !next.IsZero() {
+		q.work.AddAfter(one, next.Sub(now))
+	} else {
+		delete(q.times, one)
 	}
-	return t.heap[i].when, true
-}
-
-// set moves an appointment. Zero takes it out.
-func (t *timetable) set(of appointment, when time.Time) {
-	i, known := t.place[of]
-	switch {
-	case known && when.IsZero():
-		heap.Remove(t, i)
-	case known:
-		t.heap[i].when = when
-		heap.Fix(t, i)
-	case !when.IsZero():
-		heap.Push(t, timed{of, when})
+	if why != 0 {
+		q.working[one] = true
 	}
+	return why
 }
 
-// Len is for the package heap, and so are the others.
-func (t *timetable) Len() int { return len(t.heap) }
-
-// Less orders by time.
-func (t *timetable) Less(i, j int) bool { return t.heap[i].when.Before(t.heap[j].when) }
-
-// Swap keeps the places.
-func (t *timetable) Swap(i, j int) {
-	t.heap[i], t.heap[j] = t.heap[j], t.heap[i]
-	t.place[t.heap[i].appointment], t.place[t.heap[j].appointment] = i, j
+// done hands an item back. If it was added meanwhile, it comes again.
+func (q *queue) done(one item) {
+	q.mu.Lock()
+	delete(q.working, one)
+	q.mu.Unlock()
+	q.work.Done(one)
 }
 
-// Push appends.
-func (t *timetable) Push(x any) {
-	one := x.(timed)
-	t.place[one.appointment] = len(t.heap)
-	t.heap = append(t.heap, one)
-}
+// length is how many items wait for a worker.
+func (q *queue) length() int { return q.work.Len() }
 
-// Pop removes the last.
-func (t *timetable) Pop() any {
-	last := t.heap[len(t.heap)-1]
-	t.heap = t.heap[:len(t.heap)-1]
-	delete(t.place, last.appointment)
-	return last
+// run shuts the queue down when the context is done.
+func (q *queue) run(ctx context.Context) {
+	<-ctx.Done()
+	q.work.ShutDown()
 }

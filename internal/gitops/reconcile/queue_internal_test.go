@@ -10,31 +10,38 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-func taskOf(name string) task { return task{app: tracking.App{Namespace: "apps", Name: name}} }
+func itemOf(name string) item { return item{app: tracking.App{Namespace: "apps", Name: name}} }
 
-// A task that is being worked on comes again, with all that happened meanwhile,
-// and never to a second worker.
-func TestQueueGivesATaskToOneWorker(t *testing.T) {
+// newTestQueue is a queue that is shut down at the end of the test.
+func newTestQueue(t *testing.T) *queue {
 	q := newQueue(time.Now)
-	q.add(taskOf("a"), becauseAsked)
-	q.add(taskOf("a"), becauseLive)
+	t.Cleanup(q.work.ShutDown)
+	return q
+}
+
+// An item that is being processed comes again, with all that happened meanwhile,
+// and never to a second worker.
+func TestQueueGivesAnItemToOneWorker(t *testing.T) {
+	q := newTestQueue(t)
+	q.add(itemOf("a"), reasonChange)
+	q.add(itemOf("a"), reasonLive)
 	got, why, _ := q.take()
-	if got != taskOf("a") || why != becauseAsked|becauseLive {
+	if got != itemOf("a") || why != reasonChange|reasonLive {
 		t.Fatalf("took %v because of %b", got, why)
 	}
-	q.add(taskOf("a"), becauseSource)
-	q.add(taskOf("b"), becauseAsked)
-	if got, _, _ := q.take(); got != taskOf("b") {
-		t.Fatalf("took %v while a is worked on, want b", got)
+	q.add(itemOf("a"), reasonSource)
+	q.add(itemOf("b"), reasonChange)
+	if got, _, _ := q.take(); got != itemOf("b") {
+		t.Fatalf("took %v while a is processed, want b", got)
 	}
 	if q.length() != 0 {
-		t.Errorf("%d tasks wait while both are worked on", q.length())
+		t.Errorf("%d items wait while both are processed", q.length())
 	}
-	q.done(taskOf("a"))
-	if got, why, _ := q.take(); got != taskOf("a") || why != becauseSource {
+	q.done(itemOf("a"))
+	if got, why, _ := q.take(); got != itemOf("a") || why != reasonSource {
 		t.Errorf("took %v because of %b, want a again because of its source", got, why)
 	}
-	q.done(taskOf("b"))
+	q.done(itemOf("b"))
 	if q.length() != 0 {
 		t.Error("b comes again, and nothing happened to it")
 	}
@@ -49,16 +56,16 @@ func TestQueueKeepsTimes(t *testing.T) {
 		go func() { q.run(ctx); close(ended) }()
 		start := time.Now()
 		after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-		q.at(taskOf("late"), becauseTime, after(30))
-		q.at(taskOf("moved"), becauseTime, after(5))
-		q.at(taskOf("moved"), becauseTime, after(20))
-		q.at(taskOf("dropped"), becauseTime, after(1))
-		q.at(taskOf("dropped"), becauseTime, time.Time{})
-		q.within(taskOf("soon"), becauseLive, after(10))
-		q.within(taskOf("soon"), becauseLive, after(12)) // no later than before
-		q.at(taskOf("forgotten"), becauseTime, after(2))
-		q.within(taskOf("forgotten"), becauseLive, after(3))
-		q.forget(taskOf("forgotten"))
+		q.at(itemOf("late"), reasonTimer, after(30))
+		q.at(itemOf("moved"), reasonTimer, after(5))
+		q.at(itemOf("moved"), reasonTimer, after(20))
+		q.at(itemOf("dropped"), reasonTimer, after(1))
+		q.at(itemOf("dropped"), reasonTimer, time.Time{})
+		q.within(itemOf("soon"), reasonLive, after(10))
+		q.within(itemOf("soon"), reasonLive, after(12)) // no later than before
+		q.at(itemOf("forgotten"), reasonTimer, after(2))
+		q.within(itemOf("forgotten"), reasonLive, after(3))
+		q.forget(itemOf("forgotten"))
 		var got []string
 		var at []time.Duration
 		for range 3 {

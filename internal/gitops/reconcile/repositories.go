@@ -10,61 +10,63 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// wish is a revision of a repository, or of one of its charts, that Applications
-// name.
-type wish struct {
+// sourceRef is a revision of a repository, or of one of its charts, that
+// Applications name.
+type sourceRef struct {
 	repository, chart, revision string
 }
 
-func wishOf(of *v1alpha1.ApplicationSource) wish {
-	return wish{repository: of.RepoURL, chart: of.Chart, revision: of.TargetRevision}
+// refOf is the ref that a source names.
+func refOf(of *v1alpha1.ApplicationSource) sourceRef {
+	return sourceRef{repository: of.RepoURL, chart: of.Chart, revision: of.TargetRevision}
 }
 
-// repositories is who uses which repository, and what is known of each. All
-// Applications of a repository share one look at it.
+// repositories is the index of which Application uses which repository, with
+// the last poll of each. All Applications of a repository share one poll. It is
+// safe for concurrent use.
 type repositories struct {
-	mu     sync.Mutex
-	known  map[string]*repository
-	wishes map[tracking.App][]wish
+	mu    sync.Mutex
+	known map[string]*repository
+	refs  map[tracking.App][]sourceRef
 }
 
-// repository is what is known of one.
+// repository is one that is used, with its last poll.
 type repository struct {
-	// answered is when the last look at it began that is over; zero before the
-	// first.
-	answered time.Time
-	// failure is why that one failed; nil if it did not.
+	// polledAt is when the last poll began that has ended; zero before the
+	// first. What was pushed after that may be missing.
+	polledAt time.Time
+	// failure is why the last poll failed; nil if it did not.
 	failure error
-	// tries are the failures in a row that may be gone the next time.
-	tries int
-	// found is the revision of each wish, or what is wrong with it.
-	found map[wish]string
-	users map[tracking.App]struct{}
-	// waiting are the Applications that want to know of the next answer.
+	// failures are the polls in a row that failed in a way that may pass.
+	failures int
+	// revisions has the revision of each ref, or why it could not be resolved.
+	revisions map[sourceRef]string
+	users     map[tracking.App]struct{}
+	// waiting are the Applications to enqueue after the next poll.
 	waiting map[tracking.App]struct{}
 }
 
 func newRepositories() *repositories {
-	return &repositories{known: map[string]*repository{}, wishes: map[tracking.App][]wish{}}
+	return &repositories{known: map[string]*repository{}, refs: map[tracking.App][]sourceRef{}}
 }
 
-// use notes what an Application names.
+// use records what an Application names.
 func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource) {
-	wishes := make([]wish, 0, len(sources))
+	wishes := make([]sourceRef, 0, len(sources))
 	for i := range sources {
-		wishes = append(wishes, wishOf(&sources[i]))
+		wishes = append(wishes, refOf(&sources[i]))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.wishes[id]
+	before := r.refs[id]
 	if slices.Equal(before, wishes) {
 		return
 	}
-	r.wishes[id] = wishes
+	r.refs[id] = wishes
 	for _, one := range wishes {
 		if r.known[one.repository] == nil {
 			r.known[one.repository] = &repository{
-				found: map[wish]string{}, users: map[tracking.App]struct{}{}, waiting: map[tracking.App]struct{}{},
+				revisions: map[sourceRef]string{}, users: map[tracking.App]struct{}{}, waiting: map[tracking.App]struct{}{},
 			}
 		}
 		r.known[one.repository].users[id] = struct{}{}
@@ -72,10 +74,11 @@ func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource
 	r.leave(id, before, wishes)
 }
 
-// leave drops an Application from repositories that it does not name any more.
-func (r *repositories) leave(id tracking.App, before, now []wish) {
+// leave drops an Application from repositories that it no longer names. The
+// lock is held.
+func (r *repositories) leave(id tracking.App, before, now []sourceRef) {
 	for _, one := range before {
-		still := slices.ContainsFunc(now, func(other wish) bool { return other.repository == one.repository })
+		still := slices.ContainsFunc(now, func(other sourceRef) bool { return other.repository == one.repository })
 		used := r.known[one.repository]
 		if still || used == nil {
 			continue
@@ -88,16 +91,16 @@ func (r *repositories) leave(id tracking.App, before, now []wish) {
 	}
 }
 
-// forget drops an Application.
+// forget drops an Application that was deleted.
 func (r *repositories) forget(id tracking.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leave(id, r.wishes[id], nil)
-	delete(r.wishes, id)
+	r.leave(id, r.refs[id], nil)
+	delete(r.refs, id)
 }
 
-// addresses are the repositories that are used; only those that could not be
-// read if failing is set.
+// addresses returns the repositories in use; with failing only those whose last
+// poll failed.
 func (r *repositories) addresses(failing bool) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,35 +113,35 @@ func (r *repositories) addresses(failing bool) []string {
 	return all
 }
 
-// answer is what is known for a wish. It is false if the repository has not been
-// asked since a time, or not about that; then the Application is told when it
-// has.
-func (r *repositories) answer(id tracking.App, of wish, since time.Time) (asked time.Time, failure error, known bool) {
+// lookup returns when a ref was resolved last, and the failure of that poll. It
+// returns false if the repository was not polled since a time, or not for that
+// ref; the Application is then enqueued after the next poll.
+func (r *repositories) lookup(id tracking.App, of sourceRef, since time.Time) (asked time.Time, failure error, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[of.repository]
 	if one == nil {
 		return time.Time{}, nil, false
 	}
-	_, found := one.found[of]
-	if one.answered.IsZero() || one.answered.Before(since) || !found && one.failure == nil {
+	_, found := one.revisions[of]
+	if one.polledAt.IsZero() || one.polledAt.Before(since) || !found && one.failure == nil {
 		one.waiting[id] = struct{}{}
 		return time.Time{}, nil, false
 	}
-	return one.answered, one.failure, true
+	return one.polledAt, one.failure, true
 }
 
-// wished are the wishes of a repository.
-func (r *repositories) wished(address string) []wish {
+// refsOf returns the refs that Applications name of a repository, each once.
+func (r *repositories) refsOf(address string) []sourceRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
 	if one == nil {
 		return nil
 	}
-	var wishes []wish
+	var wishes []sourceRef
 	for id := range one.users {
-		for _, named := range r.wishes[id] {
+		for _, named := range r.refs[id] {
 			if named.repository == address && !slices.Contains(wishes, named) {
 				wishes = append(wishes, named)
 			}
@@ -147,9 +150,9 @@ func (r *repositories) wished(address string) []wish {
 	return wishes
 }
 
-// note takes the result of a look at a repository that began at a time. It
-// returns the Applications for which that is news.
-func (r *repositories) note(address string, began time.Time, found map[wish]string, failure error) []tracking.App {
+// update takes the result of a poll that began at a time, and returns the
+// Applications for which something changed.
+func (r *repositories) update(address string, began time.Time, found map[sourceRef]string, failure error) []tracking.App {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
@@ -157,27 +160,27 @@ func (r *repositories) note(address string, began time.Time, found map[wish]stri
 		return nil
 	}
 	away := source.IsKind(failure, source.Unreachable)
-	if away && one.failure == nil && one.tries == 0 && !one.answered.IsZero() {
+	if away && one.failure == nil && one.failures == 0 && !one.polledAt.IsZero() {
 		// Once is nothing to tell a thousand Applications about. It is asked again
 		// soon, and who waits goes on waiting.
-		one.tries = 1
+		one.failures = 1
 		return nil
 	}
 	news := one.waiting
 	one.waiting = map[tracking.App]struct{}{}
-	before, was := one.found, one.failure
-	one.answered, one.failure = began, failure
+	before, was := one.revisions, one.failure
+	one.polledAt, one.failure = began, failure
 	switch {
 	case failure == nil:
-		one.found, one.tries = found, 0
+		one.revisions, one.failures = found, 0
 	case away:
-		one.tries++
+		one.failures++
 	default:
-		one.tries = 0 // one that says no is not asked more often
+		one.failures = 0 // a server that denies access is not polled more often
 	}
 	turned := (was == nil) != (failure == nil) || was != nil && was.Error() != failure.Error()
 	for id := range one.users {
-		moved := failure == nil && slices.ContainsFunc(r.wishes[id], func(named wish) bool {
+		moved := failure == nil && slices.ContainsFunc(r.refs[id], func(named sourceRef) bool {
 			old, had := before[named]
 			return named.repository == address && had && old != found[named]
 		})
@@ -192,14 +195,14 @@ func (r *repositories) note(address string, began time.Time, found map[wish]stri
 	return told
 }
 
-// retry is how many looks at a repository failed in a row, and false if nobody
-// uses it.
-func (r *repositories) retry(address string) (int, bool) {
+// failures returns how many polls failed in a row, and false if no Application
+// uses the repository.
+func (r *repositories) failures(address string) (int, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
 	if one == nil {
 		return 0, false
 	}
-	return one.tries, true
+	return one.failures, true
 }

@@ -14,30 +14,31 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// waveAnnotation is where an object has its wave.
+// waveAnnotation has the sync wave of an object.
 const waveAnnotation = "argocd.argoproj.io/sync-wave"
 
-// census is the list of an Application's objects, and how they are together.
-type census struct {
+// resourceSummary is the list of an Application's objects with their health,
+// and the health of all together.
+type resourceSummary struct {
 	resources []v1alpha1.ResourceStatus
 	health    health.Status
 	summary   v1alpha1.ApplicationSummary
-	// again is when a deadline ends; zero if there is none.
-	again time.Time
+	// requeueAt is when a progress deadline ends; zero if there is none.
+	requeueAt time.Time
 }
 
-// count lists the objects that were seen.
-func (p *pass) count(seen *sight) census {
-	result := census{}
-	counter := &counter{pass: p, result: &result, told: map[tracking.Key]*v1alpha1.HealthStatus{}}
+// summarizeResources lists the objects that were observed.
+func (p *reconcileRun) summarizeResources(seen *observedState) resourceSummary {
+	result := resourceSummary{}
+	counter := &summarizer{pass: p, result: &result, lastHealth: map[tracking.Key]*v1alpha1.HealthStatus{}}
 	for i := range p.app.Status.Resources {
 		resource := &p.app.Status.Resources[i]
-		counter.told[resourceKey(resource)] = resource.Health
+		counter.lastHealth[resourceKey(resource)] = resource.Health
 	}
 	if seen.set == nil {
-		counter.asTold(seen)
+		counter.fromStatus(seen)
 	} else {
-		counter.asCompared(seen)
+		counter.fromComparison(seen)
 	}
 	p.session.keepProgress(result.resources)
 	slices.SortStableFunc(result.resources, func(a, b v1alpha1.ResourceStatus) int {
@@ -48,20 +49,23 @@ func (p *pass) count(seen *sight) census {
 	return result
 }
 
+// resourceKey is the identity of an entry of the status.
 func resourceKey(resource *v1alpha1.ResourceStatus) tracking.Key {
 	return tracking.Key{Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name}
 }
 
-type counter struct {
-	pass    *pass
-	result  *census
-	told    map[tracking.Key]*v1alpha1.HealthStatus
-	healths []health.Resource
-	objects []*unstructured.Unstructured
+// summarizer collects the list. lastHealth is that of the last status: the time
+// of a transition is kept while the code is the same.
+type summarizer struct {
+	pass       *reconcileRun
+	result     *resourceSummary
+	lastHealth map[tracking.Key]*v1alpha1.HealthStatus
+	healths    []health.Resource
+	objects    []*unstructured.Unstructured
 }
 
-// asCompared lists what is desired, and what is to be pruned.
-func (c *counter) asCompared(seen *sight) {
+// fromComparison lists the desired objects, the ones to prune, and live hooks.
+func (c *summarizer) fromComparison(seen *observedState) {
 	desired := map[tracking.Key]*plan.Desired{}
 	for _, one := range seen.set.Objects {
 		desired[one.Key] = one
@@ -92,20 +96,21 @@ func (c *counter) asCompared(seen *sight) {
 	}
 }
 
-// asTold lists what the last status did, with the health of now: what is desired
-// is not known.
-func (c *counter) asTold(seen *sight) {
+// fromStatus lists what the last status has, with the health of now, for an
+// Application that cannot be rendered.
+func (c *summarizer) fromStatus(seen *observedState) {
 	for _, resource := range c.pass.app.Status.Resources {
 		c.add(resourceKey(&resource), resource, seen.live[resourceKey(&resource)])
 	}
 }
 
-func (c *counter) add(key tracking.Key, resource v1alpha1.ResourceStatus, object *unstructured.Unstructured) {
+// add appends one object with its health.
+func (c *summarizer) add(key tracking.Key, resource v1alpha1.ResourceStatus, object *unstructured.Unstructured) {
 	resource.Group, resource.Kind, resource.Namespace, resource.Name = key.Group, key.Kind, key.Namespace, key.Name
-	status := c.judge(key, object)
+	status := c.assess(key, object)
 	resource.Health = nil
 	if status != nil {
-		resource.Health = toldHealth(c.told[key], *status, c.pass.now)
+		resource.Health = healthStatus(c.lastHealth[key], *status, c.pass.now)
 	}
 	c.result.resources = append(c.result.resources, resource)
 	c.healths = append(c.healths, health.Resource{
@@ -117,13 +122,13 @@ func (c *counter) add(key tracking.Key, resource v1alpha1.ResourceStatus, object
 	}
 }
 
-// judge says how an object is. What has been Progressing for too long is
-// Degraded.
-func (c *counter) judge(key tracking.Key, object *unstructured.Unstructured) *health.Status {
+// assess returns the health of an object. One that is Progressing for longer
+// than its deadline is Degraded.
+func (c *summarizer) assess(key tracking.Key, object *unstructured.Unstructured) *health.Status {
 	p := c.pass
 	raw := health.Of(object, p.now)
 	expired := health.WithDeadline(raw, object, time.Unix(0, 0), p.now)
-	since := p.session.progressing(key, raw, c.told[key], expired, p.now)
+	since := p.session.progressing(key, raw, c.lastHealth[key], expired, p.now)
 	if since.IsZero() {
 		return raw
 	}
@@ -133,24 +138,26 @@ func (c *counter) judge(key tracking.Key, object *unstructured.Unstructured) *he
 		if deleted := object.GetDeletionTimestamp(); deleted != nil {
 			since = deleted.Time
 		}
-		c.result.again = earliest(c.result.again, since.Add(limit))
+		c.result.requeueAt = earliest(c.result.requeueAt, since.Add(limit))
 	}
 	return status
 }
 
-// toldHealth keeps the time of what was told last if it is the same code.
-func toldHealth(before *v1alpha1.HealthStatus, status health.Status, now time.Time) *v1alpha1.HealthStatus {
+// healthStatus makes the entry of a status, and keeps the time of the last
+// transition if the code is the same.
+func healthStatus(before *v1alpha1.HealthStatus, status health.Status, now time.Time) *v1alpha1.HealthStatus {
 	told := &v1alpha1.HealthStatus{Status: status.Code, Message: status.Message}
 	if before != nil && before.Status == status.Code && before.LastTransitionTime != nil {
 		told.LastTransitionTime = before.LastTransitionTime
 	} else {
-		told.LastTransitionTime = second(now)
+		told.LastTransitionTime = wholeSecond(now)
 	}
 	return told
 }
 
-// second is a time as it is kept in a status, which has whole seconds.
-func second(t time.Time) *metav1.Time { return &metav1.Time{Time: t.Truncate(time.Second)} }
+// wholeSecond is a time as a status has it: without fractions, so that it reads
+// back equal.
+func wholeSecond(t time.Time) *metav1.Time { return &metav1.Time{Time: t.Truncate(time.Second)} }
 
 // earliest is the earlier of two times, of which each may be missing.
 func earliest(a, b time.Time) time.Time {
@@ -163,6 +170,8 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
+// waveOf returns the wave of a live object; one that cannot be read counts as
+// 0.
 func waveOf(object *unstructured.Unstructured) int64 {
 	wave, err := strconv.ParseInt(object.GetAnnotations()[waveAnnotation], 10, 32)
 	if err != nil {
@@ -171,8 +180,8 @@ func waveOf(object *unstructured.Unstructured) int64 {
 	return wave
 }
 
-// mustConfirm reports whether somebody has to confirm that an object is pruned.
-func (p *pass) mustConfirm(object *unstructured.Unstructured) bool {
+// mustConfirm reports whether the deletion of an object has to be confirmed.
+func (p *reconcileRun) mustConfirm(object *unstructured.Unstructured) bool {
 	var general v1alpha1.SyncOptions
 	if policy := p.app.Spec.SyncPolicy; policy != nil {
 		general, _ = v1alpha1.ParseSyncOptions(policy.SyncOptions, "")

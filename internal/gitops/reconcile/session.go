@@ -18,67 +18,72 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// session is what is remembered of an Application between passes. All of it can
-// be lost: what must not be is in the status.
+// session is what is kept of an Application between runs, in memory only. All
+// of it can be lost: what must survive a restart is in the status. It is used
+// by the worker that holds the Application's item, without a lock.
 type session struct {
-	// cache has the objects of the cluster that the Application was for at the
-	// last pass: what is remembered is about that one.
+	// cache is that of the cluster of the last run: everything else here is
+	// about that cluster.
 	cache *live.Cache
-	// rendering is the last one that went well.
+	// rendering is the last one that succeeded.
 	rendering *rendering
-	// trouble is why what is desired is not known at the moment; nil if it is.
-	trouble error
-	// failed is a render that failed, for as long as it would fail again.
-	failed *render.Error
+	// lastError is why the sources cannot be rendered at the moment; nil if
+	// they can.
+	lastError error
+	// failedRender is a render that failed, kept for as long as the same inputs
+	// would fail again.
+	failedRender *render.Error
 
-	// refreshing is since when somebody has been waiting for a refresh; zero if
-	// nobody is.
-	refreshing time.Time
+	// refreshSince is when a refresh was requested that is not done yet; zero
+	// if there is none. Only polls that began later satisfy it.
+	refreshSince time.Time
 
-	// run is the operation that runs, if it is in memory.
-	run *run
-	// unsaved is what has happened and is not in the status yet.
-	unsaved *unsaved
-	// removal is the deletion of the Application's objects.
-	removal *removal
+	// operation is the one that runs, if it is in memory.
+	operation *runningOperation
+	// pending is the part of the status that is not written yet.
+	pending *pendingStatus
+	// deletion deletes the Application's objects.
+	deletion *deletion
 
-	// matched are the versions of live objects that were found to be as desired.
-	matched map[tracking.Key]string
-	// progress is since when objects have been Progressing.
+	// syncedVersions are the versions of live objects that were Synced: no dry
+	// run is needed for them.
+	syncedVersions map[tracking.Key]string
+	// progress has since when objects are Progressing.
 	progress map[tracking.Key]time.Time
-	// seen is a fingerprint of the live objects of the last pass; empty if that
-	// was not a complete one.
-	seen string
-	// failures are the passes in a row that have to be done again.
+	// fingerprint is that of the live objects of the last run; empty if that
+	// run did not compare all of them.
+	fingerprint string
+	// failures are the runs in a row that are retried.
 	failures int
 }
 
-// unsaved is what of the status is newer here than in the API server.
-type unsaved struct {
+// pendingStatus is the part of the status that is newer here than in the API
+// server.
+type pendingStatus struct {
 	state   *v1alpha1.OperationState
 	history []v1alpha1.RevisionHistory
-	// consumed is the request that the operation was started by; nil if nobody
-	// asked.
+	// consumed is the request that started the operation; nil for an automated
+	// sync.
 	consumed *v1alpha1.Operation
 }
 
-// arrive forgets what is about another cluster than the one that the Application
-// names. An operation that ran there is begun again here.
-func (s *session) arrive(at *Destination) {
+// bindDestination drops what is about another cluster than the one that the
+// Application now names. An operation that ran there is started again.
+func (s *session) bindDestination(at *Destination) {
 	if s.cache != nil && s.cache != at.Live {
-		*s = session{refreshing: s.refreshing, unsaved: s.unsaved}
+		*s = session{refreshSince: s.refreshSince, pending: s.pending}
 	}
 	s.cache = at.Live
 }
 
-// settle forgets what depends on what is desired.
-func (s *session) settle() {
-	s.matched = nil
-	s.seen = ""
+// forgetComparison drops what depends on the rendering.
+func (s *session) forgetComparison() {
+	s.syncedVersions = nil
+	s.fingerprint = ""
 }
 
-// progressing says since when an object has been Progressing. What is not
-// remembered is taken from the last status.
+// progressing returns since when an object has been Progressing. After a
+// restart it is taken from the last status, so that a deadline is not extended.
 func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alpha1.HealthStatus, expired *health.Status, now time.Time) time.Time {
 	if raw == nil || raw.Code != v1alpha1.Progressing {
 		delete(s.progress, key)
@@ -104,7 +109,7 @@ func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alph
 	return since
 }
 
-// keepProgress forgets objects that are not among the listed ones.
+// keepProgress drops objects that are no longer listed.
 func (s *session) keepProgress(resources []v1alpha1.ResourceStatus) {
 	if len(s.progress) == 0 {
 		return
@@ -126,12 +131,13 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// pause is how long to wait after so many failures in a row.
+// pause returns the backoff after a number of failures in a row.
 func pause(failures int) time.Duration {
 	return backoff.Policy{First: firstPause, Longest: longestPause, JitterUp: 0.2}.Delay(failures)
 }
 
-// rendering is what was rendered, as compact JSON.
+// rendering is the result of a render, as compact JSON: decoded objects take
+// ten times the memory.
 type rendering struct {
 	// result has no objects.
 	result *render.Result
@@ -143,6 +149,7 @@ type rendering struct {
 	sources   []v1alpha1.ApplicationSource
 }
 
+// newRendering keeps a result. The files of the request are dropped.
 func newRendering(request render.Request, result *render.Result) (*rendering, error) {
 	kept := &rendering{request: request}
 	for _, object := range result.Objects {
@@ -165,7 +172,7 @@ func newRendering(request render.Request, result *render.Result) (*rendering, er
 	return kept, nil
 }
 
-// decode gives the objects, as fresh copies of JSON types.
+// decode returns the objects as fresh copies, which the caller may change.
 func (r *rendering) decode() ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(r.objects))
 	for _, text := range r.objects {
@@ -180,8 +187,8 @@ func (r *rendering) decode() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// usesCharts reports whether Helm rendered some of it. Only charts can ask for
-// the kinds of the cluster.
+// usesCharts reports whether Helm rendered a part. Only charts depend on the
+// kinds that the cluster serves.
 func (r *rendering) usesCharts() bool { return slices.Contains(r.result.Types, v1alpha1.SourceHelm) }
 
 // revision is the revision of one source, or those of several.

@@ -15,7 +15,7 @@ func TestProgressIsRemembered(t *testing.T) {
 	raw := &health.Status{Code: v1alpha1.Progressing, Message: "starts"}
 	expired := &health.Status{Code: v1alpha1.Degraded, Message: "too long: starts"}
 	told := func(code v1alpha1.HealthCode, message string) *v1alpha1.HealthStatus {
-		return &v1alpha1.HealthStatus{Status: code, Message: message, LastTransitionTime: second(noon().Add(-time.Hour))}
+		return &v1alpha1.HealthStatus{Status: code, Message: message, LastTransitionTime: wholeSecond(noon().Add(-time.Hour))}
 	}
 	tests := []struct {
 		what string

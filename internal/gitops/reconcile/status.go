@@ -9,104 +9,110 @@ import (
 	"slipway.dev/slipway/internal/gitops/health"
 )
 
-// conclude writes what was found, and says when to look again.
-func (p *pass) conclude(ctx context.Context, seen *sight, trouble error) error {
-	want := &draft{status: p.compose(seen, trouble), consumed: p.dropped}
-	if !p.pending {
-		want.refresh = p.refresh
+// writeStatus is the last step: it writes the status once, records what changed,
+// and returns when the next run is due.
+func (p *reconcileRun) writeStatus(ctx context.Context) result {
+	seen, lastErr := p.observed, p.lastErr
+	status, requeueAt := p.composeStatus(seen, lastErr)
+	update := &applicationUpdate{status: status, consumed: p.rejected}
+	if !p.pendingSource {
+		update.refresh = p.refresh
 	}
 	before := p.app.Status
-	if err := p.commit(ctx, want); err != nil {
-		return err
+	if err := p.writeUpdate(ctx, update); err != nil {
+		return failed(err).by(requeueAt)
 	}
-	if !p.pending {
-		p.session.refreshing = time.Time{}
+	if !p.pendingSource {
+		p.session.refreshSince = time.Time{}
 	}
-	p.announce(&before, seen, trouble)
-	if len(seen.unlabelled()) > 0 {
-		// No watch follows them: the label is what watches are filtered by.
-		p.again = earliest(p.again, p.Now().Add(p.Interval))
+	p.recordChanges(&before, seen, lastErr)
+	if seen.isPartlyUnwatched() {
+		requeueAt = earliest(requeueAt, p.Now().Add(p.Interval))
 	}
-	follows := consequence{}
-	if trouble != nil {
-		follows = consequenceOf(trouble)
+	policy := errorPolicy{}
+	if lastErr != nil {
+		policy = policyFor(lastErr)
 	}
 	switch {
-	case follows.again:
-		p.session.seen = ""
+	case policy.retry:
+		p.session.fingerprint = ""
 		p.session.failures++
-		p.again = earliest(p.again, p.Now().Add(follows.wait(p.session.failures)))
-	case seen != nil && seen.set != nil && trouble == nil:
+		requeueAt = earliest(requeueAt, p.Now().Add(policy.wait(p.session.failures)))
+	case seen != nil && seen.set != nil && lastErr == nil:
 		p.session.failures = 0
-		p.session.seen = p.print
+		p.session.fingerprint = seen.fingerprint
 	default:
 		p.session.failures = 0
-		p.session.seen = ""
+		p.session.fingerprint = ""
 	}
-	return nil
+	return proceed().by(requeueAt)
 }
 
-// save writes only the state of the operation.
-func (p *pass) save(ctx context.Context) error {
-	return p.commit(ctx, &draft{status: p.withOperation(p.app.Status), consumed: p.dropped})
+// writePending writes only the state of the operation. It is the one write
+// before the last step: an operation that will wait is in the status before its
+// first hook runs, so that a restart does not run the hook twice.
+func (p *reconcileRun) writePending(ctx context.Context) error {
+	return p.writeUpdate(ctx, &applicationUpdate{status: p.withOperation(p.app.Status), consumed: p.rejected})
 }
 
-// commit writes a draft, with the request that was taken up. What was unsaved is
-// in the status then.
-func (p *pass) commit(ctx context.Context, want *draft) error {
-	if unsaved := p.session.unsaved; unsaved != nil && unsaved.consumed != nil {
-		want.consumed = unsaved.consumed
+// writeUpdate writes an update together with the request that was taken up. The
+// pending status is cleared: it is in the API server then.
+func (p *reconcileRun) writeUpdate(ctx context.Context, update *applicationUpdate) error {
+	if pending := p.session.pending; pending != nil && pending.consumed != nil {
+		update.consumed = pending.consumed
 	}
-	written, err := p.write(ctx, want)
+	written, err := p.write(ctx, update)
 	if err != nil {
 		return err
 	}
 	if written {
-		p.Metrics.wrote()
+		p.Metrics.statusWritten()
 	}
-	p.session.unsaved = nil
+	p.session.pending = nil
 	return nil
 }
 
-func (p *pass) withOperation(status v1alpha1.ApplicationStatus) v1alpha1.ApplicationStatus {
+// withOperation is a status with the current operation and history.
+func (p *reconcileRun) withOperation(status v1alpha1.ApplicationStatus) v1alpha1.ApplicationStatus {
 	status.OperationState, status.History = p.state(), p.history()
 	return status
 }
 
-// compose is the status that follows from what was seen. What is not known stays
-// as it was told last.
-func (p *pass) compose(seen *sight, trouble error) v1alpha1.ApplicationStatus {
-	status := p.withOperation(p.app.Status)
+// composeStatus makes the status of what was observed, and returns when a
+// progress deadline ends. What could not be observed stays as it was.
+func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status v1alpha1.ApplicationStatus, requeueAt time.Time) {
+	status = p.withOperation(p.app.Status)
 	status.ControllerNamespace = p.ControlNamespace
 	if seen != nil {
-		counted := p.count(seen)
-		p.again = earliest(p.again, counted.again)
+		counted := p.summarizeResources(seen)
+		requeueAt = counted.requeueAt
 		if seen.set == nil && len(counted.resources) == 0 {
-			counted.health = health.Status{Code: v1alpha1.Unknown, Message: "what the application has is not known"}
+			counted.health = health.Status{Code: v1alpha1.Unknown, Message: "the objects of the application are not known yet"}
 		}
 		status.Resources, status.Summary = counted.resources, counted.summary
-		status.Health = *toldHealth(&p.app.Status.Health, counted.health, p.now)
+		status.Health = *healthStatus(&p.app.Status.Health, counted.health, p.now)
 	} else if status.Health.Status == "" {
-		status.Health = *toldHealth(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
+		status.Health = *healthStatus(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
 	}
 	conditions := append(p.observedConditions(seen), p.ignoredFields()...)
-	if p.problem != "" {
-		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, p.problem))
+	if p.operated.syncError != "" {
+		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, p.operated.syncError))
 	}
-	if trouble == nil {
-		p.tellCompared(&status, seen)
+	if lastErr == nil {
+		p.setCompared(&status, seen)
 	} else {
 		status.Sync.Status = v1alpha1.SyncUnknown
-		if kind := consequenceOf(trouble).condition; kind != "" {
-			conditions = append(conditions, condition(kind, trouble.Error()))
+		if kind := policyFor(lastErr).condition; kind != "" {
+			conditions = append(conditions, condition(kind, lastErr.Error()))
 		}
 	}
-	status.Conditions = settled(p.app.Status.Conditions, conditions, p.now)
-	return status
+	status.Conditions = mergeConditions(p.app.Status.Conditions, conditions, p.now)
+	return status, requeueAt
 }
 
-// tellCompared says what was compared, and how it is.
-func (p *pass) tellCompared(status *v1alpha1.ApplicationStatus, seen *sight) {
+// setCompared sets the revision and sources that were compared, and the sync
+// status.
+func (p *reconcileRun) setCompared(status *v1alpha1.ApplicationStatus, seen *observedState) {
 	of := p.session.rendering
 	spec := &p.app.Spec
 	status.Sync = v1alpha1.SyncStatus{
@@ -133,23 +139,25 @@ func (p *pass) tellCompared(status *v1alpha1.ApplicationStatus, seen *sight) {
 	}
 }
 
-// announce tells of what is worse than before, or good again.
-func (p *pass) announce(before *v1alpha1.ApplicationStatus, seen *sight, trouble error) {
+// recordChanges logs and records an error that is new, and a change to or from
+// Degraded. What the status had before is not repeated.
+func (p *reconcileRun) recordChanges(before *v1alpha1.ApplicationStatus, seen *observedState, lastErr error) {
 	after := &p.app.Status
-	if trouble == nil && len(seen.refusals()) > 0 {
-		trouble = seen.refusals()[0]
+	if lastErr == nil && len(seen.refusals()) > 0 {
+		lastErr = seen.refusals()[0]
 	}
-	if trouble != nil && !hasCondition(before.Conditions, trouble.Error()) {
-		follows := consequenceOf(trouble)
-		p.log.Warn("the application cannot be compared", "reason", follows.event, "error", trouble)
-		p.tell(true, follows.event, trouble.Error())
+	if lastErr != nil && !hasCondition(before.Conditions, lastErr.Error()) {
+		follows := policyFor(lastErr)
+		p.log.Warn("comparison failed", "reason", follows.event, "error", lastErr)
+		p.recordEvent(true, follows.event, lastErr.Error())
 	}
 	from, to := before.Health.Status, after.Health.Status
 	if from != to && (to == v1alpha1.Degraded || from == v1alpha1.Degraded) {
-		p.tell(to == v1alpha1.Degraded, "HealthChanged", "health was "+string(from)+" and is "+string(to)+": "+after.Health.Message)
+		p.recordEvent(to == v1alpha1.Degraded, "HealthChanged", "health was "+string(from)+" and is "+string(to)+": "+after.Health.Message)
 	}
 }
 
+// hasCondition reports whether a condition has a message.
 func hasCondition(conditions []v1alpha1.ApplicationCondition, message string) bool {
-	return slices.ContainsFunc(conditions, func(one v1alpha1.ApplicationCondition) bool { return one.Message == cut(message) })
+	return slices.ContainsFunc(conditions, func(one v1alpha1.ApplicationCondition) bool { return one.Message == truncate(message) })
 }

@@ -10,29 +10,31 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// maxListed bounds the lists that are for people.
+// maxListed bounds the lists of images and addresses.
 const maxListed = 100
 
-// summarize lists images and addresses of live objects.
+// summarize lists the images and URLs of live objects.
 func summarize(objects []*unstructured.Unstructured) v1alpha1.ApplicationSummary {
 	var summary v1alpha1.ApplicationSummary
 	for _, object := range objects {
 		summary.Images = append(summary.Images, imagesOf(object)...)
-		summary.ExternalURLs = append(summary.ExternalURLs, addressesOf(object)...)
+		summary.ExternalURLs = append(summary.ExternalURLs, urlsOf(object)...)
 	}
 	summary.Images = listed(summary.Images)
 	summary.ExternalURLs = listed(summary.ExternalURLs)
 	return summary
 }
 
+// listed sorts and bounds a list, and removes repetitions: the status must not
+// change with the order of the objects.
 func listed(texts []string) []string {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	return slices.Clip(texts[:min(len(texts), maxListed)])
 }
 
-// imagesOf are the images of the containers of an object, if it has a Pod or a
-// template of one.
+// imagesOf returns the images of the containers of an object that has a Pod or
+// a Pod template.
 func imagesOf(object *unstructured.Unstructured) []string {
 	var images []string
 	for _, place := range [][]string{
@@ -51,8 +53,9 @@ func imagesOf(object *unstructured.Unstructured) []string {
 	return images
 }
 
-// addressesOf are the addresses of an Ingress that a controller serves.
-func addressesOf(object *unstructured.Unstructured) []string {
+// urlsOf returns the URLs of an Ingress that a controller serves. Wildcard
+// hosts have none.
+func urlsOf(object *unstructured.Unstructured) []string {
 	kind := object.GroupVersionKind()
 	if kind.Kind != "Ingress" || kind.Group != "networking.k8s.io" {
 		return nil
@@ -61,7 +64,7 @@ func addressesOf(object *unstructured.Unstructured) []string {
 	if len(serving) == 0 {
 		return nil
 	}
-	secured := securedHosts(object)
+	secured := tlsHosts(object)
 	rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "rules")
 	var addresses []string
 	for _, one := range rules {
@@ -85,8 +88,8 @@ func addressesOf(object *unstructured.Unstructured) []string {
 	return addresses
 }
 
-// securedHosts are the hosts of an Ingress that have a certificate.
-func securedHosts(object *unstructured.Unstructured) []string {
+// tlsHosts returns the hosts of an Ingress that have a certificate.
+func tlsHosts(object *unstructured.Unstructured) []string {
 	entries, _, _ := unstructured.NestedSlice(object.Object, "spec", "tls")
 	var hosts []string
 	for _, one := range entries {

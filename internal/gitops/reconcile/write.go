@@ -20,33 +20,36 @@ import (
 
 // The annotations of an Application that ask for something.
 const (
+	// The annotations of an Application that request something, with Argo CD's
+	// names.
 	refreshAnnotation  = "argocd.argoproj.io/refresh"
 	approvedAnnotation = "argocd.argoproj.io/deletion-approved"
 )
 
 const (
 	writeTimeout = 15 * time.Second
-	// writeTries is how often a write is tried when somebody else was faster.
+	// writeTries is how often a write is retried after a conflict.
 	writeTries = 5
-	// fieldManager is who writes, as managedFields show it.
+	// fieldManager is the name of our writes in managedFields.
 	fieldManager = "slipway-agent"
 )
 
-// draft is how an Application should be when a pass is over.
-type draft struct {
+// applicationUpdate is what a run changes in an Application.
+type applicationUpdate struct {
 	status v1alpha1.ApplicationStatus
 	// consumed is the request that was taken up, and refresh the value of the
-	// annotation that was followed. Both are removed, unless they are others now.
+	// annotation that was satisfied. Both are removed, unless a client has set
+	// another one meanwhile.
 	consumed *v1alpha1.Operation
 	refresh  string
 	// finalizers are the ones to remove.
 	finalizers []string
 }
 
-// patchFor is what leads from an Application to the draft, or nil if it is so
-// already. It never touches the spec. What is not ours alone is written for the
-// version that was read only.
-func patchFor(app *v1alpha1.Application, want *draft, now time.Time) (map[string]any, error) {
+// patchFor returns the merge patch for an update, or nil if nothing changes. It
+// never touches the spec. Fields that clients write, too, are patched for the
+// version that was read only, so that no request is lost.
+func patchFor(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, error) {
 	patch := map[string]any{}
 	guarded := false
 	if want.consumed != nil && reflect.DeepEqual(app.Operation, want.consumed) {
@@ -79,9 +82,9 @@ func patchFor(app *v1alpha1.Application, want *draft, now time.Time) (map[string
 	return patch, nil
 }
 
-// statusPatch is the part of a patch that is about the status, and whether it
-// touches the state of the operation, which clients write too.
-func statusPatch(app *v1alpha1.Application, want *draft, now time.Time) (map[string]any, bool, error) {
+// statusPatch returns the part of the patch for the status, and whether it
+// touches the state of the operation, which clients write to terminate it.
+func statusPatch(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, bool, error) {
 	status := want.status
 	if state := status.OperationState; state != nil && isTerminating(app) && !state.Phase.Completed() {
 		// Somebody ended it meanwhile. That is not undone.
@@ -106,7 +109,7 @@ func statusPatch(app *v1alpha1.Application, want *draft, now time.Time) (map[str
 	return patch, stateChanged, nil
 }
 
-// difference is the JSON merge patch between two documents.
+// difference returns the JSON merge patch (RFC 7386) between two documents.
 func difference(before, after map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name, value := range after {
@@ -130,6 +133,7 @@ func difference(before, after map[string]any) map[string]any {
 	return patch
 }
 
+// without returns a list without some of its elements.
 func without(all, some []string) []string {
 	kept := make([]string, 0, len(all))
 	for _, one := range all {
@@ -140,12 +144,12 @@ func without(all, some []string) []string {
 	return kept
 }
 
-// errGone says that there is no such Application any more.
+// errGone means that the Application was deleted.
 var errGone = errors.New("the Application is gone")
 
-// write makes the Application as the draft says. If somebody else wrote it
-// meanwhile, that is read first. It reports whether anything was written.
-func (p *pass) write(ctx context.Context, want *draft) (bool, error) {
+// write patches the Application. After a conflict it is read again, and the
+// patch is made for the new version. It reports whether anything was written.
+func (p *reconcileRun) write(ctx context.Context, want *applicationUpdate) (bool, error) {
 	client := p.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(p.id.Namespace)
 	for try := 1; ; try++ {
 		patch, err := patchFor(p.app, want, p.now)
@@ -162,7 +166,7 @@ func (p *pass) write(ctx context.Context, want *draft) (bool, error) {
 			answer, err = client.Get(request, p.id.Name, metav1.GetOptions{})
 			cancel()
 			if err == nil {
-				err = p.adopt(answer, true)
+				err = p.takeResponse(answer, true)
 			}
 			if err == nil {
 				continue
@@ -177,13 +181,14 @@ func (p *pass) write(ctx context.Context, want *draft) (bool, error) {
 		}
 		// What was written for one version only cannot have met another one.
 		metadata, _ := patch["metadata"].(map[string]any)
-		return true, p.adopt(answer, metadata["resourceVersion"] == nil)
+		return true, p.takeResponse(answer, metadata["resourceVersion"] == nil)
 	}
 }
 
-// adopt takes what the API server answered. If it may have what nobody has
-// looked at yet, that is looked at after this pass.
-func (p *pass) adopt(answer *unstructured.Unstructured, unseen bool) error {
+// takeResponse stores the Application from a response. If it may contain a
+// change that no run has seen, another run is enqueued: its event will be
+// dropped as an echo.
+func (p *reconcileRun) takeResponse(answer *unstructured.Unstructured, unseen bool) error {
 	unstructured.RemoveNestedField(answer.Object, "metadata", "managedFields")
 	app, refused, err := v1alpha1.Decode(answer.Object)
 	if err != nil {
@@ -193,9 +198,9 @@ func (p *pass) adopt(answer *unstructured.Unstructured, unseen bool) error {
 		return errGone
 	}
 	if unseen && !equality.Semantic.DeepEqual(request(p.app), request(app)) {
-		p.queue.add(task{app: p.id}, becauseAsked)
+		p.queue.add(item{app: p.id}, reasonChange)
 	}
 	p.app = app
-	p.book.note(app, refused)
+	p.store.update(app, refused)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -26,43 +25,43 @@ func TestPatch(t *testing.T) {
 	sync := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "aaa"}}
 	other := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "bbb"}}
 	running := func(phase v1alpha1.OperationPhase) *v1alpha1.OperationState {
-		return &v1alpha1.OperationState{Phase: phase, StartedAt: *second(noon()), Operation: *sync}
+		return &v1alpha1.OperationState{Phase: phase, StartedAt: *wholeSecond(noon()), Operation: *sync}
 	}
 	tests := []struct {
 		name   string
-		change func(app *v1alpha1.Application, want *draft)
+		change func(app *v1alpha1.Application, want *applicationUpdate)
 		patch  string
 	}{
-		{"nothing", func(*v1alpha1.Application, *draft) {}, `null`},
-		{"the time alone is nothing", func(_ *v1alpha1.Application, want *draft) { want.status.ReconciledAt = second(noon()) }, `null`},
-		{"health", func(_ *v1alpha1.Application, want *draft) { want.status.Health.Status = v1alpha1.Degraded },
+		{"nothing", func(*v1alpha1.Application, *applicationUpdate) {}, `null`},
+		{"the time alone is nothing", func(_ *v1alpha1.Application, want *applicationUpdate) { want.status.ReconciledAt = wholeSecond(noon()) }, `null`},
+		{"health", func(_ *v1alpha1.Application, want *applicationUpdate) { want.status.Health.Status = v1alpha1.Degraded },
 			`{"metadata":{"uid":"u"},"status":{"health":{"status":"Degraded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
-		{"a field that goes", func(app *v1alpha1.Application, _ *draft) { app.Status.SourceType = v1alpha1.SourceHelm },
+		{"a field that goes", func(app *v1alpha1.Application, _ *applicationUpdate) { app.Status.SourceType = v1alpha1.SourceHelm },
 			`{"metadata":{"uid":"u"},"status":{"reconciledAt":"2026-03-01T12:00:00Z","sourceType":null}}`},
-		{"a request is taken up", func(app *v1alpha1.Application, want *draft) { app.Operation, want.consumed = sync, sync },
+		{"a request is taken up", func(app *v1alpha1.Application, want *applicationUpdate) { app.Operation, want.consumed = sync, sync },
 			`{"metadata":{"resourceVersion":"7","uid":"u"},"operation":null}`},
-		{"another request is there by now", func(app *v1alpha1.Application, want *draft) { app.Operation, want.consumed = other, sync }, `null`},
-		{"a refresh is done", func(app *v1alpha1.Application, want *draft) {
+		{"another request is there by now", func(app *v1alpha1.Application, want *applicationUpdate) { app.Operation, want.consumed = other, sync }, `null`},
+		{"a refresh is done", func(app *v1alpha1.Application, want *applicationUpdate) {
 			app.Annotations, want.refresh = map[string]string{refreshAnnotation: "hard"}, "hard"
 		}, `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":null},"resourceVersion":"7","uid":"u"}}`},
-		{"another refresh is asked for by now", func(app *v1alpha1.Application, want *draft) {
+		{"another refresh is asked for by now", func(app *v1alpha1.Application, want *applicationUpdate) {
 			app.Annotations, want.refresh = map[string]string{refreshAnnotation: "hard"}, "normal"
 		}, `null`},
-		{"finalizers of others stay", func(app *v1alpha1.Application, want *draft) {
+		{"finalizers of others stay", func(app *v1alpha1.Application, want *applicationUpdate) {
 			app.Finalizers, want.finalizers = []string{"a", finalizer}, []string{finalizer}
 		}, `{"metadata":{"finalizers":["a"],"resourceVersion":"7","uid":"u"}}`},
-		{"an operation that was terminated meanwhile stays so", func(app *v1alpha1.Application, want *draft) {
+		{"an operation that was terminated meanwhile stays so", func(app *v1alpha1.Application, want *applicationUpdate) {
 			app.Status.OperationState = running(v1alpha1.OperationTerminating)
 			want.status.OperationState = running(v1alpha1.OperationRunning)
 		}, `null`},
-		{"an operation that ended nevertheless has ended", func(app *v1alpha1.Application, want *draft) {
+		{"an operation that ended nevertheless has ended", func(app *v1alpha1.Application, want *applicationUpdate) {
 			app.Status.OperationState = running(v1alpha1.OperationTerminating)
 			want.status.OperationState = running(v1alpha1.OperationSucceeded)
 		}, `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"operationState":{"phase":"Succeeded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			app, want := sample(), &draft{status: sample().Status}
+			app, want := sample(), &applicationUpdate{status: sample().Status}
 			test.change(app, want)
 			patch, err := patchFor(app, want, noon())
 			if err != nil {
@@ -153,11 +152,11 @@ func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			controller := &Controller{book: newBook(), queue: newQueue(time.Now)}
+			controller := &Controller{store: newStore(), queue: newTestQueue(t)}
 			before := sample()
 			before.APIVersion, before.Kind, before.Annotations = v1alpha1.APIVersion, v1alpha1.KindApplication, map[string]string{"a": "b"}
-			controller.book.put(before, nil)
-			p := &pass{Controller: controller, id: identityOf(before), app: before}
+			controller.store.put(before, nil)
+			p := &reconcileRun{Controller: controller, input: input{id: identityOf(before)}, app: before}
 			after := *before
 			after.ResourceVersion = "8"
 			test.change(&after)
@@ -165,13 +164,13 @@ func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.adopt(&unstructured.Unstructured{Object: content}, test.unseen); err != nil {
+			if err := p.takeResponse(&unstructured.Unstructured{Object: content}, test.unseen); err != nil {
 				t.Fatal(err)
 			}
 			if got := controller.queue.length(); got != test.want {
-				t.Errorf("%d tasks wait, want %d", got, test.want)
+				t.Errorf("%d items wait, want %d", got, test.want)
 			}
-			if _, known, _ := controller.book.get(p.id); known.ResourceVersion != "8" || p.app.ResourceVersion != "8" {
+			if _, known, _ := controller.store.get(p.id); known.ResourceVersion != "8" || p.app.ResourceVersion != "8" {
 				t.Error("the answer is not what is known now")
 			}
 		})

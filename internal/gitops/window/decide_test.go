@@ -172,6 +172,19 @@ func TestSelects(t *testing.T) {
 	}
 }
 
+// An Application without a namespace or cluster is still selected by a pattern
+// that matches everything.
+func TestSelectsEmpty(t *testing.T) {
+	base := window.Spec{Kind: window.Deny, Schedule: "* * * * *", Duration: "1h"}
+	byNamespace, byCluster := base, base
+	byNamespace.Namespaces, byCluster.Clusters = []string{"*"}, []string{"*"}
+	for _, made := range compile(t, byNamespace, byCluster) {
+		if !made.Selects(window.App{Name: "shop"}) {
+			t.Errorf("%s does not select it", &made)
+		}
+	}
+}
+
 // A malformed window closes what it selects, and nothing else.
 func TestMalformed(t *testing.T) {
 	for name, change := range map[string]func(*window.Spec){

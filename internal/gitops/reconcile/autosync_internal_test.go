@@ -16,8 +16,8 @@ func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
 // outOfSync is an automated Application of which one object drifted, and that
 // was never synced.
-func outOfSync() *situation {
-	return &situation{
+func outOfSync() *autoSyncInput {
+	return &autoSyncInput{
 		policy:    &v1alpha1.SyncPolicy{Automated: &v1alpha1.SyncPolicyAutomated{}},
 		sources:   []v1alpha1.ApplicationSource{{RepoURL: "https://git.example/shop", Path: "web", TargetRevision: "main"}},
 		revisions: []string{"aaa"},
@@ -32,7 +32,7 @@ func outOfSync() *situation {
 }
 
 // synced gives a situation whose last operation ended some time ago.
-func synced(s *situation, phase v1alpha1.OperationPhase, ago time.Duration) {
+func synced(s *autoSyncInput, phase v1alpha1.OperationPhase, ago time.Duration) {
 	s.last = &v1alpha1.OperationState{
 		Operation: v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{}}, Phase: phase, Message: "what happened",
 		SyncResult: &v1alpha1.SyncOperationResult{Revision: "aaa", Source: &v1alpha1.ApplicationSource{
@@ -47,55 +47,55 @@ func TestAutomatedSyncStartsAsArgoDocuments(t *testing.T) {
 	no := false
 	tests := []struct {
 		name   string
-		change func(*situation)
+		change func(*autoSyncInput)
 		// want is start, or what the reason has in it.
 		want string
 	}{
-		{"out of sync", func(*situation) {}, "start"},
-		{"no policy", func(s *situation) { s.policy = nil }, "not automated"},
-		{"turned off", func(s *situation) { s.policy.Automated.Enabled = &no }, "not automated"},
-		{"in sync", func(s *situation) { s.sync = v1alpha1.SyncSynced }, "is Synced"},
-		{"not known", func(s *situation) { s.sync = v1alpha1.SyncUnknown }, "is Unknown"},
-		{"only pruning, and that is not allowed", func(s *situation) { s.resources[0].RequiresPruning = true }, "only pruning"},
-		{"only pruning, and that is allowed", func(s *situation) {
+		{"out of sync", func(*autoSyncInput) {}, "start"},
+		{"no policy", func(s *autoSyncInput) { s.policy = nil }, "not automated"},
+		{"turned off", func(s *autoSyncInput) { s.policy.Automated.Enabled = &no }, "not automated"},
+		{"in sync", func(s *autoSyncInput) { s.sync = v1alpha1.SyncSynced }, "is Synced"},
+		{"not known", func(s *autoSyncInput) { s.sync = v1alpha1.SyncUnknown }, "is Unknown"},
+		{"only pruning, and that is not allowed", func(s *autoSyncInput) { s.resources[0].RequiresPruning = true }, "only pruning"},
+		{"only pruning, and that is allowed", func(s *autoSyncInput) {
 			s.resources[0].RequiresPruning, s.policy.Automated.Prune = true, true
 		}, "start"},
-		{"this revision was synced", func(s *situation) { synced(s, v1alpha1.OperationSucceeded, time.Hour) }, "selfHeal is off"},
-		{"this revision failed", func(s *situation) { synced(s, v1alpha1.OperationFailed, time.Hour) }, "Failed last sync attempt to aaa: what happened"},
-		{"this revision failed, selfHeal does not help", func(s *situation) {
+		{"this revision was synced", func(s *autoSyncInput) { synced(s, v1alpha1.OperationSucceeded, time.Hour) }, "selfHeal is off"},
+		{"this revision failed", func(s *autoSyncInput) { synced(s, v1alpha1.OperationFailed, time.Hour) }, "Failed last sync attempt to aaa: what happened"},
+		{"this revision failed, selfHeal does not help", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationFailed, time.Hour)
 			s.policy.Automated.SelfHeal = true
 		}, "Failed last sync attempt"},
-		{"another revision failed", func(s *situation) {
+		{"another revision failed", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationFailed, time.Hour)
 			s.revisions = []string{"bbb"}
 		}, "start"},
-		{"other parameters failed", func(s *situation) {
+		{"other parameters failed", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationFailed, time.Hour)
 			s.sources[0].Helm = &v1alpha1.ApplicationSourceHelm{Values: "a: b"}
 		}, "start"},
-		{"the branch has another name, the rest is the same", func(s *situation) {
+		{"the branch has another name, the rest is the same", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationFailed, time.Hour)
 			s.sources[0].TargetRevision = "HEAD"
 		}, "Failed last sync attempt"},
-		{"a dry run does not count", func(s *situation) {
+		{"a dry run does not count", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationSucceeded, time.Hour)
 			s.last.Operation.Sync.DryRun = true
 		}, "start"},
-		{"a sync of some resources does not count", func(s *situation) {
+		{"a sync of some resources does not count", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationSucceeded, time.Hour)
 			s.last.Operation.Sync.Resources = []v1alpha1.SyncOperationResource{{Kind: "ConfigMap", Name: "two"}}
 		}, "start"},
-		{"an operation that ended before it had a revision", func(s *situation) {
+		{"an operation that ended before it had a revision", func(s *autoSyncInput) {
 			synced(s, v1alpha1.OperationError, time.Hour)
 			s.last.SyncResult = nil
 		}, "start"},
-		{"a window is closed", func(s *situation) { s.window = window.Decision{Why: "deny at night", Until: s.now.Add(time.Hour)} }, "deny at night"},
-		{"nothing would be left", func(s *situation) {
+		{"a window is closed", func(s *autoSyncInput) { s.window = window.Decision{Why: "deny at night", Until: s.now.Add(time.Hour)} }, "deny at night"},
+		{"nothing would be left", func(s *autoSyncInput) {
 			s.policy.Automated.Prune = true
 			s.resources = []v1alpha1.ResourceStatus{{Kind: "ConfigMap", Name: "one", Status: v1alpha1.SyncOutOfSync, RequiresPruning: true}}
 		}, "wipe out all resources"},
-		{"nothing would be left, and that is meant", func(s *situation) {
+		{"nothing would be left, and that is meant", func(s *autoSyncInput) {
 			s.policy.Automated.Prune, s.policy.Automated.AllowEmpty = true, true
 			s.resources = []v1alpha1.ResourceStatus{{Kind: "ConfigMap", Name: "one", Status: v1alpha1.SyncOutOfSync, RequiresPruning: true}}
 		}, "start"},
@@ -137,8 +137,8 @@ func TestAutomatedOperation(t *testing.T) {
 func TestWindowSaysWhenToLookAgain(t *testing.T) {
 	s := outOfSync()
 	s.window = window.Decision{Until: s.now.Add(time.Hour)}
-	if got := decide(s); !got.again.Equal(s.window.Until) {
-		t.Errorf("it is looked at again at %v, want %v", got.again, s.window.Until)
+	if got := decide(s); !got.requeueAt.Equal(s.window.Until) {
+		t.Errorf("it is looked at again at %v, want %v", got.requeueAt, s.window.Until)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestSelfHealWaitsLongerAndLonger(t *testing.T) {
 		}
 		got := decide(s)
 		switch {
-		case test.wait > 0 && (got.start != nil || !got.again.Equal(s.now.Add(test.wait))):
+		case test.wait > 0 && (got.start != nil || !got.requeueAt.Equal(s.now.Add(test.wait))):
 			t.Errorf("after %d repairs, %v ago: %+v, want a wait of %v", test.attempts, test.ago, got, test.wait)
 		case test.wait == 0 && got.start == nil:
 			t.Errorf("after %d repairs, %v ago: nothing starts: %s", test.attempts, test.ago, got.why)

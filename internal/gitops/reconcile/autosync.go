@@ -12,9 +12,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/window"
 )
 
-// situation is what is known when the question is whether a sync starts that
-// nobody asked for.
-type situation struct {
+// autoSyncInput is everything that decides whether an automated sync starts.
+// decide reads nothing else, so that its rules can be tested as a table.
+type autoSyncInput struct {
 	policy *v1alpha1.SyncPolicy
 	// sources and revisions are what was compared, in the order of the sources.
 	sources   []v1alpha1.ApplicationSource
@@ -27,42 +27,49 @@ type situation struct {
 	now    time.Time
 }
 
-// verdict is the answer.
-type verdict struct {
+// autoSyncDecision is the result of decide.
+type autoSyncDecision struct {
 	// start is the operation to start, or nil.
 	start *v1alpha1.Operation
-	// again is when the answer may be another one; zero if time does not matter.
-	again time.Time
-	// problem is for the condition SyncError; empty if there is none.
-	problem string
-	// why says, for the log, why nothing starts.
+	// requeueAt is when the decision may change without an event, such as the
+	// opening of a sync window or the end of a backoff; zero if time does not
+	// matter.
+	requeueAt time.Time
+	// syncError is for the condition SyncError; empty if there is none.
+	syncError string
+	// why is the reason for the log when no sync starts.
 	why string
 }
 
-func waits(format string, args ...any) verdict { return verdict{why: fmt.Sprintf(format, args...)} }
-
-func blocked(format string, args ...any) verdict {
-	text := fmt.Sprintf(format, args...)
-	return verdict{problem: text, why: text}
+// noSync is a decision not to sync that needs no attention.
+func noSync(format string, args ...any) autoSyncDecision {
+	return autoSyncDecision{why: fmt.Sprintf(format, args...)}
 }
 
-// decide says whether an automated sync starts. The rules are Argo CD's: only
-// what is OutOfSync is synced, each revision with its parameters is tried once,
-// and what drifted after that is repaired only with selfHeal.
-func decide(s *situation) verdict {
+// blockedSync is a decision not to sync that becomes the condition SyncError.
+func blockedSync(format string, args ...any) autoSyncDecision {
+	text := fmt.Sprintf(format, args...)
+	return autoSyncDecision{syncError: text, why: text}
+}
+
+// decide decides whether an automated sync starts. The rules are Argo CD's:
+// only an Application that is OutOfSync is synced, each revision with its
+// parameters is tried once, and drift after that is repaired only with
+// selfHeal.
+func decide(s *autoSyncInput) autoSyncDecision {
 	switch {
 	case !s.policy.IsAutomated():
-		return waits("syncs are not automated")
+		return noSync("syncs are not automated")
 	case s.sync != v1alpha1.SyncOutOfSync:
-		return waits("the application is %s", s.sync)
+		return noSync("the application is %s", s.sync)
 	}
 	automated := s.policy.Automated
 	drifted := s.drifted()
 	if !automated.Prune && !slices.ContainsFunc(drifted, func(r v1alpha1.ResourceStatus) bool { return !r.RequiresPruning }) {
-		return waits("only pruning is needed, and automated syncs do not prune")
+		return noSync("only pruning is needed, and automated syncs do not prune")
 	}
 	if !s.window.CanSync {
-		return verdict{why: "a sync window is in the way: " + s.window.Why, again: s.window.Until}
+		return autoSyncDecision{why: "a sync window is in the way: " + s.window.Why, requeueAt: s.window.Until}
 	}
 	start := &v1alpha1.Operation{
 		Sync:        &v1alpha1.SyncOperation{Prune: automated.Prune},
@@ -78,13 +85,13 @@ func decide(s *situation) verdict {
 		start.Sync.Revision, start.Sync.Revisions = s.revision()
 	}
 	if automated.Prune && !automated.AllowEmpty && s.wouldWipe() {
-		return blocked("the sync would wipe out all resources: set allowEmpty if that is meant")
+		return blockedSync("the sync would wipe out all resources: set allowEmpty if that is meant")
 	}
-	return verdict{start: start}
+	return autoSyncDecision{start: start}
 }
 
-// drifted are the resources that are not as desired.
-func (s *situation) drifted() []v1alpha1.ResourceStatus {
+// drifted returns the resources that are OutOfSync. Hooks have no sync state.
+func (s *autoSyncInput) drifted() []v1alpha1.ResourceStatus {
 	var drifted []v1alpha1.ResourceStatus
 	for _, resource := range s.resources {
 		if !resource.Hook && resource.Status == v1alpha1.SyncOutOfSync {
@@ -94,8 +101,9 @@ func (s *situation) drifted() []v1alpha1.ResourceStatus {
 	return drifted
 }
 
-// wouldWipe reports whether nothing would be left.
-func (s *situation) wouldWipe() bool {
+// wouldWipe reports whether a sync with prune would leave no resource. A render
+// that is empty by mistake must not delete a running application.
+func (s *autoSyncInput) wouldWipe() bool {
 	any := false
 	for _, resource := range s.resources {
 		if resource.Hook {
@@ -110,7 +118,7 @@ func (s *situation) wouldWipe() bool {
 }
 
 // revision is the revision of one source, or those of several.
-func (s *situation) revision() (string, []string) {
+func (s *autoSyncInput) revision() (string, []string) {
 	if len(s.revisions) == 1 {
 		return s.revisions[0], nil
 	}
@@ -120,7 +128,7 @@ func (s *situation) revision() (string, []string) {
 // attempted reports whether the last operation was one to these revisions with
 // these parameters. One that was not for all of it does not count, unless it was
 // a repair.
-func (s *situation) attempted() bool {
+func (s *autoSyncInput) attempted() bool {
 	if s.last == nil || s.last.Operation.Sync == nil || s.last.SyncResult == nil {
 		return false
 	}
@@ -131,14 +139,17 @@ func (s *situation) attempted() bool {
 	return slices.Equal(resultRevisions(result), s.revisions) && sameSources(resultSources(result), s.sources)
 }
 
-// heal adds what a repair needs to an operation, or says why there is none now.
-func (s *situation) heal(start *v1alpha1.Operation, drifted []v1alpha1.ResourceStatus) verdict {
+// heal turns an operation into a repair of the resources that drifted, or
+// returns why there is none now. Repairs of the same revision back off: another
+// controller that writes the same fields would otherwise fight with selfHeal
+// without end.
+func (s *autoSyncInput) heal(start *v1alpha1.Operation, drifted []v1alpha1.ResourceStatus) autoSyncDecision {
 	last := s.last
 	switch {
 	case last.Phase != v1alpha1.OperationSucceeded:
-		return blocked("Failed last sync attempt to %s: %s", strings.Join(s.revisions, ", "), last.Message)
+		return blockedSync("Failed last sync attempt to %s: %s", strings.Join(s.revisions, ", "), last.Message)
 	case !s.policy.Automated.SelfHeal:
-		return waits("this revision is synced already, and selfHeal is off")
+		return noSync("this revision is synced already, and selfHeal is off")
 	}
 	var ended time.Time
 	if last.FinishedAt != nil {
@@ -150,7 +161,7 @@ func (s *situation) heal(start *v1alpha1.Operation, drifted []v1alpha1.ResourceS
 		attempts = 0
 	}
 	if at := ended.Add(healWait(attempts)); attempts > 0 && at.After(s.now) {
-		return verdict{why: "the last repair was a short time ago", again: at}
+		return autoSyncDecision{why: "the last repair was a short time ago", requeueAt: at}
 	}
 	start.Sync.Revision, start.Sync.Revisions = s.revision()
 	start.Sync.SelfHealAttemptsCount = attempts + 1
@@ -159,7 +170,7 @@ func (s *situation) heal(start *v1alpha1.Operation, drifted []v1alpha1.ResourceS
 			Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name,
 		})
 	}
-	return verdict{start: start}
+	return autoSyncDecision{start: start}
 }
 
 // How long repairs of the same revision wait for each other: Argo CD's numbers.
@@ -170,7 +181,7 @@ const (
 	healCooldown = 330 * time.Second
 )
 
-// healWait is how long to wait after so many repairs.
+// healWait returns the backoff after a number of repairs in a row.
 func healWait(attempts int64) time.Duration {
 	wait := healFirst
 	for i := int64(1); i < attempts && wait < healLongest; i++ {
@@ -187,6 +198,8 @@ func resultRevisions(result *v1alpha1.SyncOperationResult) []string {
 	return []string{result.Revision}
 }
 
+// resultSources returns the sources of a sync, in order; nil for a state of an
+// Argo CD that did not record them.
 func resultSources(result *v1alpha1.SyncOperationResult) []v1alpha1.ApplicationSource {
 	if len(result.Sources) > 0 {
 		return result.Sources

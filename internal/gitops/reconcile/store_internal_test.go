@@ -23,41 +23,41 @@ func version(number string, change func(*v1alpha1.Application)) *v1alpha1.Applic
 // What is known already makes no work: the echo of our own writes, and what
 // comes late.
 func TestBookTellsWhatIsNews(t *testing.T) {
-	b := newBook()
+	b := newStore()
 	put := func(what string, app *v1alpha1.Application, want reason) {
 		t.Helper()
 		if got := b.put(app, nil); got != want {
 			t.Errorf("%s: the reason is %b, want %b", what, got, want)
 		}
 	}
-	put("new", version("5", nil), becauseAsked)
+	put("new", version("5", nil), reasonChange)
 	put("the same", version("5", nil), 0)
 	put("older", version("4", nil), 0)
-	put("another spec", version("6", func(app *v1alpha1.Application) { app.Spec.Project = "team" }), becauseAsked)
-	b.note(version("8", func(app *v1alpha1.Application) { app.Spec.Project = "team" }), nil)
+	put("another spec", version("6", func(app *v1alpha1.Application) { app.Spec.Project = "team" }), reasonChange)
+	b.update(version("8", func(app *v1alpha1.Application) { app.Spec.Project = "team" }), nil)
 	put("the echo of our write", version("8", nil), 0)
 	put("what came before our write", version("7", nil), 0)
 	put("a status that others wrote", version("9", func(app *v1alpha1.Application) {
 		app.Spec.Project, app.Status.Health.Status = "team", v1alpha1.Degraded
-	}), becauseTime)
+	}), reasonTimer)
 	put("an operation is ended", version("10", func(app *v1alpha1.Application) {
 		app.Spec.Project, app.Status.OperationState = "team", &v1alpha1.OperationState{Phase: v1alpha1.OperationTerminating}
-	}), becauseAsked)
-	put("made again", version("3", func(app *v1alpha1.Application) { app.UID = "other" }), becauseAsked)
+	}), reasonChange)
+	put("made again", version("3", func(app *v1alpha1.Application) { app.UID = "other" }), reasonChange)
 	id := tracking.App{Namespace: "apps", Name: "web"}
 	b.remove(id, "u")
 	if found, _, _ := b.get(id); found == nil {
 		t.Error("the end of the old one took the new one")
 	}
 	b.remove(id, "other")
-	if _, known := b.labelled(id.Label()); known {
+	if _, known := b.byLabel(id.Label()); known {
 		t.Error("the label of what is gone is known")
 	}
 }
 
 // Only the Applications of a project are looked at when it changes.
 func TestBookKnowsProjects(t *testing.T) {
-	b := newBook()
+	b := newStore()
 	b.put(version("1", nil), nil)
 	b.put(version("1", func(app *v1alpha1.Application) { app.Name, app.Spec.Project = "other", "team" }), nil)
 	team := &v1alpha1.AppProject{}
@@ -69,31 +69,31 @@ func TestBookKnowsProjects(t *testing.T) {
 	if got := b.putProject(team, nil); got != nil {
 		t.Errorf("the same project again has %v looked at", got)
 	}
-	if b.charter("team") == nil || b.charter("nobody") != nil || b.charter(v1alpha1.DefaultProject) == nil {
+	if b.project("team") == nil || b.project("nobody") != nil || b.project(v1alpha1.DefaultProject) == nil {
 		t.Error("the projects are not the one that was made and the default")
 	}
-	if got := b.removeProject("team"); !slices.Equal(got, want) || b.charter("team") != nil {
+	if got := b.removeProject("team"); !slices.Equal(got, want) || b.project("team") != nil {
 		t.Errorf("after its end looked at are %v", got)
 	}
 }
 
 // Kinds are swept only when all that is needed is known.
 func TestBookKnowsNeededKinds(t *testing.T) {
-	b := newBook()
+	b := newStore()
 	b.put(version("1", nil), nil)
 	b.put(version("1", func(app *v1alpha1.Application) { app.Name, app.UID = "other", types.UID("o") }), nil)
 	first, _, _ := b.get(tracking.App{Namespace: "apps", Name: "web"})
 	second, _, _ := b.get(tracking.App{Namespace: "apps", Name: "other"})
 	pods, jobs := schema.GroupKind{Kind: "Pod"}, schema.GroupKind{Group: "batch", Kind: "Job"}
-	b.needs(first, []schema.GroupKind{pods, jobs})
-	if _, known := b.needed(); known {
+	b.setKinds(first, []schema.GroupKind{pods, jobs})
+	if _, known := b.neededKinds(); known {
 		t.Error("all is known before the second was looked at")
 	}
-	b.needs(second, []schema.GroupKind{})
-	if kinds, known := b.needed(); !known || len(kinds) != 2 {
+	b.setKinds(second, []schema.GroupKind{})
+	if kinds, known := b.neededKinds(); !known || len(kinds) != 2 {
 		t.Errorf("needed are %v", kinds)
 	}
-	if b.needs(first, []schema.GroupKind{pods, jobs}) || !b.needs(first, []schema.GroupKind{pods}) {
+	if b.setKinds(first, []schema.GroupKind{pods, jobs}) || !b.setKinds(first, []schema.GroupKind{pods}) {
 		t.Error("that a kind is needed no more is told wrongly")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// isCertain reports whether applying an object certainly changes nothing of the
+// isCertainNoop reports whether applying an object certainly changes nothing of the
 // live one: what we own of it is exactly what the object has, and has the same
 // values. Then a server-side apply has nothing to add, to change or to remove.
 //
@@ -16,7 +16,7 @@ import (
 // server merges has entries for its parts, and what it takes as a whole has not.
 // Where the two are not the same text (a quantity that was written in another
 // way, a default within something that is taken as a whole) it is not certain.
-func isCertain(desired map[string]any, live *unstructured.Unstructured) bool {
+func isCertainNoop(desired map[string]any, live *unstructured.Unstructured) bool {
 	entry := ours(entriesOf(live.Object))
 	if entry == nil || entry.text("apiVersion") != desired["apiVersion"] || live.GetAPIVersion() != desired["apiVersion"] {
 		return false

@@ -14,31 +14,32 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// book is the table of Applications and projects, as the API server told them
-// or answered to our own writes, whichever is newer.
-type book struct {
+// store is the table of Applications and projects: from the watch or from the
+// responses to our own writes, whichever is newer. It is safe for concurrent
+// use.
+type store struct {
 	mu       sync.Mutex
-	apps     map[tracking.App]*entry
+	apps     map[tracking.App]*storedApplication
 	labels   map[string]tracking.App
-	projects map[string]*charter
+	projects map[string]*compiledProject
 }
 
-// entry is one Application.
-type entry struct {
-	// app and refused are replaced and never changed. They are guarded by the
-	// book's lock.
+// storedApplication is one Application with its session.
+type storedApplication struct {
+	// app and refused are replaced and never changed, so that readers need no
+	// copy. They are guarded by the store's lock.
 	app     *v1alpha1.Application
 	refused []v1alpha1.Refused
-	// kinds are those whose objects the Application may have. They are guarded by
-	// the book's lock.
+	// kinds are those that the Application may have objects of; nil before its
+	// first run. They are guarded by the store's lock.
 	kinds []schema.GroupKind
 
-	// session belongs to the worker that has the Application's task.
+	// session belongs to the worker that holds the Application's item.
 	session session
 }
 
-// charter is one project.
-type charter struct {
+// compiledProject is a project with what is refused of it.
+type compiledProject struct {
 	project *project.Project
 	refused []v1alpha1.Refused
 	// warnings are the fields that have no effect.
@@ -46,48 +47,51 @@ type charter struct {
 	version  string
 }
 
-func newBook() *book {
-	return &book{apps: map[tracking.App]*entry{}, labels: map[string]tracking.App{}, projects: map[string]*charter{}}
+// newStore makes an empty store.
+func newStore() *store {
+	return &store{apps: map[tracking.App]*storedApplication{}, labels: map[string]tracking.App{}, projects: map[string]*compiledProject{}}
 }
 
+// identityOf is the key of an Application.
 func identityOf(app *v1alpha1.Application) tracking.App {
 	return tracking.App{Namespace: app.Namespace, Name: app.Name}
 }
 
-// put takes an Application that a watch told. It returns why it has to be looked
-// at, which is nothing for one that is known already.
-func (b *book) put(app *v1alpha1.Application, refused []v1alpha1.Refused) reason {
+// put takes an Application from the watch. It returns why a run is needed,
+// which is 0 for a version that is stored already.
+func (b *store) put(app *v1alpha1.Application, refused []v1alpha1.Refused) reason {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := identityOf(app)
 	known := b.apps[id]
 	switch {
 	case known == nil || known.app.UID != app.UID:
-		b.apps[id] = &entry{app: app, refused: refused}
+		b.apps[id] = &storedApplication{app: app, refused: refused}
 		b.labels[id.Label()] = id
-		return becauseAsked
+		return reasonChange
 	case !newer(app.ResourceVersion, known.app.ResourceVersion):
 		return 0
 	}
 	before := known.app
 	known.app, known.refused = app, refused
 	if equality.Semantic.DeepEqual(request(before), request(app)) {
-		// Somebody wrote the status. Most often it was us, and the answer is on
+		// Only the status changed. Most often we wrote it, and the response is on
 		// its way.
-		return becauseTime
+		return reasonTimer
 	}
-	return becauseAsked
+	return reasonChange
 }
 
-// knows reports whether an Application is known in a version, or in a newer one.
-func (b *book) knows(id tracking.App, uid types.UID, version string) bool {
+// has reports whether a version of an Application is stored, or a newer one.
+func (b *store) has(id tracking.App, uid types.UID, version string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.apps[id]
 	return known != nil && known.app.UID == uid && !newer(version, known.app.ResourceVersion)
 }
 
-// request is what of an Application asks for something to be done.
+// request is the part of an Application that asks for a run when it changes:
+// everything but the status, and a termination.
 func request(app *v1alpha1.Application) any {
 	return struct {
 		Spec        v1alpha1.ApplicationSpec
@@ -99,12 +103,13 @@ func request(app *v1alpha1.Application) any {
 	}{app.Spec, app.Operation, app.Annotations, app.Finalizers, app.DeletionTimestamp != nil, isTerminating(app)}
 }
 
+// isTerminating reports whether a user ended the operation.
 func isTerminating(app *v1alpha1.Application) bool {
 	return app.Status.OperationState != nil && app.Status.OperationState.Phase == v1alpha1.OperationTerminating
 }
 
-// note takes what the API server answered to our own write.
-func (b *book) note(app *v1alpha1.Application, refused []v1alpha1.Refused) {
+// update takes the response to our own write.
+func (b *store) update(app *v1alpha1.Application, refused []v1alpha1.Refused) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.apps[identityOf(app)]
@@ -113,16 +118,16 @@ func (b *book) note(app *v1alpha1.Application, refused []v1alpha1.Refused) {
 	}
 }
 
-// newer reports whether a version is later than another. Versions that cannot be
-// compared are believed.
+// newer reports whether a version is later than another. Versions that cannot
+// be compared, of an aggregated API server, count as newer when they differ.
 func newer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil && version != than || order > 0
 }
 
-// remove forgets an Application that is gone. One that was made again meanwhile
-// stays.
-func (b *book) remove(id tracking.App, uid types.UID) {
+// remove forgets an Application that was deleted. One of the same name that was
+// created meanwhile stays.
+func (b *store) remove(id tracking.App, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known := b.apps[id]; known != nil && known.app.UID == uid {
@@ -131,9 +136,9 @@ func (b *book) remove(id tracking.App, uid types.UID) {
 	}
 }
 
-// get is an Application, or nil. The entry's session is for the worker that has
-// its task.
-func (b *book) get(id tracking.App) (*entry, *v1alpha1.Application, []v1alpha1.Refused) {
+// get returns an Application, or nil. The session is for the worker that holds
+// its item.
+func (b *store) get(id tracking.App) (*storedApplication, *v1alpha1.Application, []v1alpha1.Refused) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.apps[id]
@@ -143,16 +148,16 @@ func (b *book) get(id tracking.App) (*entry, *v1alpha1.Application, []v1alpha1.R
 	return found, found.app, found.refused
 }
 
-// labelled is the Application that a label means.
-func (b *book) labelled(label string) (tracking.App, bool) {
+// byLabel returns the Application of a label.
+func (b *store) byLabel(label string) (tracking.App, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id, ok := b.labels[label]
 	return id, ok
 }
 
-// all are the Applications, in no order.
-func (b *book) all() []*v1alpha1.Application {
+// all returns the Applications, in no order.
+func (b *store) all() []*v1alpha1.Application {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	apps := make([]*v1alpha1.Application, 0, len(b.apps))
@@ -162,9 +167,8 @@ func (b *book) all() []*v1alpha1.Application {
 	return apps
 }
 
-// putProject takes a project. It returns the Applications that are in it, if it
-// is another one than before.
-func (b *book) putProject(given *v1alpha1.AppProject, refused []v1alpha1.Refused) []tracking.App {
+// putProject takes a project, and returns its Applications if it changed.
+func (b *store) putProject(given *v1alpha1.AppProject, refused []v1alpha1.Refused) []tracking.App {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.projects[given.Name]
@@ -172,22 +176,24 @@ func (b *book) putProject(given *v1alpha1.AppProject, refused []v1alpha1.Refused
 		return nil
 	}
 	compiled, more := project.Compile(given)
-	b.projects[given.Name] = &charter{project: compiled, refused: slices.Concat(refused, more), warnings: given.Warnings, version: given.ResourceVersion}
-	return b.members(given.Name)
+	b.projects[given.Name] = &compiledProject{project: compiled, refused: slices.Concat(refused, more), warnings: given.Warnings, version: given.ResourceVersion}
+	return b.inProject(given.Name)
 }
 
-// removeProject forgets a project, and returns the Applications that were in it.
-func (b *book) removeProject(name string) []tracking.App {
+// removeProject forgets a project, and returns the Applications that were in
+// it.
+func (b *store) removeProject(name string) []tracking.App {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.projects[name] == nil {
 		return nil
 	}
 	delete(b.projects, name)
-	return b.members(name)
+	return b.inProject(name)
 }
 
-func (b *book) members(name string) []tracking.App {
+// inProject returns the Applications of a project. The lock is held.
+func (b *store) inProject(name string) []tracking.App {
 	var members []tracking.App
 	for id, one := range b.apps {
 		if one.app.Spec.ProjectName() == name {
@@ -197,8 +203,8 @@ func (b *book) members(name string) []tracking.App {
 	return members
 }
 
-// projectNames are the names of all projects there are.
-func (b *book) projectNames() []string {
+// projectNames returns the names of all projects.
+func (b *store) projectNames() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	names := make([]string, 0, len(b.projects))
@@ -208,22 +214,22 @@ func (b *book) projectNames() []string {
 	return names
 }
 
-// charter is a project. The one called default is there even if nobody made it,
-// as in Argo CD.
-func (b *book) charter(name string) *charter {
+// project returns a project, or nil. The one called default exists even if it
+// was not created, as in Argo CD.
+func (b *store) project(name string) *compiledProject {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if found := b.projects[name]; found != nil {
 		return found
 	}
 	if name == v1alpha1.DefaultProject {
-		return &charter{project: project.Default()}
+		return &compiledProject{project: project.Default()}
 	}
 	return nil
 }
 
-// elsewhere are the Applications that are for another cluster than this one.
-func (b *book) elsewhere() []tracking.App {
+// remote returns the Applications for other clusters than the local one.
+func (b *store) remote() []tracking.App {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var apps []tracking.App
@@ -235,9 +241,9 @@ func (b *book) elsewhere() []tracking.App {
 	return apps
 }
 
-// needs notes the kinds that an Application may have objects of. It reports
-// whether some are not needed by it any more.
-func (b *book) needs(of *entry, kinds []schema.GroupKind) bool {
+// setKinds records the kinds that an Application may have objects of. It
+// reports whether it no longer needs some.
+func (b *store) setKinds(of *storedApplication, kinds []schema.GroupKind) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	fewer := slices.ContainsFunc(of.kinds, func(kind schema.GroupKind) bool { return !slices.Contains(kinds, kind) })
@@ -245,9 +251,10 @@ func (b *book) needs(of *entry, kinds []schema.GroupKind) bool {
 	return fewer
 }
 
-// needed are the kinds that some Application may have objects of. It is false
-// while that is not known of all.
-func (b *book) needed() ([]schema.GroupKind, bool) {
+// neededKinds returns the kinds that any Application may have objects of. It
+// returns false before the first run of all: a watch must not be stopped that
+// one of them will need.
+func (b *store) neededKinds() ([]schema.GroupKind, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := map[schema.GroupKind]struct{}{}

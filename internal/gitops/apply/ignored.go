@@ -7,13 +7,13 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// respect is an object without what is ignored, so that an apply leaves it as it
+// withoutIgnored is an object without what is ignored, so that an apply leaves it as it
 // is. A field that we own is not left out, for that would remove it: it gets the
 // value that it has.
 //
 // Of a list that the API server takes as a whole nothing can be left out: if
 // something of it is ignored, the live list is kept as it is.
-func respect(desired map[string]any, live *unstructured.Unstructured, ignore *plan.Ignore) map[string]any {
+func withoutIgnored(desired map[string]any, live *unstructured.Unstructured, ignore *plan.Ignore) map[string]any {
 	rest := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(desired)}
 	ignore.Strip(live.DeepCopy(), rest)
 	owned := ours(entriesOf(live.Object)).fields()

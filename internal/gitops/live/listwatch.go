@@ -21,7 +21,7 @@ import (
 // run follows until the context is done or the feed is denied.
 func (f *feed) run(ctx context.Context) {
 	c := f.cache
-	asked := &inquiry{
+	asked := &listWatcher{
 		feed: f, running: ctx, denials: map[string]int{}, failing: map[string]string{},
 		log: c.options.Log.With("resource", f.mapping.Resource.GroupResource().String(), "namespace", f.name.namespace),
 	}
@@ -36,9 +36,9 @@ func (f *feed) run(ctx context.Context) {
 	reflector.Run(ctx)
 }
 
-// inquiry makes the requests of a reflector and notes how they end. Its methods
+// listWatcher makes the requests of a reflector and notes how they end. Its methods
 // are called one after the other.
-type inquiry struct {
+type listWatcher struct {
 	feed    *feed
 	running context.Context
 	log     *slog.Logger
@@ -48,7 +48,7 @@ type inquiry struct {
 	failing map[string]string
 }
 
-func (i *inquiry) request(options *metav1.ListOptions) (*rest.Request, error) {
+func (i *listWatcher) request(options *metav1.ListOptions) (*rest.Request, error) {
 	options.LabelSelector = tracking.Label
 	path, err := i.feed.mapping.Path(i.feed.name.namespace, "")
 	if err != nil {
@@ -57,7 +57,7 @@ func (i *inquiry) request(options *metav1.ListOptions) (*rest.Request, error) {
 	return i.feed.cache.requests.Get().AbsPath(path).SpecificallyVersionedParams(options, scheme.ParameterCodec, schema.GroupVersion{Version: "v1"}), nil
 }
 
-func (i *inquiry) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (i *listWatcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	request, err := i.request(&options)
 	if err != nil {
@@ -66,7 +66,7 @@ func (i *inquiry) watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return request.Watch(ctx)
 }
 
-func (i *inquiry) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (i *listWatcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	request, err := i.request(&options)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (i *inquiry) list(ctx context.Context, options metav1.ListOptions) (runtime
 
 // answered notes how a request ended. A failure that is like the one before it
 // is not logged again.
-func (i *inquiry) answered(verb string, err error) {
+func (i *listWatcher) answered(verb string, err error) {
 	switch {
 	case i.running.Err() != nil:
 		return // we have stopped, nothing has failed

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory knows of objects in which state they were when applying something to
+// noopCache knows of objects in which state they were when applying something to
 // them changed nothing. It is for what isCertain cannot know: values that the
 // API server writes in its own way. It is safe for concurrent use.
-type memory struct {
+type noopCache struct {
 	mu sync.Mutex
-	of map[types.UID]settled
+	of map[types.UID]noopState
 }
 
-// settled is a state, and what was applied to it.
-type settled struct{ desired, state [sha256.Size]byte }
+// noopState is a state, and what was applied to it.
+type noopState struct{ desired, state [sha256.Size]byte }
 
-// memoryMost bounds how many objects are remembered. Each takes about 150 bytes.
-const memoryMost = 1 << 15
+// maxNoops bounds how many objects are remembered. Each takes about 150 bytes.
+const maxNoops = 1 << 15
 
 // request is an object that is applied, and its text.
 type request struct {
@@ -30,9 +30,9 @@ type request struct {
 	body   []byte
 }
 
-// learn notes that applying something to an object in this state changes
+// add notes that applying something to an object in this state changes
 // nothing.
-func (m *memory) learn(sent request, live *unstructured.Unstructured) {
+func (m *noopCache) add(sent request, live *unstructured.Unstructured) {
 	state, ok := stateOf(sent.object, live)
 	uid := live.GetUID()
 	if !ok || uid == "" {
@@ -40,14 +40,14 @@ func (m *memory) learn(sent request, live *unstructured.Unstructured) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.of == nil || len(m.of) >= memoryMost {
-		m.of = map[types.UID]settled{}
+	if m.of == nil || len(m.of) >= maxNoops {
+		m.of = map[types.UID]noopState{}
 	}
-	m.of[uid] = settled{sha256.Sum256(sent.body), state}
+	m.of[uid] = noopState{sha256.Sum256(sent.body), state}
 }
 
-// knows reports whether applying something to an object changes nothing.
-func (m *memory) knows(sent request, live *unstructured.Unstructured) bool {
+// has reports whether applying something to an object changes nothing.
+func (m *noopCache) has(sent request, live *unstructured.Unstructured) bool {
 	m.mu.Lock()
 	known, ok := m.of[live.GetUID()]
 	m.mu.Unlock()

@@ -25,7 +25,7 @@ func (a *Applier) Delete(ctx context.Context, step *plan.Step, options Options) 
 	if step.Live == nil {
 		return &Error{Kind: Invalid, Key: step.Key, Message: "there is nothing to delete"}
 	}
-	at, err := a.placeOf(ctx, step.Live)
+	at, err := a.refOf(ctx, step.Live)
 	if fault, ok := errors.AsType[*Error](err); ok && fault.Kind == NotFound {
 		return nil // its kind is gone, and all objects with it
 	}
@@ -40,13 +40,13 @@ func (a *Applier) Delete(ctx context.Context, step *plan.Step, options Options) 
 // dependents go in the background. A finalizer that Argo CD put there is
 // removed: nobody else would.
 func (a *Applier) Clear(ctx context.Context, key tracking.Key, uid types.UID) error {
-	at := place{key: key}
-	if a.broken != nil {
-		return at.fault(Transient, "there is no client for the API server", a.broken)
+	at := objectRef{key: key}
+	if a.clientErr != nil {
+		return at.newError(Transient, "there is no client for the API server", a.clientErr)
 	}
 	mapping, err := a.kinds.Mapping(ctx, key.GroupKind().WithVersion(""))
 	if err != nil {
-		return at.fault(Transient, err.Error(), err)
+		return at.newError(Transient, err.Error(), err)
 	}
 	at.mapping = mapping
 	if err := at.find(); err != nil {
@@ -67,7 +67,7 @@ type removal struct {
 }
 
 // remove deletes an object. One that is gone is no error.
-func (a *Applier) remove(ctx context.Context, at *place, how removal) error {
+func (a *Applier) remove(ctx context.Context, at *objectRef, how removal) error {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(how.uid))}
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
 	if how.propagation != "" {
@@ -78,7 +78,7 @@ func (a *Applier) remove(ctx context.Context, at *place, how removal) error {
 	}
 	body, err := json.Marshal(options)
 	if err != nil {
-		return at.fault(Invalid, "the request cannot be written", err)
+		return at.newError(Invalid, "the request cannot be written", err)
 	}
 	raw, err := a.send(ctx, at, call{method: http.MethodDelete, path: at.path, body: body, exact: true})
 	if fault, ok := errors.AsType[*Error](err); ok && isAbsent(fault.Err) {
@@ -91,7 +91,7 @@ func (a *Applier) remove(ctx context.Context, at *place, how removal) error {
 }
 
 // release removes the finalizer of hooks from an object that is being deleted.
-func (a *Applier) release(ctx context.Context, at *place, raw []byte) error {
+func (a *Applier) release(ctx context.Context, at *objectRef, raw []byte) error {
 	left, err := decode(raw)
 	if err != nil || left.GetDeletionTimestamp() == nil {
 		return nil // it is gone: the answer is a Status, or the last state
@@ -106,7 +106,7 @@ func (a *Applier) release(ctx context.Context, at *place, raw []byte) error {
 		{"op": "replace", "path": "/metadata/finalizers", "value": slices.Delete(slices.Clone(finalizers), index, index+1)},
 	})
 	if err != nil {
-		return at.fault(Invalid, "the request cannot be written", err)
+		return at.newError(Invalid, "the request cannot be written", err)
 	}
 	_, err = a.send(ctx, at, call{method: http.MethodPatch, path: at.path, contentType: types.JSONPatchType, body: patch,
 		query: map[string][]string{"fieldManager": {Manager}}, exact: true})

@@ -13,14 +13,14 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	var content map[string]any
 	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
 		// The text of the error may quote what it could not read.
-		return nil, errAnswer
+		return nil, errResponse
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// tidy is an object as it is sent: without what the API server sets, and with
+// sanitize is an object as it is sent: without what the API server sets, and with
 // the stringData of a Secret in its data. What is not changed is shared.
-func tidy(object map[string]any) map[string]any {
+func sanitize(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
 		if _, has := metadata[field]; has {

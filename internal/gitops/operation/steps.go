@@ -27,8 +27,8 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// answer is what is remembered of what the API server said to our write.
-type answer struct {
+// writtenVersion is what is remembered of what the API server said to our write.
+type writtenVersion struct {
 	uid     types.UID
 	version string
 }
@@ -44,20 +44,20 @@ func (a *attempt) text(step *plan.Step) string {
 	return bounded(fmt.Sprintf("another try with %s: %s", step.Key, a.problem), maxText)
 }
 
-// postpone notes a failure that may go well the next time. It is false when it
+// retryLater notes a failure that may go well the next time. It is false when it
 // is one that will not, or when it was tried often enough.
-func (r *Run) postpone(step *plan.Step, err error) bool {
-	if !passing(step, err) {
+func (r *Run) retryLater(step *plan.Step, err error) bool {
+	if !isRetryable(step, err) {
 		return false
 	}
-	try := r.tries[step.StepID]
+	try := r.retries[step.StepID]
 	if try == nil {
 		try = &attempt{}
-		r.tries[step.StepID] = try
+		r.retries[step.StepID] = try
 	}
 	try.count++
 	if try.count >= maxTries {
-		delete(r.tries, step.StepID)
+		delete(r.retries, step.StepID)
 		return false
 	}
 	pause := min(maxPause, firstPause<<(try.count-1))
@@ -68,8 +68,8 @@ func (r *Run) postpone(step *plan.Step, err error) bool {
 	return true
 }
 
-// passing reports whether the same request may go well later.
-func passing(step *plan.Step, err error) bool {
+// isRetryable reports whether the same request may go well later.
+func isRetryable(step *plan.Step, err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true // stepTimeout: that of the caller is looked at before
 	}
@@ -92,7 +92,7 @@ var errUnknown = &apply.Error{Kind: apply.Transient, Message: "the API server co
 
 // isDue reports whether something may be tried now.
 func (r *Run) isDue(id plan.StepID) bool {
-	try := r.tries[id]
+	try := r.retries[id]
 	if try == nil || !try.next.After(r.Now()) {
 		return true
 	}
@@ -104,8 +104,8 @@ func (r *Run) due(steps []*plan.Step) []*plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(step *plan.Step) bool { return !r.isDue(step.StepID) })
 }
 
-// done is what became of one step.
-type done struct {
+// stepOutcome is what became of one step.
+type stepOutcome struct {
 	tried  bool
 	answer *unstructured.Unstructured
 	before *unstructured.Unstructured
@@ -115,7 +115,7 @@ type done struct {
 // runSteps runs steps together, and notes what became of them. It reports
 // whether anything did.
 func (r *Run) runSteps(ctx context.Context, steps []*plan.Step) bool {
-	all := make([]done, len(steps))
+	all := make([]stepOutcome, len(steps))
 	var group errgroup.Group
 	group.SetLimit(r.Parallel)
 	for i, step := range steps {
@@ -159,16 +159,16 @@ func (r *Run) follow(ctx context.Context, kinds []schema.GroupKind) {
 }
 
 // do runs one step. It changes nothing of the Run: several run at a time.
-func (r *Run) do(ctx context.Context, step *plan.Step) done {
+func (r *Run) do(ctx context.Context, step *plan.Step) stepOutcome {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	options := apply.Options{DryRun: r.Plan.DryRun, Ignore: r.Ignore}
-	result := done{tried: true, before: step.Live}
+	result := stepOutcome{tried: true, before: step.Live}
 	switch {
 	case step.Leaving():
 	case step.Action == plan.Remove:
 		result.err = r.Applier.Delete(ctx, step, options)
-	case r.Plan.DryRun && r.untestable(step):
+	case r.Plan.DryRun && r.cannotDryRun(step):
 	default:
 		current := r.current(step)
 		result.before = current.Live
@@ -207,10 +207,10 @@ func (r *Run) current(step *plan.Step) *plan.Step {
 	return &copied
 }
 
-// untestable reports whether the API server cannot be asked what would happen:
+// cannotDryRun reports whether the API server cannot be asked what would happen:
 // the object's namespace does not exist before the sync, or there is an old
 // object of a hook, which the sync would delete first.
-func (r *Run) untestable(step *plan.Step) bool {
+func (r *Run) cannotDryRun(step *plan.Step) bool {
 	if step.Hook != nil && step.Live != nil && step.Hook.Has(plan.BeforeHookCreation) {
 		return true
 	}
@@ -221,27 +221,27 @@ func (r *Run) untestable(step *plan.Step) bool {
 }
 
 // note keeps what became of a step. It is false when nothing did.
-func (r *Run) note(ctx context.Context, step *plan.Step, result done) bool {
+func (r *Run) note(ctx context.Context, step *plan.Step, result stepOutcome) bool {
 	err := result.err
 	if step.Action == plan.Remove && r.isReplaced(ctx, step, err) {
 		err = nil
 	}
 	switch {
 	case err == nil && step.Action == plan.Remove:
-		r.State.Deleted(step.StepID, r.say(step, removal(step)))
+		r.State.Deleted(step.StepID, r.message(step, removal(step)))
 		r.since[step.StepID] = r.Now()
 		r.observe(ctx, []*plan.Step{step})
 	case err == nil:
-		r.State.Applied(step.StepID, r.say(step, verb(step.Object, result.before, result.answer)))
-		r.accept(step, result.answer)
+		r.State.Applied(step.StepID, r.message(step, verb(step.Object, result.before, result.answer)))
+		r.assessResponse(step, result.answer)
 	case ctx.Err() != nil:
 		return false
-	case r.postpone(step, err):
+	case r.retryLater(step, err):
 		return false
 	default:
 		r.State.Refused(step.StepID, errorText(step, err))
 	}
-	delete(r.tries, step.StepID)
+	delete(r.retries, step.StepID)
 	return true
 }
 
@@ -252,18 +252,18 @@ func (r *Run) isReplaced(ctx context.Context, step *plan.Step, err error) bool {
 	if !errors.As(err, &fault) || fault.Kind != apply.Conflict {
 		return false
 	}
-	seen, known := r.look(ctx, step)
+	seen, known := r.find(ctx, step)
 	return known && (seen.object == nil || seen.object.uid != step.Live.GetUID())
 }
 
-// accept judges what the API server answered.
-func (r *Run) accept(step *plan.Step, object *unstructured.Unstructured) {
+// assessResponse judges what the API server answered.
+func (r *Run) assessResponse(step *plan.Step, object *unstructured.Unstructured) {
 	if object == nil || r.Plan.DryRun {
 		return
 	}
-	r.answers[step.StepID] = answer{uid: object.GetUID(), version: object.GetResourceVersion()}
+	r.written[step.StepID] = writtenVersion{uid: object.GetUID(), version: object.GetResourceVersion()}
 	r.since[step.StepID] = r.Now()
-	r.judge(step, object)
+	r.assess(step, object)
 }
 
 // errorText is why a step failed, without the name of the object: that stands

@@ -54,55 +54,55 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxMessage bounds what is told. The API server quotes whole objects at times.
 const maxMessage = 2000
 
-// fault makes an error about the object.
-func (p *place) fault(kind ErrorKind, message string, cause error) *Error {
+// newError makes an error about the object.
+func (p *objectRef) newError(kind ErrorKind, message string, cause error) *Error {
 	return &Error{Kind: kind, Key: p.key, Message: p.secrets.hide(shortened(message)), Err: p.secrets.hideIn(cause)}
 }
 
 // explain makes an error of what the API server answered.
-func (p *place) explain(err error) *Error {
+func (p *objectRef) explain(err error) *Error {
 	answer, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return p.fault(Transient, "no answer from the API server: "+err.Error(), err)
+		return p.newError(Transient, "no answer from the API server: "+err.Error(), err)
 	}
 	status := answer.Status()
 	switch {
 	case isTooLarge(err):
-		return p.fault(TooLarge, "it is larger than the API server stores, which is about 1.5 MB: "+status.Message, err)
+		return p.newError(TooLarge, "it is larger than the API server stores, which is about 1.5 MB: "+status.Message, err)
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return p.fault(Transient, "its namespace is being deleted: "+status.Message, err)
+		return p.newError(Transient, "its namespace is being deleted: "+status.Message, err)
 	case isMalformed(err):
-		return p.fault(Invalid, status.Message, err)
+		return p.newError(Invalid, status.Message, err)
 	case apierrors.IsInvalid(err) || status.Code == http.StatusUnprocessableEntity:
 		return p.unacceptable(status, err)
 	case apierrors.IsBadRequest(err) || status.Code == http.StatusUnsupportedMediaType || apierrors.IsNotAcceptable(err):
-		return p.fault(Invalid, status.Message, err)
+		return p.newError(Invalid, status.Message, err)
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return p.fault(Forbidden, status.Message, err)
+		return p.newError(Forbidden, status.Message, err)
 	case apierrors.IsNotFound(err):
 		return p.absent(status, err)
 	case apierrors.IsConflict(err):
-		return p.fault(Conflict, "it has changed meanwhile: "+status.Message, err)
+		return p.newError(Conflict, "it has changed meanwhile: "+status.Message, err)
 	case apierrors.IsAlreadyExists(err):
-		return p.fault(Conflict, "it was created meanwhile by somebody else", err)
+		return p.newError(Conflict, "it was created meanwhile by somebody else", err)
 	case apierrors.IsMethodNotSupported(err):
-		return p.fault(Invalid, "objects of this kind cannot be written so: "+status.Message, err)
-	case isPassing(err):
-		return p.fault(Transient, status.Message, err)
+		return p.newError(Invalid, "objects of this kind cannot be written so: "+status.Message, err)
+	case isRetryable(err):
+		return p.newError(Transient, status.Message, err)
 	}
-	return p.fault(Invalid, status.Message, err)
+	return p.newError(Invalid, status.Message, err)
 }
 
 // absent tells a missing namespace and a missing kind from a missing object.
-func (p *place) absent(status metav1.Status, err error) *Error {
+func (p *objectRef) absent(status metav1.Status, err error) *Error {
 	details := status.Details
 	switch {
 	case details != nil && details.Kind == "namespaces" && details.Name == p.key.Namespace && p.key.Namespace != "":
-		return p.fault(NotFound, fmt.Sprintf("the namespace %s does not exist: create it, or set the sync option CreateNamespace=true", p.key.Namespace), err)
+		return p.newError(NotFound, fmt.Sprintf("the namespace %s does not exist: create it, or set the sync option CreateNamespace=true", p.key.Namespace), err)
 	case isWithoutKind(err):
-		return p.fault(NotFound, "the API server does not have the kind, or does not serve it yet: "+status.Message, err)
+		return p.newError(NotFound, "the API server does not have the kind, or does not serve it yet: "+status.Message, err)
 	}
-	return p.fault(NotFound, "it does not exist: "+status.Message, err)
+	return p.newError(NotFound, "it does not exist: "+status.Message, err)
 }
 
 // isWithoutKind reports whether the API server has nothing at a path, which is
@@ -117,7 +117,7 @@ func isWithoutKind(err error) bool {
 var unchangeable = regexp.MustCompile(`(?i)immutable|may not change|cannot (be )?change|can not be changed|updates to .* (are|is) forbidden|may not be (changed|updated)|not be changed|is not allowed to change`)
 
 // unacceptable tells a change that cannot be made from an object that is wrong.
-func (p *place) unacceptable(status metav1.Status, err error) *Error {
+func (p *objectRef) unacceptable(status metav1.Status, err error) *Error {
 	var fields []string
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
@@ -127,13 +127,13 @@ func (p *place) unacceptable(status metav1.Status, err error) *Error {
 		}
 	}
 	if len(fields) == 0 && !unchangeable.MatchString(status.Message) {
-		return p.fault(Invalid, status.Message, err)
+		return p.newError(Invalid, status.Message, err)
 	}
 	what := "it"
 	if len(fields) > 0 {
 		what = strings.Join(fields, ", ")
 	}
-	return p.fault(Immutable, fmt.Sprintf("%s cannot be changed once the object exists: set the sync option Force=true (or Replace=true with Force=true) "+
+	return p.newError(Immutable, fmt.Sprintf("%s cannot be changed once the object exists: set the sync option Force=true (or Replace=true with Force=true) "+
 		"to have it deleted and created anew, or undo the change; the API server says: %s", what, status.Message), err)
 }
 

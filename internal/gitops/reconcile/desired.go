@@ -1,0 +1,163 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+)
+
+// ensureDesired renders what the sources have now, unless what was rendered
+// before still holds. It reports whether something was rendered. The error is
+// kept in the session: a run for another reason returns it without a request.
+func (p *reconcileRun) ensureDesired(ctx context.Context) (rendered bool, err error) {
+	s := p.session
+	retry := s.lastError != nil && p.reasons&reasonTimer != 0
+	if p.reasons&(reasonChange|reasonSource) == 0 && !retry && (s.rendering != nil || s.lastError != nil) {
+		return false, s.lastError
+	}
+	rendered, err = p.renderDesired(ctx)
+	if !errors.Is(err, errPending) {
+		s.lastError = err
+	}
+	return rendered, err
+}
+
+// errPending means that the repository has not been polled yet. The poll
+// enqueues the Application when it is done.
+var errPending = errors.New("the repository has not been polled yet")
+
+// renderDesired resolves the sources and renders them. Neither a render that
+// still holds nor one that would fail again is repeated.
+func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err error) {
+	s := p.session
+	request, err := p.resolve(ctx, p.app.Spec.AllSources(), true)
+	if err != nil {
+		return false, err
+	}
+	hard := p.refresh == refreshHard
+	if s.rendering != nil && !hard && s.rendering.holds(request) {
+		s.failedRender = nil
+		s.rendering.sources = p.app.Spec.AllSources()
+		return false, nil
+	}
+	if s.failedRender != nil && !hard && s.failedRender.Holds(request) {
+		return false, s.failedRender
+	}
+	fresh, err := p.render(ctx, request)
+	s.failedRender = nil
+	if err != nil {
+		var failure *render.Error
+		if errors.As(err, &failure) {
+			s.failedRender = failure
+		}
+		return false, err
+	}
+	s.rendering = fresh
+	s.forgetComparison()
+	return true, nil
+}
+
+// holds reports whether a request gives the same result. What the cluster
+// serves matters only to charts.
+func (r *rendering) holds(request render.Request) bool {
+	if !r.usesCharts() {
+		request.KubeVersion, request.APIVersions = r.request.KubeVersion, r.request.APIVersions
+	}
+	return r.result.Holds(request)
+}
+
+// resolve makes a render request of sources. The sources of the spec are
+// registered for polling.
+func (p *reconcileRun) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource, polled bool) (render.Request, error) {
+	request := render.Request{App: p.id.Name, Project: p.app.Spec.ProjectName(), Namespace: p.app.Spec.Destination.Namespace}
+	if polled {
+		p.repositories.use(p.id, sources)
+	}
+	for _, one := range sources {
+		found, err := p.resolveSource(ctx, one, polled)
+		if err != nil {
+			return request, err
+		}
+		request.Inputs = append(request.Inputs, render.Input{
+			Source: one, Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
+		})
+	}
+	version := p.destinationCluster.Kinds.Version
+	if known := p.session.rendering; known != nil && !known.usesCharts() {
+		// Only charts depend on it. What becomes a chart is rendered again at the
+		// next run, if the cluster has changed meanwhile.
+		version = p.destinationCluster.Kinds.LastVersion
+	}
+	var err error
+	request.KubeVersion, request.APIVersions, err = version(ctx)
+	if err != nil {
+		return request, fmt.Errorf("the kinds of the cluster cannot be read: %w", err)
+	}
+	return request, nil
+}
+
+// resolveSource resolves one source to a revision. The sources of the spec are
+// taken from the last poll of their repository, so that no worker waits for a
+// Git server; those of an operation are fetched now.
+func (p *reconcileRun) resolveSource(ctx context.Context, of v1alpha1.ApplicationSource, polled bool) (*source.Resolved, error) {
+	if !polled {
+		return p.Sources.Resolve(ctx, of, 0)
+	}
+	asked, failure, known := p.repositories.lookup(p.id, refOf(&of), p.session.refreshSince)
+	switch {
+	case !known:
+		p.requestPoll(of.RepoURL)
+		return nil, errPending
+	case failure != nil:
+		return nil, failure
+	}
+	return p.Sources.Resolve(ctx, of, max(0, p.Now().Sub(asked)))
+}
+
+// render runs the renderer and keeps its result as compact JSON.
+func (p *reconcileRun) render(ctx context.Context, request render.Request) (*rendering, error) {
+	result, err := p.Renderer.Render(ctx, request)
+	p.Metrics.rendered(err)
+	if err != nil {
+		return nil, err
+	}
+	return newRendering(request, result)
+}
+
+// renderingFor returns what an operation applies: the current rendering, or one
+// of the sources and revisions that the operation names.
+func (p *reconcileRun) renderingFor(ctx context.Context, sources []v1alpha1.ApplicationSource, revisions []string) (*rendering, error) {
+	known := p.session.rendering
+	if known != nil && equality.Semantic.DeepEqual(known.sources, sources) && (revisions == nil || slices.Equal(known.revisions, revisions)) {
+		if revisions == nil && p.session.lastError != nil {
+			return nil, p.session.lastError // nothing can be applied while the current render fails
+		}
+		return known, nil
+	}
+	if revisions != nil && len(revisions) != len(sources) {
+		return nil, fmt.Errorf("there are %d revisions for %d sources: give one for each", len(revisions), len(sources))
+	}
+	pinned := slices.Clone(sources)
+	for i := range pinned {
+		if revisions != nil && revisions[i] != "" {
+			pinned[i].TargetRevision = revisions[i]
+		}
+	}
+	request, err := p.resolve(ctx, pinned, false)
+	if err != nil {
+		return nil, err
+	}
+	other, err := p.render(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	other.sources = sources
+	return other, nil
+}

@@ -1,0 +1,73 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+)
+
+// invalidSpec is the error of an Application that asks for something that is
+// not supported or not allowed.
+type invalidSpec struct{ refused []v1alpha1.Refused }
+
+// Error lists everything that is refused.
+func (e *invalidSpec) Error() string { return v1alpha1.Summary(e.refused) }
+
+// errorPolicy is how an error is reported and retried.
+type errorPolicy struct {
+	// condition is the type of the condition that reports it.
+	condition string
+	// retry: the run is retried with backoff. Other errors wait for a change of
+	// the Application, its project or its repository; an unreachable repository
+	// is retried by polling. A slow failure waits for the longest backoff at
+	// once, because each retry costs a whole render.
+	retry bool
+	slow  bool
+	// event is the reason of the Event that reports it.
+	event string
+}
+
+// policyFor is the one place that maps errors of a run to conditions, Events
+// and retries. After none of them anything is pruned, and the last good state
+// stays in the status.
+func policyFor(err error) errorPolicy {
+	var (
+		refusal *invalidSpec
+		remote  *source.Error
+		failure *render.Error
+		object  plan.Refusal
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errorPolicy{}
+	case errors.As(err, &refusal):
+		return errorPolicy{condition: v1alpha1.ConditionInvalidSpecError, event: "InvalidSpec"}
+	case errors.As(err, &object):
+		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ObjectRefused"}
+	case errors.As(err, &remote):
+		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "SourceFailed"}
+	case errors.As(err, &failure):
+		follows := errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "RenderFailed"}
+		switch failure.Kind {
+		case render.TooSlow, render.OutOfMemory:
+			follows.retry, follows.slow = true, true
+		case render.WorkerDied, render.Unavailable:
+			follows.retry = true
+		}
+		return follows
+	}
+	return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ComparisonFailed", retry: true}
+}
+
+// wait returns the backoff after a number of failures in a row.
+func (c errorPolicy) wait(failures int) time.Duration {
+	if c.slow {
+		return longestPause
+	}
+	return pause(failures)
+}
