@@ -28,8 +28,8 @@ type Impersonation struct {
 
 // Options are those of one request.
 type Options struct {
-	// DryRun asks what would happen, and changes nothing. Fields of other
-	// managers are not taken over then, so what that would remove is not shown.
+	// DryRun changes nothing. Fields of other managers are not taken over then,
+	// so what that would remove is not shown.
 	DryRun bool
 	// Ignore are the differences that are left alone with the option
 	// RespectIgnoreDifferences. Nil is none.
@@ -39,11 +39,11 @@ type Options struct {
 // Applier writes objects. It is safe for concurrent use.
 type Applier struct {
 	*shared
-	// user is empty for the agent itself.
+	// user is who is impersonated; empty for the agent itself.
 	user string
 }
 
-// shared is what the Appliers of all users share.
+// shared is what the Appliers of all users have in common.
 type shared struct {
 	cluster   *kube.Cluster
 	kinds     *live.Kinds
@@ -66,8 +66,8 @@ func New(cluster *kube.Cluster, kinds *live.Kinds) *Applier {
 // called before anything is written.
 func (a *Applier) NoteTo(note func(raw []byte)) { a.shared.onWrite = note }
 
-// As is an Applier that acts as a service account. It costs nothing: who asks is
-// said with each request.
+// As is an Applier that acts as a service account. It shares everything with
+// the first: impersonation is a header of each request.
 func (a *Applier) As(who Impersonation) (*Applier, error) {
 	for _, name := range []string{who.Namespace, who.ServiceAccount} {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -77,7 +77,7 @@ func (a *Applier) As(who Impersonation) (*Applier, error) {
 	return &Applier{shared: a.shared, user: "system:serviceaccount:" + who.Namespace + ":" + who.ServiceAccount}, nil
 }
 
-// Apply does what a step says, and gives the object as the API server has it
+// Apply carries out a step, and returns the object as the API server has it
 // now. Its errors are of the type *Error.
 func (a *Applier) Apply(ctx context.Context, step *plan.Step, options Options) (*unstructured.Unstructured, error) {
 	w, err := a.prepare(ctx, step, options)
@@ -115,9 +115,9 @@ type objectWrite struct {
 	body   []byte
 }
 
-// isNoop reports whether applying the object certainly changes nothing of the
-// live one, as it was when the plan was made. Whoever has changed it since shows
-// in the watch, and is drift.
+// isNoop reports whether the apply certainly changes nothing of the live
+// object, as it was when the plan was built. A later change shows in the watch,
+// and is drift.
 func (w *objectWrite) isNoop() bool {
 	live := w.step.Live
 	if w.step.Action != plan.Apply || w.step.Options.Replace || live == nil || live.GetDeletionTimestamp() != nil {
@@ -126,7 +126,8 @@ func (w *objectWrite) isNoop() bool {
 	return isCertainNoop(w.object, live) || w.noops.has(request{w.object, w.body}, live)
 }
 
-// objectRef is where an object is, and what must not be told of it.
+// objectRef is where an object is, with the Secret values that errors must not
+// show.
 type objectRef struct {
 	key     tracking.Key
 	mapping live.Mapping
@@ -134,7 +135,7 @@ type objectRef struct {
 	secrets mask
 }
 
-// prepare finds out where an object goes, and what of it.
+// prepare finds the path of an object and the body to send.
 func (a *Applier) prepare(ctx context.Context, step *plan.Step, options Options) (*objectWrite, error) {
 	if step.Object == nil {
 		return nil, &Error{Kind: Invalid, Key: step.Key, Message: "there is nothing to write"}
@@ -156,7 +157,7 @@ func (a *Applier) prepare(ctx context.Context, step *plan.Step, options Options)
 	return w, nil
 }
 
-// refOf finds where an object is.
+// refOf finds the path of an object by discovery.
 func (a *Applier) refOf(ctx context.Context, object *unstructured.Unstructured) (objectRef, error) {
 	at := objectRef{key: tracking.KeyOf(object)}
 	if a.clientErr != nil {
@@ -173,7 +174,8 @@ func (a *Applier) refOf(ctx context.Context, object *unstructured.Unstructured) 
 	return at, at.find()
 }
 
-// find makes the path of the object.
+// find makes the path of the object, and checks that its scope is that of the
+// kind.
 func (p *objectRef) find() error {
 	if p.key.Name == "" {
 		return p.newError(Invalid, "it has no name", nil)
@@ -193,7 +195,8 @@ func (p *objectRef) find() error {
 	return nil
 }
 
-// finish decodes what the API server answered, and remembers it.
+// finish decodes the response, passes it on, and adds it to the cache of
+// no-ops.
 func (w *objectWrite) finish(raw []byte) (*unstructured.Unstructured, error) {
 	answer, err := decode(raw)
 	if err != nil {
@@ -212,4 +215,4 @@ func (w *objectWrite) finish(raw []byte) (*unstructured.Unstructured, error) {
 	return answer, nil
 }
 
-var errResponse = errors.New("the API server's answer is not the JSON of an object")
+var errResponse = errors.New("the API server's response is not the JSON of an object")

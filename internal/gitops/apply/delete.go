@@ -18,9 +18,9 @@ import (
 // removes when it deletes them.
 const hookFinalizer = "argocd.argoproj.io/hook-finalizer"
 
-// Delete deletes what a step says: the object that was live when it was planned,
-// and no other of the same name. One that is gone already is no error; one in
-// whose place there is another is a Conflict.
+// Delete deletes the object of a step: the one that was live when it was
+// planned, by its uid. One that is gone already is no error; another one of
+// that name is a Conflict.
 func (a *Applier) Delete(ctx context.Context, step *plan.Step, options Options) error {
 	if step.Live == nil {
 		return &Error{Kind: Invalid, Key: step.Key, Message: "there is nothing to delete"}
@@ -36,9 +36,9 @@ func (a *Applier) Delete(ctx context.Context, step *plan.Step, options Options) 
 	return a.remove(ctx, &at, removal{uid: step.Live.GetUID(), propagation: step.Options.Propagation, dryRun: options.DryRun})
 }
 
-// Clear deletes the object of a hook, if it is the one with that uid. Its
-// dependents go in the background. A finalizer that Argo CD put there is
-// removed: nobody else would.
+// Clear deletes the object of a hook by its uid, with its dependents in the
+// background. The finalizer that Argo CD put on it is removed: no other
+// controller would.
 func (a *Applier) Clear(ctx context.Context, key tracking.Key, uid types.UID) error {
 	at := objectRef{key: key}
 	if a.clientErr != nil {
@@ -94,7 +94,7 @@ func (a *Applier) remove(ctx context.Context, at *objectRef, how removal) error 
 func (a *Applier) release(ctx context.Context, at *objectRef, raw []byte) error {
 	left, err := decode(raw)
 	if err != nil || left.GetDeletionTimestamp() == nil {
-		return nil // it is gone: the answer is a Status, or the last state
+		return nil // it is gone: the response is a Status, or the last state
 	}
 	finalizers := left.GetFinalizers()
 	index := slices.Index(finalizers, hookFinalizer)

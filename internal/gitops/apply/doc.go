@@ -1,51 +1,45 @@
-// Package apply writes the objects of an Application to the cluster, and says
-// what writing them would change.
+// Package apply writes the objects of an Application to the cluster, and
+// predicts what writing them would change.
 //
-// In the common case an object is written by one server-side apply, which takes
-// over fields that others own. The objects that it gets are not changed; what
-// the API server sets itself (resourceVersion, uid and the like, as in a
-// manifest that was dumped from a cluster) is left out.
+// Most objects are written by one server-side apply, which takes over fields of
+// other managers. Fields that only the API server sets (resourceVersion, uid
+// and the like, as in a manifest that was dumped from a cluster) are left out.
 //
-// # Objects that others applied
+// # Objects that other tools applied
 //
 // An object that kubectl apply or Argo CD made has fields that another manager
-// owns, and what is then removed in Git would stay. So before the first apply of
-// an object, once, these are made ours:
-//
-//   - what kubectl-client-side-apply and argocd-controller own (the latter by
-//     Update, and by Apply if it applied server-side);
-//   - what kubectl-create, kubectl-edit and kubectl-replace own, if nobody else
-//     owns anything of the object but its status: then somebody made it by hand,
-//     and Git takes over;
-//   - of before-first-apply only the entry is removed. It owns all that was there,
-//     including what controllers set, and that must stay.
-//
-// The annotation kubectl.kubernetes.io/last-applied-configuration is removed with
-// it: it means nothing from then on, and shows the data of Secrets.
+// owns, and a field that is then removed in Git would stay. So before the first
+// apply of an object these become ours, once: what kubectl-client-side-apply
+// and argocd-controller own; what kubectl-create, kubectl-edit and
+// kubectl-replace own, if there is no other manager but that of the status; of
+// before-first-apply only the entry is removed, because it owns everything that
+// controllers set, too. The annotation
+// kubectl.kubernetes.io/last-applied-configuration is removed with it: it shows
+// the data of Secrets.
 //
 // # Secrets
 //
-// stringData is written as data. Applied as it is, the API server would forget
-// which keys it gave, never remove one, and find a difference each time. Errors
-// of the API server may quote what they could not read: values of a Secret are
-// taken out of them.
+// stringData is written as data. As it is, the API server would lose track of
+// its keys, never remove one, and show a difference each time. Errors of the
+// API server may quote values: those of a Secret are masked.
 //
-// # What cannot be changed
+// # Immutable fields
 //
 // A change that the API server refuses because a field is immutable is an error
-// that names the field. With the option Force the object is deleted, in the
-// background as Argo CD does it, and created when it is gone. If that fails, the
-// old one is created again. With Force and Replace it is always deleted first.
+// that names the field. With Force the object is deleted in the background, as
+// in Argo CD, and created when it is gone; if that fails, the old one is
+// created again. With Force and Replace it is always deleted first.
 //
-// # What it promises
+// # Validation
 //
-// [Applier.Predict] says that an apply changes nothing only if that is certain,
-// short of an admission webhook that changes objects on its own. It asks the API
-// server when it is not. A request that may go well later is repeated a few
-// times, and is then an error of the kind [Transient].
+// Fields that a kind does not have are an error. With Validate=false they are
+// dropped.
 //
-// # What it refuses
+// # Guarantees
 //
-// Fields that a kind does not have, names that lead to another path, and to
-// delete an object that is not the one that was planned to go.
+// [Applier.Predict] returns the live object unchanged only if an apply
+// certainly changes nothing, short of an admission webhook that changes objects
+// by itself; otherwise it makes a dry run. A request that may succeed later is
+// retried a few times, and is then an error of the kind [Transient]. A deletion
+// has the uid of the planned object as a precondition.
 package apply

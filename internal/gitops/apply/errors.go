@@ -14,14 +14,14 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// ErrorKind says what can be done about an error.
+// ErrorKind is what can be done about an error.
 type ErrorKind string
 
 // The kinds of errors.
 const (
 	// Transient: the same may go well later.
 	Transient ErrorKind = "Transient"
-	// Conflict: the object is not the one that was looked at.
+	// Conflict: the object changed since it was read.
 	Conflict ErrorKind = "Conflict"
 	// Invalid: the API server does not accept the object.
 	Invalid ErrorKind = "Invalid"
@@ -51,19 +51,19 @@ func (e *Error) Error() string { return e.Key.String() + ": " + e.Message }
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxMessage bounds what is told. The API server quotes whole objects at times.
+// maxMessage bounds a message. The API server quotes whole objects at times.
 const maxMessage = 2000
 
-// newError makes an error about the object.
+// newError makes an error about the object, with the values of a Secret masked.
 func (p *objectRef) newError(kind ErrorKind, message string, cause error) *Error {
 	return &Error{Kind: kind, Key: p.key, Message: p.secrets.hide(shortened(message)), Err: p.secrets.hideIn(cause)}
 }
 
-// explain makes an error of what the API server answered.
+// explain makes an error of a response of the API server.
 func (p *objectRef) explain(err error) *Error {
 	answer, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return p.newError(Transient, "no answer from the API server: "+err.Error(), err)
+		return p.newError(Transient, "no response from the API server: "+err.Error(), err)
 	}
 	status := answer.Status()
 	switch {
@@ -84,7 +84,7 @@ func (p *objectRef) explain(err error) *Error {
 	case apierrors.IsConflict(err):
 		return p.newError(Conflict, "it has changed meanwhile: "+status.Message, err)
 	case apierrors.IsAlreadyExists(err):
-		return p.newError(Conflict, "it was created meanwhile by somebody else", err)
+		return p.newError(Conflict, "it was created meanwhile by another client", err)
 	case apierrors.IsMethodNotSupported(err):
 		return p.newError(Invalid, "objects of this kind cannot be written so: "+status.Message, err)
 	case isRetryable(err):
@@ -93,7 +93,8 @@ func (p *objectRef) explain(err error) *Error {
 	return p.newError(Invalid, status.Message, err)
 }
 
-// absent tells a missing namespace and a missing kind from a missing object.
+// absent distinguishes a missing namespace and a missing kind from a missing
+// object.
 func (p *objectRef) absent(status metav1.Status, err error) *Error {
 	details := status.Details
 	switch {
@@ -112,11 +113,12 @@ func isWithoutKind(err error) bool {
 	return ok && apierrors.IsNotFound(err) && (answer.ErrStatus.Details == nil || answer.ErrStatus.Details.Name == "")
 }
 
-// unchangeable is how the API server says that a field cannot be changed. Each
-// kind has its own words.
+// unchangeable matches how the API server refuses to change a field. Each kind
+// has its own words.
 var unchangeable = regexp.MustCompile(`(?i)immutable|may not change|cannot (be )?change|can not be changed|updates to .* (are|is) forbidden|may not be (changed|updated)|not be changed|is not allowed to change`)
 
-// unacceptable tells a change that cannot be made from an object that is wrong.
+// unacceptable distinguishes a change of an immutable field from an invalid
+// object.
 func (p *objectRef) unacceptable(status metav1.Status, err error) *Error {
 	var fields []string
 	if status.Details != nil {
@@ -134,7 +136,7 @@ func (p *objectRef) unacceptable(status metav1.Status, err error) *Error {
 		what = strings.Join(fields, ", ")
 	}
 	return p.newError(Immutable, fmt.Sprintf("%s cannot be changed once the object exists: set the sync option Force=true (or Replace=true with Force=true) "+
-		"to have it deleted and created anew, or undo the change; the API server says: %s", what, status.Message), err)
+		"to delete and create it again, or undo the change; the API server responded: %s", what, status.Message), err)
 }
 
 func isTooLarge(err error) bool {
@@ -142,8 +144,8 @@ func isTooLarge(err error) bool {
 		strings.Contains(err.Error(), "trying to send message larger than max")
 }
 
-// isMalformed reports whether the API server could not make sense of an object.
-// These answers have the code of a fault of its own, as if trying again helped.
+// isMalformed reports whether the API server could not decode an object. These
+// responses have a status code that looks as if a retry helped.
 func isMalformed(err error) bool {
 	text := err.Error()
 	for _, words := range []string{

@@ -7,12 +7,12 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// withoutIgnored is an object without what is ignored, so that an apply leaves it as it
-// is. A field that we own is not left out, for that would remove it: it gets the
-// value that it has.
+// withoutIgnored is an object without its ignored fields, so that an apply
+// leaves them as they are. A field that we own is not left out, because that
+// would remove it: it gets its live value.
 //
-// Of a list that the API server takes as a whole nothing can be left out: if
-// something of it is ignored, the live list is kept as it is.
+// Of a list that the API server replaces as a whole nothing can be left out: if
+// a part of it is ignored, the live list is kept.
 func withoutIgnored(desired map[string]any, live *unstructured.Unstructured, ignore *plan.Ignore) map[string]any {
 	rest := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(desired)}
 	ignore.Strip(live.DeepCopy(), rest)
@@ -89,8 +89,8 @@ func keepList(owned map[string]any, desired, rest, live []any) any {
 	return left
 }
 
-// among is the element in a list, or nil. A key that is left out is not told
-// from another.
+// among returns the element in a list, or nil. A key that is left out matches
+// every value.
 func (e *ownedElement) among(list []any) any {
 	for _, each := range list {
 		fields, ok := each.(map[string]any)

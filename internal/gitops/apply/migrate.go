@@ -85,7 +85,7 @@ func migration(live *unstructured.Unstructured) ([]byte, error) {
 		rest = append(rest, mine)
 	}
 	if rest == nil {
-		// An empty list would make the API server begin anew, with an entry that
+		// An empty list would make the API server start over with an entry that
 		// owns everything.
 		rest = []any{map[string]any{"manager": Manager, "operation": "Apply", "apiVersion": live.GetAPIVersion(),
 			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{}}}
@@ -174,8 +174,8 @@ func roleOf(entry managedEntry, byHand bool) entryRole {
 	return keepEntry
 }
 
-// onlyByHand reports whether nobody owns anything of an object but people with
-// kubectl, apart from what subresources set.
+// onlyByHand reports whether only people with kubectl own fields of an object,
+// apart from subresources.
 func onlyByHand(entries []managedEntry) bool {
 	for _, entry := range entries {
 		if entry.text("subresource") == "" && !strings.HasPrefix(entry.text("manager"), "kubectl-") {

@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// isCertainNoop reports whether applying an object certainly changes nothing of the
-// live one: what we own of it is exactly what the object has, and has the same
-// values. Then a server-side apply has nothing to add, to change or to remove.
+// isCertainNoop reports whether applying an object certainly changes nothing of
+// the live one: the fields that we own are exactly those of the object, with
+// the same values. Then a server-side apply has nothing to add, change or
+// remove.
 //
-// It knows no schemas. That of the kind is in the managedFields: what the API
-// server merges has entries for its parts, and what it takes as a whole has not.
-// Where the two are not the same text (a quantity that was written in another
-// way, a default within something that is taken as a whole) it is not certain.
+// It needs no schemas: managedFields show which parts of a kind are merged and
+// which are replaced as a whole. Where two values are not equal as text (a
+// quantity in another notation, a default in an atomic value) the result is
+// false, and the API server decides.
 func isCertainNoop(desired map[string]any, live *unstructured.Unstructured) bool {
 	entry := ours(entriesOf(live.Object))
 	if entry == nil || entry.text("apiVersion") != desired["apiVersion"] || live.GetAPIVersion() != desired["apiVersion"] {
@@ -34,13 +35,13 @@ func isCertainNoop(desired map[string]any, live *unstructured.Unstructured) bool
 			return false
 		}
 	}
-	// What names an object is owned by nobody.
+	// Name and namespace have no owner.
 	return sameMap(below, metadata, is, names) &&
 		sameMap(without(tree, "f:metadata"), desired, live.Object, []string{"apiVersion", "kind", "metadata"})
 }
 
-// sameValue compares a value of the object with the live one, along what we own
-// of it.
+// sameValue compares a desired value with the live one, along the fields that
+// we own.
 func sameValue(tree map[string]any, desired, live any) bool {
 	if len(tree) == 0 {
 		return equal(desired, live)
@@ -56,7 +57,7 @@ func sameValue(tree map[string]any, desired, live any) bool {
 	return false
 }
 
-// sameMap compares maps. The fields that are left out are owned by nobody.
+// sameMap compares maps. Fields in leftOut have no owner.
 func sameMap(tree, desired, live map[string]any, leftOut []string) bool {
 	owned := 0
 	for step := range tree {
@@ -98,8 +99,8 @@ func isOneOf(field string, names []string) bool {
 }
 
 // sameList compares lists that the API server merges. They must have the same
-// elements in the same order: where others put elements in between is a question
-// for the API server.
+// elements in the same order: where other managers put elements in between, the
+// API server decides.
 func sameList(tree map[string]any, desired, live []any) bool {
 	if len(desired) != len(live) {
 		return false
@@ -126,14 +127,15 @@ func sameList(tree map[string]any, desired, live []any) bool {
 
 // ownedElement is an element of a list that we own.
 type ownedElement struct {
-	// keys tell it from others; nil for one that is told by its value.
+	// keys identify it; nil for an element of a set, which its value
+	// identifies.
 	keys  map[string]any
 	value any
 	below map[string]any
 }
 
-// elementsOf reads the steps to the elements of a list. It is false if there are
-// others.
+// elementsOf reads the elements of a list from a field set. It returns false if
+// there are steps of another form.
 func elementsOf(tree map[string]any) ([]ownedElement, bool) {
 	elements := make([]ownedElement, 0, len(tree))
 	for step, below := range tree {
@@ -161,7 +163,7 @@ func elementsOf(tree map[string]any) ([]ownedElement, bool) {
 	return elements, true
 }
 
-// isFor reports whether an element is the one that we own. The object may leave
+// isFor reports whether an element is this one. The desired object may leave
 // out a key that has a default; the live one never does.
 func (e *ownedElement) isFor(desired, live any) bool {
 	if e.keys == nil {
@@ -197,8 +199,8 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// equal compares values of JSON. A number is the same whether it was read as an
-// integer or not.
+// equal compares JSON values. A number is equal whether it was decoded as an
+// integer or as a float.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// noopCache knows of objects in which state they were when applying something to
-// them changed nothing. It is for what isCertain cannot know: values that the
-// API server writes in its own way. It is safe for concurrent use.
+// noopCache has the states of objects to which an apply changed nothing. It
+// covers what isCertainNoop cannot decide: values that the API server
+// normalizes. It is safe for concurrent use.
 type noopCache struct {
 	mu sync.Mutex
 	of map[types.UID]noopState
 }
 
-// noopState is a state, and what was applied to it.
+// noopState are the hashes of an object's state and of what was applied to it.
 type noopState struct{ desired, state [sha256.Size]byte }
 
-// maxNoops bounds how many objects are remembered. Each takes about 150 bytes.
+// maxNoops bounds the cache, at about 150 bytes for each. When it is full it is
+// emptied: the next comparisons fill it again.
 const maxNoops = 1 << 15
 
 // request is an object that is applied, and its text.
@@ -30,8 +31,7 @@ type request struct {
 	body   []byte
 }
 
-// add notes that applying something to an object in this state changes
-// nothing.
+// add records that an apply to an object in this state changes nothing.
 func (m *noopCache) add(sent request, live *unstructured.Unstructured) {
 	state, ok := stateOf(sent.object, live)
 	uid := live.GetUID()
@@ -46,7 +46,7 @@ func (m *noopCache) add(sent request, live *unstructured.Unstructured) {
 	m.of[uid] = noopState{sha256.Sum256(sent.body), state}
 }
 
-// has reports whether applying something to an object changes nothing.
+// has reports whether an apply to an object is recorded as changing nothing.
 func (m *noopCache) has(sent request, live *unstructured.Unstructured) bool {
 	m.mu.Lock()
 	known, ok := m.of[live.GetUID()]
@@ -97,9 +97,9 @@ func resembles(desired, is any) bool {
 	return desired != nil && equal(desired, is)
 }
 
-// stateOf is a hash of all of an object on which it depends what an apply
-// changes: everything but its status, when something was written, and labels and
-// annotations that are neither ours nor to be.
+// stateOf hashes the part of an object that decides what an apply changes:
+// everything but the status, timestamps, and labels and annotations that are
+// neither ours nor desired.
 func stateOf(desired map[string]any, live *unstructured.Unstructured) ([sha256.Size]byte, bool) {
 	entries := entriesOf(live.Object)
 	object := without(live.Object, "status")
@@ -142,8 +142,8 @@ func concerned(is map[string]any, wanted, owned any) map[string]any {
 	return kept
 }
 
-// sameContent compares two states of an object, without what a write changes
-// whatever it writes, and without the status, unless it was applied.
+// sameContent compares two states of an object without the fields that every
+// write changes, and without the status unless it was applied.
 func sameContent(sent request, before, after *unstructured.Unstructured) bool {
 	return equal(contentOf(sent, before), contentOf(sent, after))
 }

@@ -13,17 +13,18 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// Predict says what a live object would be after the desired one is applied. It
-// asks nobody if that is certainly the live object as it is, and makes one dry
-// run otherwise.
+// Predict returns a function that predicts a live object after the desired one
+// is applied. If that is certainly the live object as it is, no request is
+// sent; otherwise one dry run is.
 //
-// Fields are validated as strictly as when the object is applied: a field that a
-// kind does not have would be dropped by the dry run, the object would be found
-// as desired, and nobody would learn that it is never applied. The function says
-// which objects are applied without validation; nil is none.
+// Fields are validated as strictly as when the object is applied: a dry run
+// without validation drops a field that a kind does not have, the object would
+// be Synced, and the field would never be applied nor reported. unvalidated
+// selects the objects that are applied without validation; nil selects none.
 //
-// The live object should be in the version of the desired one: live.Cache.Fetch
-// gives it so. If it is not, it is read once more to be compared.
+// The live object should be in the version of the desired one, as
+// live.Cache.Fetch returns it. If it is not, it is read once more to be
+// compared.
 func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Unstructured) bool) plan.Predict {
 	return func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		object := sanitize(desired.Object)
@@ -55,11 +56,12 @@ func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Un
 	}
 }
 
-// dryRun makes a dry run. What turns out to change nothing is remembered.
+// dryRun sends the dry run. A result that changes nothing is added to the cache
+// of no-ops.
 //
-// The live object may be older than the one that the API server has by now, and
-// the answer has what controllers have changed since. That is not what an apply
-// changes, so the object is read again then.
+// The live object may be older than that of the API server, and the response
+// then has what controllers changed since. That is not a change by the apply,
+// so the object is read again.
 func (a *Applier) dryRun(ctx context.Context, at *objectRef, sent request, live *unstructured.Unstructured, validation string) (*unstructured.Unstructured, error) {
 	raw, err := a.send(ctx, at, call{
 		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: sent.body,

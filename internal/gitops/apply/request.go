@@ -16,13 +16,14 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// backoffSettings is how often and how long. Tests change it.
+// backoffSettings are how often and how long requests are retried. Tests change
+// them.
 type backoffSettings struct {
 	// tries is how often a request is sent at most.
 	tries int
 	// first is the pause after the first one; it doubles.
 	first time.Duration
-	// longest bounds a pause, whatever the API server asks for.
+	// longest bounds a pause, also one that the API server requests.
 	longest time.Duration
 	// request is how long one may take.
 	request time.Duration
@@ -39,9 +40,10 @@ type call struct {
 	contentType types.PatchType
 	body        []byte
 	query       url.Values
-	// once: it must not be sent again if nobody knows whether it was done.
+	// once: it must not be sent again when it is not certain whether it took
+	// effect.
 	once bool
-	// exact: a conflict does not go away by asking again.
+	// exact: a retry does not resolve a conflict.
 	exact bool
 }
 
@@ -121,18 +123,19 @@ func (c *call) mayRepeat(err error) bool {
 	return isRetryable(err)
 }
 
-// isRetryable reports whether an error says nothing about the request itself.
+// isRetryable reports whether an error is about the API server's state and not
+// about the request.
 func isRetryable(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return true // no answer came
+		return true // no response came
 	}
 	code := status.Status().Code
 	return (code >= http.StatusInternalServerError || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)) && !isMalformed(err)
 }
 
-// pause waits before the next try: as long as the API server asks for, within
-// bounds. The jitter keeps those apart that were turned away together.
+// pause waits before the next retry: as long as the API server requests, within
+// bounds. The jitter spreads clients that were rejected together.
 func (a *Applier) pause(ctx context.Context, try int, err error) error {
 	policy := backoff.Policy{First: a.backoff.first, Longest: a.backoff.longest, JitterUp: 0.5}
 	pause := policy.Base(try)

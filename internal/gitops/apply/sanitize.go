@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// decode reads an answer.
+// decode reads a response.
 func decode(raw []byte) (*unstructured.Unstructured, error) {
 	var content map[string]any
 	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
@@ -18,8 +18,8 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// sanitize is an object as it is sent: without what the API server sets, and with
-// the stringData of a Secret in its data. What is not changed is shared.
+// sanitize is an object as it is sent: without fields that the API server sets,
+// and with the stringData of a Secret in its data. Unchanged parts are shared.
 func sanitize(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
@@ -53,9 +53,9 @@ func without(from map[string]any, field string) map[string]any {
 	return rest
 }
 
-// encoded is the data of a Secret with its stringData, which wins as it does in
-// the API server. It is false if one of them is not what it should be: then the
-// API server is to say so.
+// encoded is the data of a Secret with its stringData, which wins as in the API
+// server. It returns false if one of them is malformed: the API server then
+// reports it.
 func encoded(data any, text map[string]any) (map[string]any, bool) {
 	all := map[string]any{}
 	switch given := data.(type) {

@@ -18,8 +18,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // mask has the values of a Secret. Its zero value hides nothing.
 type mask []string
 
-// maskOf collects what must not be told of objects, which is nothing unless they
-// are Secrets.
+// maskOf collects the values of Secrets that messages must not show; nothing
+// for other kinds.
 func maskOf(key tracking.Key, objects ...*unstructured.Unstructured) mask {
 	if key.Group != "" || key.Kind != "Secret" {
 		return nil
@@ -94,7 +94,7 @@ func (m mask) hide(text string) string {
 // together what was apart.
 func readable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// shortened is a text that is not longer than what is told.
+// shortened bounds a text to maxMessage.
 func shortened(text string) string {
 	if len(text) <= maxMessage {
 		return readable(text)

@@ -113,7 +113,8 @@ func (w *objectWrite) read(ctx context.Context) (*unstructured.Unstructured, err
 	return live, nil
 }
 
-// recreate deletes the live object, waits until it is gone, and writes it anew.
+// recreate deletes the live object, waits until it is gone, and writes it
+// again.
 func (w *objectWrite) recreate(ctx context.Context, again func(context.Context) ([]byte, error)) ([]byte, error) {
 	old := w.step.Live
 	if old == nil || w.options.DryRun {
@@ -141,7 +142,7 @@ func (w *objectWrite) recreate(ctx context.Context, again func(context.Context) 
 	return nil, w.restore(ctx, old, err)
 }
 
-// dryRunRecreate is the answer of a dry run that would delete and create.
+// dryRunRecreate is the dry run of deleting and creating.
 func (w *objectWrite) dryRunRecreate(ctx context.Context) ([]byte, error) {
 	if w.step.Live == nil {
 		return nil, w.ref.newError(Immutable, "it was created meanwhile, and cannot be changed", nil)
@@ -197,10 +198,10 @@ func (w *objectWrite) awaitGone(ctx context.Context, uid types.UID) error {
 	}
 	message := "the old object is not gone yet"
 	if last != nil && len(last.GetFinalizers()) > 0 {
-		message += fmt.Sprintf("; its finalizers are %q, and whoever set them has to remove them", last.GetFinalizers())
+		message += fmt.Sprintf("; its finalizers are %q, and the controllers that set them have to remove them", last.GetFinalizers())
 	}
 	return w.ref.newError(Transient, message, context.Cause(ctx))
 }
 
-// isAbsent reports whether an error says that there is no such object.
+// isAbsent reports whether an error means that the object does not exist.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) }

@@ -7,10 +7,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// store is the side of a Feed that the reflector sees.
+// store is the side of a Feed that the reflector writes to.
 type store Feed
 
-// Transformer drops what nobody reads as objects come in.
+// Transformer drops managedFields as objects come in: they are never read, and
+// are half of a small object.
 func (*store) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		if one, ok := object.(*unstructured.Unstructured); ok {
@@ -64,11 +65,11 @@ func (s *store) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called.
 func (*store) Resync() error { return nil }
 
-// take tells of an object. One that was deleted and made again in the meantime
-// is gone first.
+// take passes an object on. One that was deleted and created again in the
+// meantime is reported as gone first, so that its store entry is not reused.
 func (s *store) take(object any) {
 	var told *unstructured.Unstructured
 	switch one := object.(type) {
@@ -91,6 +92,7 @@ func (s *store) take(object any) {
 	s.Put(told)
 }
 
+// drop reports an object as gone, once.
 func (s *store) drop(name types.NamespacedName) {
 	if uid, known := s.known[name]; known {
 		delete(s.known, name)

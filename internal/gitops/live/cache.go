@@ -15,16 +15,16 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Options say what is followed, and who is told.
+// Options are the settings of a Cache.
 type Options struct {
 	Cluster *kube.Cluster
 	Kinds   *Kinds
 	// Namespaces are those that are followed; empty is all of them.
 	Namespaces []string
-	// Changed is called after each event that changed an object, with the label
-	// that it has, and with the one that it had if that is another. It is not
-	// called for the echo of a write that was noted. It must be quick: it holds
-	// up the events of its kind. Nil is nobody.
+	// Changed is called after each event that changed an object, with its
+	// label, and with the label that it had if that is another. It is not
+	// called for the echo of a write that was noted. It must not block: it
+	// delays the events of its kind.
 	Changed func(label string, key tracking.Key)
 	// Log gets failures, each once; nil is none.
 	Log *slog.Logger
@@ -62,8 +62,8 @@ type holder struct{ *Object }
 
 // pace is how fast and how long. Tests change it.
 type pace struct {
-	// first and longest are the pauses between attempts while the API server does
-	// not answer.
+	// first and longest bound the backoff while the API server does not
+	// respond.
 	first, longest time.Duration
 	// denied is how long a refusal is believed.
 	denied time.Duration
@@ -99,11 +99,11 @@ func New(options Options) *Cache {
 	return c
 }
 
-// errEnded is what is said to those who wait when the Cache ends.
+// errEnded is returned to callers that wait when the Cache ends.
 var errEnded = errors.New("the agent is stopping")
 
-// Run follows what it is told to until the context is done, and returns when
-// all of it has stopped. A Cache runs once.
+// Run watches until the context is done, and returns when all watches have
+// stopped. A Cache runs once.
 func (c *Cache) Run(ctx context.Context) error {
 	if c.broken != nil {
 		return c.broken
@@ -202,6 +202,8 @@ func (c *Cache) drop(key tracking.Key) *Object {
 	return is.Object
 }
 
+// unlist removes an object from those of its label, in constant time but for
+// the search. The caller holds mu.
 func (c *Cache) unlist(app string, is *holder) {
 	list := c.apps[app]
 	at := slices.Index(list, is)
@@ -217,7 +219,7 @@ func (c *Cache) unlist(app string, is *holder) {
 	c.apps[app] = list[:last]
 }
 
-// notify calls Changed for what an object was and what it is. Either may be nil.
+// notify calls Changed for the state before and after. Either may be nil.
 func (c *Cache) notify(before, now *Object) {
 	switch {
 	case before == nil && now == nil:
@@ -232,8 +234,8 @@ func (c *Cache) notify(before, now *Object) {
 	c.options.Changed(now.App, now.Key)
 }
 
-// scopes are the namespaces to ask for, for a kind: an empty name asks for all
-// at once.
+// scopes are the namespaces to list for a kind; an empty name lists all at
+// once.
 func (c *Cache) scopes(namespaced bool) []string {
 	if !namespaced || len(c.options.Namespaces) == 0 {
 		return []string{""}

@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Requests makes requests whose answers are JSON as the API server wrote it. It
-// shares the connections of the cluster's other clients.
+// Requests makes requests whose responses are the JSON of the API server,
+// undecoded. It shares the connections of the cluster's other clients.
 func Requests(cluster *kube.Cluster) (rest.Interface, error) {
 	config := rest.CopyConfig(cluster.Config)
 	config.AcceptContentTypes, config.ContentType = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -30,8 +30,8 @@ func Requests(cluster *kube.Cluster) (rest.Interface, error) {
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
-// jsonOnly decodes answers into records, and the frames of a watch without
-// looking at what is in them.
+// jsonOnly decodes responses into records, and the frames of a watch without
+// their content.
 func jsonOnly() runtime.NegotiatedSerializer {
 	frames := runtime.NewScheme()
 	metav1.AddToGroupVersion(frames, schema.GroupVersion{Version: "v1"})

@@ -18,7 +18,7 @@ import (
 // directory is what one discovery found. It does not change.
 type directory struct {
 	kinds map[schema.GroupKind]*entry
-	// broken are groups of which a version does not answer.
+	// broken are groups of which a version does not respond.
 	broken map[string]error
 	server string
 	// apis are sorted.

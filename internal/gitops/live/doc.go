@@ -1,25 +1,25 @@
-// Package live knows what is in the cluster: which kinds there are, and the
+// Package live caches the state of a cluster: the kinds that it serves, and the
 // objects that Applications own.
 //
-// [Kinds] asks the API server by discovery, and again only when a kind is asked
-// for that it does not know, or when it is told that something has changed.
+// [Kinds] reads discovery, and again only when a kind is missing or after
+// [Kinds.Invalidate].
 //
-// [Cache] watches the kinds that Applications use, and of these only what has
-// the label tracking.Label, so memory follows what is managed and not the size
-// of the cluster. It keeps each object as the JSON that the API server sent, and
-// decodes it on demand: decoded, an object takes ten times as much.
+// [Cache] watches the kinds that Applications use, and of these only objects
+// with the label tracking.Label, so memory follows what is managed and not the
+// size of the cluster. It keeps each object as the JSON that the API server
+// sent, and decodes it on demand: decoded, an object takes ten times as much.
 //
-// It promises that what the API server answered to a write of ours is visible
-// at once and is not replaced by an older event, that events of one object are
-// told in their order, and that an API server that is away changes nothing: what
-// is known stays, and what was missed is made up for, deletions too.
+// The response to our own write is visible at once and is not replaced by an
+// older event. Events of one object are reported in order. While the API server
+// is away the cache stays as it is; what was missed is made up for, deletions
+// included.
 //
-// It depends on resourceVersions that are numbers and grow, which Kubernetes
-// guarantees for its own kinds since 1.35. Where an aggregated API has others,
-// the last thing heard counts.
+// It depends on resourceVersions that are growing numbers, which Kubernetes
+// guarantees for its own kinds since 1.35. For an aggregated API with other
+// versions the last event counts.
 //
-// It refuses to follow what it has no right to: the error names the verbs and
-// the resource. With namespaces given, nothing is asked for the whole cluster
-// but kinds that have no namespace; where even these may not be read they are
-// left out, so that such objects are compared by [Cache.Fetch] but not pruned.
+// It does not watch what it has no right to: the error names the verbs and the
+// resource. With namespaces given, only cluster-scoped kinds are read for the
+// whole cluster; where even these may not be read they are left out, so that
+// such objects are compared by [Cache.Fetch] but not pruned.
 package live

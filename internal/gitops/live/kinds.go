@@ -50,7 +50,7 @@ func (e *UnknownKind) Error() string {
 	return fmt.Sprintf("the cluster does not have the kind %s in version %s: use %s", name, e.Kind.Version, strings.Join(e.Versions, " or "))
 }
 
-// Kinds knows the kinds of a cluster. It is safe for concurrent use.
+// Kinds caches the kinds of a cluster. It is safe for concurrent use.
 type Kinds struct {
 	discover func(context.Context, *directory) (*directory, error)
 	now      func() time.Time
@@ -73,14 +73,12 @@ type lesson struct {
 	until time.Time
 }
 
-// NewKinds asks nothing before the first question.
+// NewKinds makes an empty cache. It sends no request before the first lookup.
 func NewKinds(cluster *kube.Cluster) *Kinds {
 	return &Kinds{discover: discoverer(cluster), now: time.Now, learned: map[schema.GroupKind]lesson{}}
 }
 
-// Scope says whether objects of a kind have a namespace. It is what plan.Source
-// needs. For a kind that is not known it waits for a discovery, but not for
-// long.
+// Scope returns whether objects of a kind have a namespace, for plan.Source.
 func (k *Kinds) Scope(kind schema.GroupKind) plan.Scope {
 	ctx, cancel := context.WithTimeout(context.Background(), scopeTimeout)
 	defer cancel()
@@ -137,8 +135,8 @@ func (k *Kinds) version(ctx context.Context, oldest time.Duration) (kubeVersion 
 	return k.known.server, k.known.apis, nil
 }
 
-// Invalidate says that kinds may have come or gone. Nothing is asked before the
-// next question that needs it.
+// Invalidate makes the next lookup read discovery again: kinds may have come or
+// gone.
 func (k *Kinds) Invalidate() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,7 +193,7 @@ func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, ask b
 	}
 	ask = k.under != nil || k.now().Sub(k.asked) >= pause
 	if broken := k.known.broken[kind.Group]; broken != nil && entry == nil {
-		return nil, ask, fmt.Errorf("the API server does not answer for the group %s: %w", kind.Group, broken)
+		return nil, ask, fmt.Errorf("the API server does not respond for the group %s: %w", kind.Group, broken)
 	}
 	return nil, ask, &UnknownKind{Kind: kind.WithVersion(version), Versions: entry.versionNames()}
 }

@@ -10,10 +10,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Note takes what the API server answered to a write of ours. It is visible at
-// once, and what happened before it does not replace it when it is heard of. An
-// object without the label is no longer ours. A kind that is not followed yet is
-// from now on, for a definition may be newer than the sync that uses it.
+// Note takes the object of a response to our own write. It is visible at once,
+// and older events that come later do not replace it. An object without the
+// label is removed.
 func (c *Cache) Note(object *unstructured.Unstructured) {
 	note := &record{app: object.GetLabels()[tracking.Label]}
 	note.SetGroupVersionKind(object.GroupVersionKind())
@@ -28,7 +27,7 @@ func (c *Cache) Note(object *unstructured.Unstructured) {
 	})
 }
 
-// NoteJSON is Note for an answer that has not been decoded.
+// NoteJSON is Note for a response that has not been decoded.
 func (c *Cache) NoteJSON(raw []byte) {
 	h, err := readHead(raw)
 	if err != nil || h.isList() {

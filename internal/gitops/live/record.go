@@ -96,7 +96,7 @@ func readHead(raw []byte) (*head, error) {
 	h := &head{}
 	if err := json.Unmarshal(raw, h); err != nil {
 		// The text of the error may quote what it could not read.
-		return nil, errors.New("the API server's answer is not the JSON of an object")
+		return nil, errors.New("the API server's response is not the JSON of an object")
 	}
 	return h, nil
 }
@@ -164,7 +164,7 @@ func withKind(raw []byte, version, kind string) ([]byte, error) {
 	return append(with, fields...), nil
 }
 
-// recordSerializer decodes answers of the API server as far as it is needed.
+// recordSerializer decodes responses of the API server as far as needed.
 type recordSerializer struct{ runtime.Serializer }
 
 // Decode makes a record, a list of records, or the Status of an answer that

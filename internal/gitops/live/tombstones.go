@@ -14,25 +14,29 @@ type interner struct{}
 func (interner) one(text string) string { return unique.Make(text).Value() }
 
 const (
-	// tombstoneTTL is how long an object that is gone is remembered: longer than a
-	// sync needs to look at the Job that its time to live has deleted.
+	// tombstoneTTL is how long the last state of a deleted object is kept:
+	// longer than a sync needs to read the Job that its time to live has
+	// deleted.
 	tombstoneTTL = 5 * time.Minute
-	// maxTombstones bounds how many are.
+	// maxTombstones bounds how many are kept; the oldest go first.
 	maxTombstones = 512
 )
 
-// tombstones has the last states of objects that are gone.
+// tombstones has the last states of deleted objects. The cache's lock guards
+// it.
 type tombstones struct {
 	of map[tracking.Key]*list.Element
 	// order has the oldest in front.
 	order list.List
 }
 
+// tombstone is the last state of an object, and when it was deleted.
 type tombstone struct {
 	*Object
 	at time.Time
 }
 
+// add keeps the last state of an object, and drops what is too old or too many.
 func (g *tombstones) add(object *Object, now time.Time) {
 	if g.of == nil {
 		g.of = map[tracking.Key]*list.Element{}
@@ -48,6 +52,7 @@ func (g *tombstones) add(object *Object, now time.Time) {
 	}
 }
 
+// forget drops an object that was created again.
 func (g *tombstones) forget(key tracking.Key) {
 	if element := g.of[key]; element != nil {
 		g.order.Remove(element)
@@ -55,6 +60,7 @@ func (g *tombstones) forget(key tracking.Key) {
 	}
 }
 
+// find returns the last state of an object, or nil.
 func (g *tombstones) find(key tracking.Key, now time.Time) *Object {
 	element := g.of[key]
 	if element == nil {

@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// clearOld deletes the last objects of hooks that are to run. It reports whether
-// anything was noted.
+// clearOld deletes the objects that hooks left in an earlier operation. It
+// reports whether any state changed.
 func (r *Run) clearOld(ctx context.Context, steps []*plan.Step) bool {
 	noted := false
 	for _, step := range steps {
@@ -34,7 +34,8 @@ func (r *Run) clearOld(ctx context.Context, steps []*plan.Step) bool {
 	return noted
 }
 
-// clear has the object of a hook deleted. It is true when there is none.
+// clear requests the deletion of a hook's object. It returns true when there is
+// none.
 func (r *Run) clear(ctx context.Context, step *plan.Step) (gone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -54,8 +55,9 @@ func (r *Run) clear(ctx context.Context, step *plan.Step) (gone bool, err error)
 	return false, r.Applier.Clear(ctx, step.Key, seen.object.uid)
 }
 
-// finish deletes the hooks that are spent, and says how the operation ended. It
-// has not ended before they are deleted, or were tried often enough.
+// finish deletes the hooks whose policy says so, and returns the final outcome.
+// The operation does not end before they are deleted, or the retries are used
+// up.
 func (r *Run) finish(ctx context.Context, decision plan.Decision) Outcome {
 	open := false
 	for _, step := range decision.Clear {
@@ -88,8 +90,8 @@ func (r *Run) finish(ctx context.Context, decision plan.Decision) Outcome {
 	return outcome
 }
 
-// clearSpent deletes the object of a hook that is no longer needed. It is false
-// when that is to be tried again.
+// clearSpent deletes the object of a hook that has finished. It returns false
+// if the deletion will be retried.
 func (r *Run) clearSpent(ctx context.Context, step *plan.Step) bool {
 	if r.spent[step.StepID] {
 		return true
@@ -98,7 +100,7 @@ func (r *Run) clearSpent(ctx context.Context, step *plan.Step) bool {
 		return false
 	}
 	gone, err := true, error(nil)
-	// The answer says which object is ours: another one of that name is not.
+	// The response to our write has the uid: another object of that name stays.
 	if object := r.view.get(step.Key); object == nil || !r.isAnother(step, object) {
 		gone, err = r.clear(ctx, step)
 	}
@@ -120,6 +122,7 @@ func (r *Run) clearSpent(ctx context.Context, step *plan.Step) bool {
 	return true
 }
 
+// phaseOf translates the progress of a plan.
 func phaseOf(progress plan.Progress) v1alpha1.OperationPhase {
 	switch progress {
 	case plan.Succeeded:

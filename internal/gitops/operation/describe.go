@@ -38,7 +38,8 @@ const (
 	untested = "not tried"
 )
 
-// verb is what the write of an object did. Without an answer there was none.
+// verb is what the write of an object did. Without a response there was no
+// write.
 func verb(desired, before, after *unstructured.Unstructured) string {
 	switch {
 	case after == nil:
@@ -95,7 +96,8 @@ func sameWhere(mask, first, second map[string]any) bool {
 	return true
 }
 
-// removal is what a deletion does.
+// removal is the verb of a deletion: pruned in a sync, deleted with the
+// Application.
 func removal(step *plan.Step) string {
 	if step.Phase == plan.Delete {
 		return deleted
@@ -103,8 +105,8 @@ func removal(step *plan.Step) string {
 	return pruned
 }
 
-// message is what happened to an object as kubectl tells it: deployment.apps/web
-// configured.
+// message is what happened to an object in the form of kubectl:
+// deployment.apps/web configured.
 func (r *Run) message(step *plan.Step, verb string) string {
 	kind := strings.ToLower(step.Key.Kind)
 	if step.Key.Group != "" {
@@ -119,7 +121,7 @@ func (r *Run) message(step *plan.Step, verb string) string {
 
 const dryRun = " (dry run)"
 
-// resultCounts counts what became of the objects of an operation.
+// resultCounts has the names of the objects of each group.
 type resultCounts struct {
 	groups map[string][]string
 }
@@ -131,11 +133,12 @@ const (
 	kept     = "not pruned"
 )
 
-// order is how the groups are told.
+// order is the order of the groups in a message: changes first.
 func order() []string {
 	return []string{created, configured, replaced, pruned, deleted, hooksRun, failed, kept, untested, unchanged}
 }
 
+// count groups results.
 func count(results []v1alpha1.ResourceResult) resultCounts {
 	counted := resultCounts{groups: map[string][]string{}}
 	for _, result := range results {
@@ -149,8 +152,8 @@ func count(results []v1alpha1.ResourceResult) resultCounts {
 	return counted
 }
 
-// groupOf tells by the message what was done to a resource, so that it is known
-// after a restart too.
+// groupOf derives from a result what was done to the object. The message
+// carries the verb, so that it survives a restart.
 func groupOf(result v1alpha1.ResourceResult) string {
 	switch {
 	case result.Status == v1alpha1.ResultPruneSkipped:
@@ -169,12 +172,12 @@ func groupOf(result v1alpha1.ResourceResult) string {
 			return verb
 		}
 	}
-	return configured // its health has replaced what was told
+	return configured // the reason of a failure has replaced the message
 }
 
-// Describe is one line that says what an operation did, for a log: how many
-// objects were created, configured, pruned, and which; at most five of each are
-// named. What did not change is only counted.
+// Describe returns one line for the log about what an operation did: how many
+// objects were created, configured or pruned, and up to five names of each.
+// Unchanged objects are only counted.
 func Describe(results []v1alpha1.ResourceResult) string {
 	return count(results).text(func(group string, names []string) string {
 		if group == unchanged {
@@ -214,7 +217,7 @@ func (r *Run) success() string {
 	return "synced: " + counts
 }
 
-// shorten keeps the first texts and says how many more there are.
+// shorten keeps the first texts and counts the rest.
 func shorten(texts []string, most int) []string {
 	if len(texts) <= most {
 		return texts

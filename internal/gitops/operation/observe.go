@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// refetchDelay is how soon an object is asked for that no watch knows, or that
-	// could not be asked for.
+	// refetchDelay is how soon an object is read again that no watch has.
 	refetchDelay = 5 * time.Second
-	// missingGrace is how long a resource may be away that somebody deleted after we
-	// applied it. A controller may bring it back.
+	// missingGrace is how long a resource may be missing that was deleted after
+	// we applied it. A controller may create it again.
 	missingGrace = time.Minute
 )
 
@@ -31,7 +30,8 @@ type observation struct {
 	last *found
 }
 
-// find finds the object of a step. It is false when that cannot be known now.
+// find reads the object of a step from the watches, or else from the API
+// server. It returns false when neither has a result now.
 func (r *Run) find(ctx context.Context, step *plan.Step) (observation, bool) {
 	if object := r.view.get(step.Key); object != nil {
 		return observation{object: object}, true
@@ -43,7 +43,7 @@ func (r *Run) find(ctx context.Context, step *plan.Step) (observation, bool) {
 	if seen.last != nil && (step.Action == plan.Remove || step.Hook != nil) {
 		return seen, true
 	}
-	// Nobody watched it, or somebody took the label that watches are filtered by.
+	// No watch had it, or it lost the label that watches are filtered by.
 	object, err := r.view.fetch(ctx, step.Key, versionOf(step))
 	if err != nil {
 		r.Log.Debug("cannot look", "object", step.Key.String(), "problem", err.Error())
@@ -57,8 +57,8 @@ func (r *Run) find(ctx context.Context, step *plan.Step) (observation, bool) {
 	return seen, true
 }
 
-// isExpected reports whether an object that went is the one that a step is
-// about. One that had the same name before says nothing.
+// isExpected reports whether an object that was deleted is the one of the step,
+// and not an earlier one of that name.
 func (r *Run) isExpected(step *plan.Step, last *found) bool {
 	switch uid, isCleared := r.clearing[step.StepID]; {
 	case step.Action == plan.Remove:
@@ -77,7 +77,7 @@ func versionOf(step *plan.Step) string {
 	return ""
 }
 
-// observe notes how the objects of steps are that wait for something.
+// observe records the state of the objects of steps that wait.
 func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
 	if r.Plan.DryRun || r.Plan.Blocked {
 		return
@@ -96,8 +96,8 @@ func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
 	}
 }
 
-// observeOld looks whether the last object of a hook is gone. If somebody made
-// another one of that name, it is. One that does not go fails the hook.
+// observeOld checks whether the old object of a hook is gone, or another one
+// has its name. One that is not deleted in time fails the hook.
 func (r *Run) observeOld(ctx context.Context, step *plan.Step) {
 	seen, known := r.find(ctx, step)
 	switch {
@@ -112,8 +112,9 @@ func (r *Run) observeOld(ctx context.Context, step *plan.Step) {
 	}
 }
 
-// leaving is how far the deletion of an object is; nil if there is nothing to
-// tell. It asks to be called again when that takes too long.
+// leaving returns the health of an object that is being deleted, which becomes
+// Degraded at a deadline; nil if the deletion is not visible yet. It schedules
+// the Advance at that deadline.
 func (r *Run) leaving(found *found) *health.Status {
 	object := found.decode()
 	deleted := object.GetDeletionTimestamp()
@@ -127,8 +128,8 @@ func (r *Run) leaving(found *found) *health.Status {
 	return status
 }
 
-// observeRemoval looks whether what was deleted is gone. Another object of the
-// same name is not what was deleted.
+// observeRemoval checks whether a deleted object is gone, or another one has
+// its name.
 func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
 	seen, known := r.find(ctx, step)
 	switch {
@@ -149,7 +150,8 @@ func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
 	r.State.Observe(step, code, status.Message)
 }
 
-// observeApplied looks how an object is that was applied.
+// observeApplied takes the health of an object that was applied. An object that
+// is older than our write does not count.
 func (r *Run) observeApplied(ctx context.Context, step *plan.Step) {
 	seen, known := r.find(ctx, step)
 	switch {
@@ -165,14 +167,15 @@ func (r *Run) observeApplied(ctx context.Context, step *plan.Step) {
 	}
 }
 
-// assessment is which version of an object was judged, and until when that holds.
+// assessment is the version of an object whose health was taken, and until when
+// that holds.
 type assessment struct {
 	version string
 	until   time.Time
 }
 
-// isAssessed reports whether an object was judged as it is. Of many objects that
-// are waited for, most have not changed when one has.
+// isAssessed reports whether the health of this version was taken already. When
+// one of many objects changes, the others need not be decoded again.
 func (r *Run) isAssessed(step *plan.Step, object *found) bool {
 	last, ok := r.assessed[step.StepID]
 	if !ok || last.version != object.version || !last.until.IsZero() && !r.Now().Before(last.until) {
@@ -184,8 +187,8 @@ func (r *Run) isAssessed(step *plan.Step, object *found) bool {
 	return true
 }
 
-// isOlder reports whether an object is older than the answer to our write. Live
-// promises that it is not; versions that cannot be compared are believed.
+// isOlder reports whether an object is older than the response to our write.
+// Versions that cannot be compared count as new.
 func (r *Run) isOlder(step *plan.Step, object *found) bool {
 	own, ok := r.written[step.StepID]
 	if !ok {
@@ -201,8 +204,8 @@ func (r *Run) isAnother(step *plan.Step, object *found) bool {
 	return ok && own.uid != object.uid
 }
 
-// observeAbsent is for what was applied and is gone. The last state of a hook
-// may say that it had finished.
+// observeAbsent handles an object that was applied and is gone. The last state
+// of a hook shows whether it had finished.
 func (r *Run) observeAbsent(step *plan.Step, last *found) {
 	if step.Hook == nil {
 		r.observeMissing(step)
@@ -217,7 +220,8 @@ func (r *Run) observeAbsent(step *plan.Step, last *found) {
 	r.State.Gone(step)
 }
 
-// observeMissing is for a resource that somebody deleted after it was applied.
+// observeMissing handles a resource that was deleted by another client after it
+// was applied.
 func (r *Run) observeMissing(step *plan.Step) {
 	r.State.Gone(step)
 	if _, ok := r.absent[step.StepID]; !ok {
@@ -227,16 +231,17 @@ func (r *Run) observeMissing(step *plan.Step) {
 		r.wake(end)
 		return
 	}
-	r.State.Observe(step, plan.Degraded, "it was deleted by somebody else")
+	r.State.Observe(step, plan.Degraded, "it was deleted by another client")
 }
 
-// assess notes the health of an object that was applied.
+// assess records the health of an object that was applied, with the deadline of
+// its progress.
 func (r *Run) assess(step *plan.Step, object *unstructured.Unstructured) {
 	now := r.Now()
 	delete(r.absent, step.StepID)
 	status := health.Of(object, now)
 	if step.Hook != nil && object.GetDeletionTimestamp() != nil {
-		// How it ended is what counts, whoever deletes it.
+		// How it ended counts, also while it is being deleted.
 		if own := ownStatus(object); isFinal(own) {
 			status = own
 		}
@@ -288,7 +293,7 @@ func latest(first, second time.Time) time.Time {
 	return first
 }
 
-// ownStatus is how an object is, apart from being deleted.
+// ownStatus is the health of an object as if it were not being deleted.
 func ownStatus(object *unstructured.Unstructured) *health.Status {
 	kept := object.DeepCopy()
 	kept.SetDeletionTimestamp(nil)

@@ -68,7 +68,7 @@ func TestResourceDeletedBySomebody(t *testing.T) {
 		object := s.objects[key]
 		delete(s.objects, key)
 		outcome := run.Advance(t.Context())
-		if outcome.Phase.Completed() || !strings.Contains(outcome.Message, "deleted by somebody else") {
+		if outcome.Phase.Completed() || !strings.Contains(outcome.Message, "deleted by another client") {
 			t.Fatalf("it is %+v", outcome)
 		}
 		s.now = outcome.Again

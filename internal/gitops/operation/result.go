@@ -88,6 +88,7 @@ func (r *Run) refused() []v1alpha1.ResourceResult {
 	return results
 }
 
+// resultFor is an empty result for an object.
 func resultFor(key tracking.Key, phase plan.PhaseName) v1alpha1.ResourceResult {
 	return v1alpha1.ResourceResult{
 		Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, SyncPhase: v1alpha1.HookType(phase),
@@ -127,12 +128,12 @@ func resultOf(step *plan.Step, mark plan.Mark, failed bool) (v1alpha1.ResourceRe
 	return result, true
 }
 
-// Marks is what results say of the steps of a plan: the way back, after a
-// restart. What it does not know it leaves out, and the step is done again.
+// Marks restores the state of a plan from results after a restart. A result
+// that it cannot read is left out, and the step is done again.
 //
-// The plan of an operation that goes on must have the steps that it had. Objects
-// that were applied are as desired by now: with the options that leave such
-// objects out, those of the marks are not to be told as Synced.
+// The plan must have the steps that it had. Objects that were applied are
+// Synced by now: with the options that leave such objects out, those of the
+// marks must not be passed as Synced.
 func Marks(results []v1alpha1.ResourceResult) map[plan.StepID]plan.Mark {
 	marks := map[plan.StepID]plan.Mark{}
 	for _, result := range results {
@@ -144,6 +145,7 @@ func Marks(results []v1alpha1.ResourceResult) map[plan.StepID]plan.Mark {
 	return marks
 }
 
+// markOf is the inverse of resultOf.
 func markOf(result v1alpha1.ResourceResult) (plan.Mark, bool) {
 	mark := plan.Mark{Result: plan.Result(result.Status), Message: result.Message}
 	isHook := result.HookType != ""

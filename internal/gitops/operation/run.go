@@ -21,16 +21,18 @@ import (
 
 // Live is what is in the cluster. It is a *live.Cache.
 type Live interface {
-	// Get is the object as a watch knows it, or nil.
+	// Get returns the object from the watches, or nil.
 	Get(key tracking.Key) *live.Object
-	// Last is the last state of an object that a watch saw go, or nil.
+	// Last returns the last state of an object whose deletion a watch saw, or
+	// nil.
 	Last(key tracking.Key) *live.Object
-	// Fetch asks the API server if no watch knows the object. Nil is that there
-	// is none.
+	// Fetch reads an object from the API server if no watch has it. Nil means
+	// that it does not exist.
 	Fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error)
 	// Follow starts watches for kinds that have none.
 	Follow(ctx context.Context, kinds []schema.GroupKind) error
-	// Note is told what the API server answered to our own write.
+	// Note takes the object of a response to our own write, so that it is
+	// visible before its event comes.
 	Note(object *unstructured.Unstructured)
 }
 
@@ -56,7 +58,7 @@ type Input struct {
 	Parallel int
 	// Now is the time; nil is time.Now.
 	Now func() time.Time
-	// Log is told of what is tried again; nil is nobody.
+	// Log gets retries; nil discards them.
 	Log *slog.Logger
 }
 
@@ -68,24 +70,24 @@ type Run struct {
 	terminated atomic.Bool
 	confirmed  atomic.Bool
 
-	// written are what the API server said to what this Run applied.
+	// written are the objects of the responses to what this Run applied.
 	written map[plan.StepID]writtenVersion
-	// since is from when on a step waits for something that has a deadline.
+	// since is when a step started to wait for something with a deadline.
 	since map[plan.StepID]time.Time
-	// absent is from when on a resource is away that was applied.
+	// absent is since when a resource is missing that was applied.
 	absent map[plan.StepID]time.Time
-	// retries are the steps that failed and are tried again.
+	// retries are the steps that failed and will be tried again.
 	retries map[plan.StepID]*attempt
 	// clearing are the objects of hooks whose deletion was requested.
 	clearing map[plan.StepID]types.UID
-	// assessed is how far an object was looked at.
+	// assessed are the versions whose health was taken.
 	assessed map[plan.StepID]assessment
 	// spent are the hooks that were deleted at the end.
 	spent map[plan.StepID]bool
-	// notDeleted is why some could not be deleted.
+	// notDeleted is why some hooks could not be deleted.
 	notDeleted []string
 
-	// again is the earliest time at which something is to be looked at.
+	// again is the earliest time at which Advance is needed without an event.
 	again   time.Time
 	results []v1alpha1.ResourceResult
 	ended   *Outcome
@@ -100,7 +102,7 @@ type Outcome struct {
 	Waiting []string
 	// Again is when to call Advance even if nothing happens; zero is never.
 	Again time.Time
-	// Changed says that the results differ from those after the last Advance.
+	// Changed: the results differ from those after the last Advance.
 	Changed bool
 }
 
@@ -159,6 +161,8 @@ func (r *Run) Advance(ctx context.Context) Outcome {
 	return outcome
 }
 
+// advance alternates between Next and doing what it returns, until nothing can
+// be done without an event.
 func (r *Run) advance(ctx context.Context) Outcome {
 	for {
 		r.State.Terminated, r.State.Confirmed = r.terminated.Load(), r.confirmed.Load()
@@ -178,17 +182,18 @@ func (r *Run) advance(ctx context.Context) Outcome {
 	}
 }
 
-// interrupted reports whether somebody ended the operation since Next was asked.
+// interrupted reports whether the operation was terminated since the last call
+// of Next.
 func (r *Run) interrupted() bool { return r.terminated.Load() && !r.State.Terminated }
 
-// wake asks for an Advance at a time, if none is asked for earlier.
+// wake schedules an Advance, unless an earlier one is scheduled.
 func (r *Run) wake(at time.Time) {
 	if r.again.IsZero() || at.Before(r.again) {
 		r.again = at
 	}
 }
 
-// maxWaiting bounds what an Outcome says that it waits for.
+// maxWaiting bounds the list in an Outcome.
 const maxWaiting = 20
 
 // waiting is the outcome of an operation that goes on.

@@ -27,13 +27,13 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// writtenVersion is what is remembered of what the API server said to our write.
+// writtenVersion is the object of a response to our write: its uid and version.
 type writtenVersion struct {
 	uid     types.UID
 	version string
 }
 
-// attempt is something that failed and is tried again.
+// attempt is a step that failed and is retried.
 type attempt struct {
 	count   int
 	next    time.Time
@@ -44,8 +44,8 @@ func (a *attempt) text(step *plan.Step) string {
 	return bounded(fmt.Sprintf("another try with %s: %s", step.Key, a.problem), maxText)
 }
 
-// retryLater notes a failure that may go well the next time. It is false when it
-// is one that will not, or when it was tried often enough.
+// retryLater schedules a retry of a step that failed. It returns false for an
+// error that does not pass, and after the last retry.
 func (r *Run) retryLater(step *plan.Step, err error) bool {
 	if !isRetryable(step, err) {
 		return false
@@ -68,10 +68,10 @@ func (r *Run) retryLater(step *plan.Step, err error) bool {
 	return true
 }
 
-// isRetryable reports whether the same request may go well later.
+// isRetryable reports whether the same request may succeed later.
 func isRetryable(step *plan.Step, err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return true // stepTimeout: that of the caller is looked at before
+		return true // of stepTimeout: the caller's context is checked before
 	}
 	var fault *apply.Error
 	if !errors.As(err, &fault) {
@@ -87,10 +87,12 @@ func isRetryable(step *plan.Step, err error) bool {
 	return false
 }
 
-// errUnknown is that an object cannot be looked at now.
-var errUnknown = &apply.Error{Kind: apply.Transient, Message: "the API server could not be asked for the object"}
+// errUnknown means that an object can be read neither from a watch nor from the
+// API server now.
+var errUnknown = &apply.Error{Kind: apply.Transient, Message: "the object could not be read from the API server"}
 
-// isDue reports whether something may be tried now.
+// isDue reports whether a step may be tried now. If not, it schedules the
+// Advance that may.
 func (r *Run) isDue(id plan.StepID) bool {
 	try := r.retries[id]
 	if try == nil || !try.next.After(r.Now()) {
@@ -100,11 +102,12 @@ func (r *Run) isDue(id plan.StepID) bool {
 	return false
 }
 
+// due returns the steps whose backoff is over.
 func (r *Run) due(steps []*plan.Step) []*plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(step *plan.Step) bool { return !r.isDue(step.StepID) })
 }
 
-// stepOutcome is what became of one step.
+// stepOutcome is the outcome of one step. before is what was live when it ran.
 type stepOutcome struct {
 	tried  bool
 	answer *unstructured.Unstructured
@@ -112,8 +115,8 @@ type stepOutcome struct {
 	err    error
 }
 
-// runSteps runs steps together, and notes what became of them. It reports
-// whether anything did.
+// runSteps runs steps concurrently, up to Parallel at a time, and records their
+// outcomes in order. It reports whether any state changed.
 func (r *Run) runSteps(ctx context.Context, steps []*plan.Step) bool {
 	all := make([]stepOutcome, len(steps))
 	var group errgroup.Group
@@ -145,8 +148,8 @@ func (r *Run) runSteps(ctx context.Context, steps []*plan.Step) bool {
 	return changed
 }
 
-// follow has kinds watched that the cluster did not have when the plan was
-// built. Without it the objects are asked for from time to time.
+// follow starts watches for kinds that did not exist when the plan was built.
+// Without them the objects are polled.
 func (r *Run) follow(ctx context.Context, kinds []schema.GroupKind) {
 	if len(kinds) == 0 || r.Plan.DryRun {
 		return
@@ -158,7 +161,8 @@ func (r *Run) follow(ctx context.Context, kinds []schema.GroupKind) {
 	}
 }
 
-// do runs one step. It changes nothing of the Run: several run at a time.
+// do runs one step. It only reads the Run, because several run at a time; note
+// records the outcome.
 func (r *Run) do(ctx context.Context, step *plan.Step) stepOutcome {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -180,8 +184,8 @@ func (r *Run) do(ctx context.Context, step *plan.Step) stepOutcome {
 	return result
 }
 
-// current is a step with what is live now. That of the plan may be older, and
-// the old object of a hook is gone by now.
+// current is a step with the live object of now. That of the plan may be older,
+// and the old object of a hook has been deleted.
 func (r *Run) current(step *plan.Step) *plan.Step {
 	version := ""
 	if step.Live != nil {
@@ -207,9 +211,9 @@ func (r *Run) current(step *plan.Step) *plan.Step {
 	return &copied
 }
 
-// cannotDryRun reports whether the API server cannot be asked what would happen:
-// the object's namespace does not exist before the sync, or there is an old
-// object of a hook, which the sync would delete first.
+// cannotDryRun reports whether a dry run of the step must fail although the
+// sync would succeed: the namespace is created by the same sync, or the old
+// object of a hook would be deleted first.
 func (r *Run) cannotDryRun(step *plan.Step) bool {
 	if step.Hook != nil && step.Live != nil && step.Hook.Has(plan.BeforeHookCreation) {
 		return true
@@ -220,7 +224,8 @@ func (r *Run) cannotDryRun(step *plan.Step) bool {
 	})
 }
 
-// note keeps what became of a step. It is false when nothing did.
+// note records the outcome of a step. It returns false if the step will be
+// retried.
 func (r *Run) note(ctx context.Context, step *plan.Step, result stepOutcome) bool {
 	err := result.err
 	if step.Action == plan.Remove && r.isReplaced(ctx, step, err) {
@@ -245,8 +250,8 @@ func (r *Run) note(ctx context.Context, step *plan.Step, result stepOutcome) boo
 	return true
 }
 
-// isReplaced reports whether what was to be deleted is gone, and the API server
-// refused because there is another object of that name.
+// isReplaced reports whether a deletion was refused because another object has
+// the name by now: the one to delete is gone.
 func (r *Run) isReplaced(ctx context.Context, step *plan.Step, err error) bool {
 	var fault *apply.Error
 	if !errors.As(err, &fault) || fault.Kind != apply.Conflict {
@@ -256,7 +261,8 @@ func (r *Run) isReplaced(ctx context.Context, step *plan.Step, err error) bool {
 	return known && (seen.object == nil || seen.object.uid != step.Live.GetUID())
 }
 
-// assessResponse judges what the API server answered.
+// assessResponse takes the health of the object in a response, so that most
+// objects need no read.
 func (r *Run) assessResponse(step *plan.Step, object *unstructured.Unstructured) {
 	if object == nil || r.Plan.DryRun {
 		return
@@ -266,7 +272,7 @@ func (r *Run) assessResponse(step *plan.Step, object *unstructured.Unstructured)
 	r.assess(step, object)
 }
 
-// errorText is why a step failed, without the name of the object: that stands
+// errorText is why a step failed, without the name of the object, which stands
 // beside it.
 func errorText(step *plan.Step, err error) string {
 	var fault *apply.Error

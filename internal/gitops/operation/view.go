@@ -10,20 +10,22 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// found is an object of the cluster. It is decoded only if it must be read.
+// found is an object of the cluster. It is decoded only when its content is
+// needed.
 type found struct {
 	uid     types.UID
 	version string
 	decode  func() *unstructured.Unstructured
 }
 
-// view is how a Run looks at the cluster.
+// view reads objects without decoding them. Tests replace it.
 type view struct {
 	get   func(key tracking.Key) *found
 	last  func(key tracking.Key) *found
 	fetch func(ctx context.Context, key tracking.Key, version string) (*found, error)
 }
 
+// viewOf reads from the caches.
 func viewOf(cluster Live) view {
 	return view{
 		get:  func(key tracking.Key) *found { return foundIn(cluster.Get(key)) },
@@ -35,6 +37,7 @@ func viewOf(cluster Live) view {
 	}
 }
 
+// foundIn is an object of a cache; nil stays nil.
 func foundIn(object *live.Object) *found {
 	if object == nil {
 		return nil

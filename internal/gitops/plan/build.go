@@ -12,13 +12,13 @@ import (
 
 // Input is what a plan is built of besides the desired objects.
 type Input struct {
-	// Live are the objects under the keys of the desired ones, whoever owns them,
-	// all that have the Application's label, and the destination's Namespace if
-	// it is to be created.
+	// Live are the objects under the keys of the desired ones, also those of
+	// other owners, all that have the Application's label, and the
+	// destination's Namespace if it is to be created.
 	Live map[tracking.Key]*unstructured.Unstructured
 	// Synced are the resources that are as desired.
 	Synced map[tracking.Key]bool
-	// Gate is asked for every object that would be touched.
+	// Gate decides about every object that would be touched.
 	Gate    Gate
 	Options Options
 }
@@ -72,7 +72,7 @@ func (b *builder) refuse(key tracking.Key, reason Reason, format string, args ..
 	b.plan.Refusals = append(b.plan.Refusals, Refusal{Object: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// allowed asks the gate.
+// allowed checks an object with the gate, and records the refusal.
 func (b *builder) allowed(key tracking.Key, object *unstructured.Unstructured) bool {
 	refusal := b.Gate.Allows(key, object, b.app().Namespace)
 	if refusal == nil {
@@ -116,7 +116,7 @@ func (b *builder) desired(desired *Desired) {
 	}
 }
 
-// leftOut says why an object has no step, or nothing.
+// leftOut returns why an object has no step, or an empty text.
 func (b *builder) leftOut(desired *Desired) string {
 	switch {
 	case desired.Skip != "":
@@ -146,9 +146,10 @@ func syncPhases(hook *Hook) []PhaseName {
 	return phases
 }
 
-// isFreeOrOwn looks whether another Application owns what is live under the key. A
-// resource is taken over with a warning, as Argo CD does, unless that is to
-// fail. A hook is not: it would be deleted before it is created.
+// isFreeOrOwn checks whether another Application owns the live object. A
+// resource is taken over with a warning, as in Argo CD, unless
+// FailOnSharedResource is set. A hook is refused: it would be deleted before it
+// is created.
 func (b *builder) isFreeOrOwn(desired *Desired, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return true

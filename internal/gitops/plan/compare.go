@@ -47,7 +47,7 @@ func Compare(desired, live *unstructured.Unstructured, ignore *Ignore, predict P
 	before := live.DeepCopy()
 	ignore.Strip(before, after)
 	for _, object := range []*unstructured.Unstructured{before, after} {
-		// A write changes these whatever it writes.
+		// Every write changes these.
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 		}
@@ -86,13 +86,14 @@ type Comparison struct {
 	LabelOptional bool
 }
 
-// CompareAll compares the resources of an Application, and says whether all are
-// as desired. Hooks do not count. What is there and no longer desired counts
-// unless its compare-options say IgnoreExtraneous. A comparison that fails is
-// OutOfSync, so that a sync is tried.
+// CompareAll compares the resources of an Application and returns the sync
+// state of all together. Hooks do not count. A live object that is no longer
+// desired counts unless its compare-options have IgnoreExtraneous. An object
+// that cannot be compared is OutOfSync, so that a sync is tried and reports
+// why.
 //
-// While a rendered object is refused the result is UnknownSync, whatever the
-// others are: it could be any object, so neither is the Application as desired,
+// While a rendered object is refused the result is UnknownSync for any state of
+// the others: it could be any object, so neither is the Application as desired,
 // nor is a live object one that left Git.
 func CompareAll(in Comparison) ([]Status, SyncState) {
 	var all []Status

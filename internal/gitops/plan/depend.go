@@ -48,7 +48,7 @@ func (b *builder) depend() {
 		}
 	}
 	for _, step := range b.steps {
-		// SkipDryRun is what says that the cluster does not have the kind yet.
+		// SkipDryRun marks kinds that the cluster does not serve yet.
 		if id, ok := definitions[step.Key.GroupKind()]; ok && step.Options.SkipDryRun {
 			step.needs = append(step.needs, id)
 		}

@@ -11,7 +11,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Scope says whether objects of a kind have a namespace.
+// Scope is whether objects of a kind have a namespace.
 type Scope int
 
 // The scopes. A kind that the cluster does not have is UnknownScope.
@@ -31,7 +31,7 @@ type Source struct {
 	// after them.
 	Revision string
 	Began    time.Time
-	// Scope knows the kinds of the cluster.
+	// Scope returns the scope of a kind in the cluster.
 	Scope func(schema.GroupKind) Scope
 	// Objects are of the types that JSON is decoded to. They are not changed.
 	Objects []*unstructured.Unstructured
@@ -45,7 +45,7 @@ type Desired struct {
 	// Hook is nil for a resource.
 	Hook *Hook
 	Wave int
-	// Skip says why the object is not applied. What is live under its key is
+	// Skip is why the object is not applied. The live object under its key is
 	// left alone.
 	Skip string
 	// unknown: the cluster does not have the kind.
@@ -209,7 +209,8 @@ func (s *Set) place(object *unstructured.Unstructured, role role, wave int, scop
 	return each
 }
 
-// finish marks the object, and tells of options that mean nothing.
+// finish marks the object as the Application's, and warns of sync options
+// without a meaning.
 func (s *Set) finish(desired *Desired) *Desired {
 	s.source.Tracker.Stamp(desired.Object, s.source.App)
 	desired.Key = tracking.KeyOf(desired.Object)

@@ -31,7 +31,7 @@ func (p PhaseName) order() int {
 	return slices.Index([]PhaseName{PreSync, Sync, PostSync, SyncFail, PreDelete, Delete, PostDelete}, p)
 }
 
-// DeletePolicy says when the object of a hook is deleted.
+// DeletePolicy is when the object of a hook is deleted.
 type DeletePolicy string
 
 // The policies, with Argo CD's names.
@@ -54,7 +54,7 @@ func (h *Hook) Has(policy DeletePolicy) bool { return slices.Contains(h.Policies
 // role is what an object is for.
 type role struct {
 	hook *Hook
-	// skip says why the object is not applied at all.
+	// skip is why the object is not applied at all.
 	skip string
 }
 
@@ -147,8 +147,8 @@ func hookRole(object *unstructured.Unstructured, phases []PhaseName) (role, *Ref
 	return role{hook: hook}, nil
 }
 
-// isHook reports whether a live object is one, of whatever phase. It is not
-// pruned then: its policy says when it goes.
+// isHook reports whether a live object is a hook of any phase. It is not pruned
+// then: its delete policy decides.
 func isHook(object *unstructured.Unstructured) bool {
 	role, refusal := roleOf(object)
 	return refusal == nil && role.hook != nil
@@ -177,7 +177,7 @@ func liveWave(object *unstructured.Unstructured) int {
 	return wave
 }
 
-// maxName is the longest name of a Job whose Pods can be told by their labels.
+// maxName is the longest name of a Job that fits into the label of its Pods.
 const maxName = 63
 
 // hookName is the name of a hook that has only generateName. It is the same

@@ -25,7 +25,7 @@ type IgnoreRule struct {
 	ManagedFieldsManagers []string
 }
 
-// PathEvaluator knows the language of jq.
+// PathEvaluator evaluates expressions of jq.
 type PathEvaluator interface {
 	// Check reports whether an expression can be evaluated.
 	Check(expression string) error

@@ -11,14 +11,15 @@ import (
 // Wait is something that the operation waits for.
 type Wait struct {
 	Step *Step
-	// For says what, for people: Deployment.apps shop/web to be healthy.
+	// For is what is waited for, for people: Deployment.apps shop/web to be
+	// healthy.
 	For string
 }
 
 // Decision is what can be done now.
 type Decision struct {
 	// Phase is Running, Succeeded or Failed. The last two are final: what is to
-	// be cleared is done once, and Next is not asked again.
+	// be cleared is cleared once, and Next is not called again.
 	Phase Progress
 	// Run are the steps that can run now, together.
 	Run []*Step
@@ -79,8 +80,9 @@ func (p *Plan) successMessage() string {
 }
 
 // Fails reports whether a step has failed in a way that fails the operation. A
-// resource that was applied and is Degraded does not where nothing waits for its
-// health: the sync has applied it, and its health is told apart.
+// resource that was applied and is Degraded does not where nothing waits for
+// its health: the sync has applied it, and the health of the Application shows
+// the rest.
 func (p *Plan) Fails(state *State, step *Step) bool {
 	if state.Mark(step.StepID).Progress != Failed {
 		return false
@@ -170,7 +172,7 @@ func (p *Plan) advance(state *State, wave *Wave) (Decision, bool) {
 	return running.withMessage(), true
 }
 
-// runnable looks at the definitions that a step needs. One that failed leaves
+// runnable checks the definitions that a step needs. One that failed leaves
 // nothing to run and nothing to wait for.
 func (p *Plan) runnable(state *State, step *Step) (bool, *Wait) {
 	for _, id := range step.needs {
@@ -185,7 +187,7 @@ func (p *Plan) runnable(state *State, step *Step) (bool, *Wait) {
 	return true, nil
 }
 
-// unconfirmed are the prunes of a wave that somebody has to confirm. All of the
+// unconfirmed are the prunes of a wave that have to be confirmed. The whole
 // wave waits for it, as in Argo CD.
 func (p *Plan) unconfirmed(state *State, wave *Wave) []Wait {
 	var waits []Wait
@@ -340,8 +342,8 @@ func (p *Plan) spent(state *State) []*Step {
 	return spent
 }
 
-// terminate ends the operation at once. Hooks that run are deleted, whatever
-// their policy is.
+// terminate ends the operation at once. Running hooks are deleted with any
+// policy.
 func (p *Plan) terminate(state *State) Decision {
 	decision := Decision{Phase: Failed, Message: "Operation terminated"}
 	for _, step := range p.Steps() {
@@ -379,7 +381,7 @@ func (p *Plan) nextDry(state *State) Decision {
 	return Decision{Phase: Succeeded, Message: "successfully synced (dry run)"}
 }
 
-// withMessage puts what is done or waited for into the message.
+// withMessage adds the message about what runs or is waited for.
 func (d Decision) withMessage() Decision {
 	switch {
 	case len(d.Waiting) == 1:

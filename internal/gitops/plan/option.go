@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Permission is what Prune and Delete can say.
+// Permission is the value of Prune and Delete.
 type Permission string
 
 // The permissions. Empty means yes.
@@ -71,8 +71,8 @@ type Options struct {
 // withoutHooks reports whether no hooks run.
 func (o *Options) withoutHooks() bool { return o.SkipHooks || o.SelfHeal || len(o.Selection) > 0 }
 
-// of are the options of an object: what it says goes before what the
-// Application says.
+// of are the options of an object: its annotation goes before the options of
+// the Application.
 func (o ObjectOptions) of(object *unstructured.Unstructured) (ObjectOptions, []string) {
 	var unknown []string
 	for _, word := range words(object, annotationOptions) {

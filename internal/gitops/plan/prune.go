@@ -64,8 +64,8 @@ func (b *builder) isOwn(key tracking.Key, live *unstructured.Unstructured) bool 
 	return key == tracking.KeyOf(live) && b.set.source.Tracker.Stamped(live, b.app()) && len(live.GetOwnerReferences()) == 0
 }
 
-// keptAlways says why something that is no longer rendered stays whatever the
-// options are, or nothing.
+// keptAlways returns why an object that is no longer rendered stays with any
+// options, or an empty text.
 func (b *builder) keptAlways(key tracking.Key, live *unstructured.Unstructured, same map[types.UID]bool) string {
 	switch {
 	case isHook(live):
@@ -80,8 +80,8 @@ func (b *builder) keptAlways(key tracking.Key, live *unstructured.Unstructured, 
 	return ""
 }
 
-// notPruned says which option keeps something that is no longer rendered, or
-// nothing.
+// notPruned returns which option keeps an object that is no longer rendered, or
+// an empty text.
 func (b *builder) notPruned(options ObjectOptions) string {
 	switch {
 	case !b.Options.AllowPrune:

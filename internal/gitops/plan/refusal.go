@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Reason says in one word why something is refused. It becomes the reason of an
+// Reason is the class of a refusal in one word. It becomes the reason of an
 // Event and the label of a metric.
 type Reason string
 
@@ -69,8 +69,8 @@ type Warning struct {
 	Message   string
 }
 
-// Gate decides what an Application may touch. Its answer is nil, or why not.
-// The object is the desired one, or the live one for what is deleted.
+// Gate decides what an Application may touch. It returns nil, or why not. The
+// object is the desired one, or the live one of a deletion.
 type Gate interface {
 	Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *Refusal
 }
@@ -79,7 +79,7 @@ type Gate interface {
 // Application, and objects can have names of any length until they are applied.
 const maxMessage = 2000
 
-// shorten bounds what an object says in a message.
+// shorten bounds a text of an object in a message.
 func shorten(text string) string { return bounded(text, 80) }
 
 // bounded cuts a text at a length and makes it UTF-8.

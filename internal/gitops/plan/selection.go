@@ -14,7 +14,7 @@ type Selector struct {
 	Kind      string
 	Namespace string
 	Name      string
-	// Exclude leaves out what it takes. Exclusions are asked last.
+	// Exclude leaves out what it takes. Exclusions are applied last.
 	Exclude bool
 }
 

@@ -64,13 +64,11 @@ type Mark struct {
 func (m Mark) Reason() string { return cmp.Or(m.Detail, m.Message) }
 
 // State is what has happened in an operation. It belongs to one goroutine.
-//
-// What it is told is kept: a step that was healthy once is done, whatever
-// becomes of it later.
+// Nothing is taken back: a step that was healthy once is done.
 type State struct {
-	// Confirmed says that somebody confirmed what Confirm asks for.
+	// Confirmed: a user confirmed the deletions that need it.
 	Confirmed bool
-	// Terminated says that somebody ended the operation.
+	// Terminated: a user ended the operation.
 	Terminated bool
 	marks      map[StepID]Mark
 }
@@ -127,13 +125,12 @@ func (s *State) Refused(id StepID, message string) {
 	s.change(id, func(m *Mark) { m.Result, m.Progress, m.Message = ResultSyncFailed, Failed, message })
 }
 
-// Observe notes the health of an object that was applied. It must be that of an
-// object at least as new as the one that the API server answered with: an older
+// Observe records the health of an object that was applied. It must be that of
+// an object at least as new as the one in the response to the apply: an older
 // one would be found healthy as it was before. That is what Argo CD sleeps for.
 //
-// A hook whose health is Unknown has failed, as in Argo CD. What is deleted is
-// done when it is gone, whatever it says; Degraded means that this takes too
-// long.
+// A hook whose health is Unknown has failed, as in Argo CD. A deletion is done
+// when the object is gone; Degraded means that this takes too long.
 func (s *State) Observe(step *Step, health Health, message string) {
 	s.change(step.StepID, func(m *Mark) {
 		if m.Progress != Running {
@@ -151,7 +148,7 @@ func (s *State) Observe(step *Step, health Health, message string) {
 		case health == NoHealth || health == Healthy:
 			m.Progress, m.Detail = Succeeded, ""
 			if step.Hook != nil && message != "" {
-				m.Message = message // a Job says how it ended
+				m.Message = message // a Job reports how it ended
 			}
 		}
 	})
@@ -166,9 +163,9 @@ func (s *State) Clearing(id StepID) {
 	})
 }
 
-// Gone notes that an object does not exist. For what is pruned that is the end,
-// and for an old hook the sign that the new one can be created. A hook that is
-// gone before it was seen to finish has failed: nobody knows what it did. The
+// Gone records that an object does not exist. For a prune that is the end, and
+// for an old hook the signal that the new one can be created. A hook that is
+// gone before it was seen to finish has failed: its result is not known. The
 // event of a deletion carries the last state of the object, so a Job that its
 // own time to live deletes is to be observed once more before it is gone.
 func (s *State) Gone(step *Step) {
@@ -179,7 +176,7 @@ func (s *State) Gone(step *Step) {
 		case m.Progress == Running && step.Hook != nil:
 			m.Progress, m.Message, m.Detail = Failed, "it was deleted before it was seen to finish", ""
 		case m.Progress == Running:
-			m.Detail = "it was deleted by somebody else"
+			m.Detail = "it was deleted by another client"
 		case m.Progress == Pending && step.Hook != nil:
 			m.Clearing, m.Cleared = false, true
 		}

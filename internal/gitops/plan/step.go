@@ -58,8 +58,8 @@ type Step struct {
 	needs []StepID
 }
 
-// Leaving reports whether what the step deletes is being deleted already, so
-// that nothing has to be asked for.
+// Leaving reports whether the object of a deletion is being deleted already, so
+// that no request is needed.
 func (s *Step) Leaving() bool {
 	return s.Action == Remove && s.Live.GetDeletionTimestamp() != nil
 }
@@ -76,7 +76,7 @@ type StepOptions struct {
 	SkipDryRun bool
 	// RespectIgnoreDifferences leaves ignored fields of a live object alone.
 	RespectIgnoreDifferences bool
-	// Confirm: somebody has to confirm that it is deleted.
+	// Confirm: the deletion has to be confirmed by a user.
 	Confirm bool
 	// Propagation is how dependents of what is deleted go.
 	Propagation metav1.DeletionPropagation
@@ -85,7 +85,7 @@ type StepOptions struct {
 // Wave is a set of steps between which only the kind decides.
 type Wave struct {
 	Number int
-	// Prune says that the wave deletes. PruneLast that it is the last one.
+	// Prune: the wave deletes. PruneLast: it is the last one.
 	Prune     bool
 	PruneLast bool
 	Steps     []*Step
@@ -102,8 +102,8 @@ type Skipped struct {
 	Key tracking.Key
 	// Prune: it is no longer rendered, and would be pruned otherwise.
 	Prune bool
-	// Kept: it would be pruned if the options let it, which Argo CD tells in the
-	// results as PruneSkipped.
+	// Kept: the options alone keep it from being pruned, which Argo CD reports
+	// in the results as PruneSkipped.
 	Kept   bool
 	Reason string
 }
@@ -114,7 +114,7 @@ type Plan struct {
 	Refusals []Refusal
 	Warnings []Warning
 	Skipped  []Skipped
-	// Blocked says that nothing is done because of the refusals.
+	// Blocked: nothing is done because of the refusals.
 	Blocked bool
 	DryRun  bool
 

@@ -21,7 +21,7 @@ type Schedule struct {
 	anyDay, anyWeekday bool
 }
 
-// field is what one of the five may say.
+// field is one of the five fields: its range and names.
 type field struct {
 	name     string
 	min, max int
@@ -33,8 +33,8 @@ var errNever = errors.New("no date fits it")
 // maxSchedule bounds the text that is parsed.
 const maxSchedule = 256
 
-// horizon is how far ahead a schedule is searched. A 29th of February is at most
-// eight years away.
+// horizon is how far ahead a schedule is searched. A 29th of February is at
+// most eight years away, so a schedule without a date in that time never fires.
 const horizon = 9 * 366 * 24 * time.Hour
 
 // ParseSchedule reads a schedule.
@@ -46,6 +46,9 @@ func ParseSchedule(text string) (Schedule, error) {
 	return schedule, nil
 }
 
+// parseFields reads the five fields. A schedule that never fires, such as the
+// 30th of February, is an error: a window that silently never opens would not
+// protect anything.
 func parseFields(text string) (Schedule, error) {
 	if len(text) > maxSchedule {
 		return Schedule{}, fmt.Errorf("it has %d characters, the most is %d", len(text), maxSchedule)
@@ -90,6 +93,7 @@ func parseFields(text string) (Schedule, error) {
 	return schedule, nil
 }
 
+// shorthand expands @daily and its like, as crontab(5) has them.
 func shorthand(word string) (string, bool) {
 	switch word {
 	case "@yearly", "@annually":

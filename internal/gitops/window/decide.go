@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// maxSteps bounds how many openings and closings are looked at to find when a
+// maxSteps bounds how many openings and closings are examined to find when a
 // decision changes.
 const maxSteps = 8
 
-// Decision says whether an Application may sync.
+// Decision is whether an Application may sync.
 type Decision struct {
 	// CanSync is for automated syncs, CanManual for those that people start.
 	CanSync   bool
@@ -17,8 +17,8 @@ type Decision struct {
 	// Until is when the decision may become another. Zero means that no change
 	// is in sight.
 	Until time.Time
-	// Why says which window is in the way, or which one allows it. It is empty
-	// if no window is for the Application.
+	// Why names the blocking window, or the one that allows it. It is empty if
+	// no window selects the Application.
 	Why string
 }
 
@@ -38,14 +38,14 @@ func Decide(windows []Window, app App, now time.Time) Decision {
 			return decision
 		}
 	}
-	// What was looked at gives the same answer. Ask again then.
+	// The decision is the same at all of them. It has to be made again then.
 	decision.Until = at
 	return decision
 }
 
-// MayContinue reports whether a sync that began at an instant may go on. One
-// that was allowed to begin may, if nothing is in the way or everything that is
-// has syncOverrun. The text says what stops it.
+// MayContinue reports whether a sync that started at an instant may go on. One
+// that was allowed to start may if nothing blocks it, or if every blocking
+// window has syncOverrun. Otherwise the text is the reason.
 func MayContinue(windows []Window, app App, began, now time.Time, manual bool) (bool, string) {
 	selected := selecting(windows, app)
 	allowed := func(decision Decision) bool { return decision.CanSync || manual && decision.CanManual }
@@ -64,6 +64,7 @@ func MayContinue(windows []Window, app App, began, now time.Time, manual bool) (
 	return true, ""
 }
 
+// selecting returns the windows that select an Application.
 func selecting(windows []Window, app App) []*Window {
 	var selected []*Window
 	for i := range windows {
@@ -115,6 +116,7 @@ func inTheWay(selected []*Window, at time.Time) []*Window {
 	return closed
 }
 
+// permission is the reason of a decision that nothing blocks.
 func permission(selected []*Window, at time.Time) string {
 	for _, window := range selected {
 		if !window.denies() && window.open(at) {
@@ -127,7 +129,7 @@ func permission(selected []*Window, at time.Time) string {
 	return ""
 }
 
-// reason says why the window is in the way.
+// reason is why the window blocks.
 func (w *Window) reason(at time.Time) string {
 	switch {
 	case w.fault != nil:

@@ -9,7 +9,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/glob"
 )
 
-// Kind says what an open window means.
+// Kind is what an open window means.
 type Kind string
 
 // The kinds of windows.
@@ -149,6 +149,7 @@ func (w *Window) Selects(app App) bool {
 	return matched > 0
 }
 
+// anyMatch reports whether a pattern matches one of the texts.
 func anyMatch(patterns []glob.Pattern, texts []string) bool {
 	for i, text := range texts {
 		if text == "" && i+1 < len(texts) {
