@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,10 +90,15 @@ func play(t *testing.T, archive *txtar.Archive) {
 	}
 }
 
+// replicaSet is the name of a ReplicaSet in a message. Its hash changes with the
+// version of Kubernetes.
+var replicaSet = regexp.MustCompile(`ReplicaSet "([a-z-]+)-[a-z0-9]+"`)
+
 // tell is what an operation did and how it ended.
 func (w *world) tell(outcome operation.Outcome, run *operation.Run) string {
 	lines := append(w.applier.taken(), fmt.Sprintf("= %s: %s", outcome.Phase, outcome.Message), "")
-	return strings.ReplaceAll(strings.Join(lines, "\n"), w.namespace, "NAMESPACE") + showResults(w, run.Results())
+	text := strings.ReplaceAll(strings.Join(lines, "\n"), w.namespace, "NAMESPACE") + showResults(w, run.Results())
+	return replicaSet.ReplaceAllString(text, `ReplicaSet "$1-HASH"`)
 }
 
 // check looks for objects: Job.batch/v1 NAMESPACE/migrate.
