@@ -26,7 +26,7 @@ type Impersonation struct {
 	ServiceAccount string
 }
 
-// Options are those of one request.
+// Options are those of one write.
 type Options struct {
 	// DryRun changes nothing. Fields of other managers are not taken over then,
 	// so what that would remove is not shown.
@@ -215,4 +215,6 @@ func (w *objectWrite) finish(raw []byte) (*unstructured.Unstructured, error) {
 	return answer, nil
 }
 
+// errResponse has no detail: the text that could not be decoded may be that of
+// a Secret.
 var errResponse = errors.New("the API server's response is not the JSON of an object")

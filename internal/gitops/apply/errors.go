@@ -139,6 +139,8 @@ func (p *objectRef) unacceptable(status metav1.Status, err error) *Error {
 		"to delete and create it again, or undo the change; the API server responded: %s", what, status.Message), err)
 }
 
+// isTooLarge reports whether an object exceeds the limit of the API server or
+// of etcd, which report it in different ways.
 func isTooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "etcdserver: request is too large") ||
 		strings.Contains(err.Error(), "trying to send message larger than max")

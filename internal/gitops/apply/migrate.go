@@ -93,6 +93,8 @@ func migration(live *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(migrationSteps(live, rest))
 }
 
+// migrationSteps is the JSON patch: the new managedFields, the version that was
+// read, and the removal of kubectl's annotation.
 func migrationSteps(live *unstructured.Unstructured, entries []any) []map[string]any {
 	steps := []map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
@@ -109,6 +111,7 @@ func migrationSteps(live *unstructured.Unstructured, entries []any) []map[string
 // managedEntry is one of an object's managedFields, as it is decoded.
 type managedEntry map[string]any
 
+// text is a field of the entry, or empty.
 func (e managedEntry) text(field string) string {
 	value, _ := e[field].(string)
 	return value
@@ -152,6 +155,8 @@ const (
 	takeEntry
 )
 
+// roleOf decides what becomes of an entry. Subresources stay with their
+// controllers.
 func roleOf(entry managedEntry, byHand bool) entryRole {
 	if entry.text("subresource") != "" {
 		return keepEntry
@@ -185,6 +190,7 @@ func onlyByHand(entries []managedEntry) bool {
 	return true
 }
 
+// setOf decodes the field set of an entry (KEP-555, FieldsV1).
 func setOf(entry managedEntry) (*fieldpath.Set, error) {
 	raw, err := json.Marshal(entry.fields())
 	if err != nil {

@@ -182,6 +182,7 @@ func (e *ownedElement) isFor(desired, live any) bool {
 	return true
 }
 
+// same compares an element that was matched by isFor.
 func (e *ownedElement) same(desired, live any) bool {
 	if e.keys == nil {
 		return len(e.below) == 0
@@ -189,6 +190,8 @@ func (e *ownedElement) same(desired, live any) bool {
 	return sameValue(e.below, desired, live)
 }
 
+// isEmpty reports whether a value is an empty map or list, which some kinds do
+// not store.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

@@ -148,6 +148,7 @@ func sameContent(sent request, before, after *unstructured.Unstructured) bool {
 	return equal(contentOf(sent, before), contentOf(sent, after))
 }
 
+// contentOf is an object without the fields that every write changes.
 func contentOf(sent request, object *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(object.Object)
 	if _, applied := sent.object["status"]; !applied {

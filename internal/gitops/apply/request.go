@@ -29,11 +29,13 @@ type backoffSettings struct {
 	request time.Duration
 }
 
+// defaultBackoff retries for a few seconds: longer interruptions are the
+// operation's to retry, which keeps no worker busy.
 func defaultBackoff() backoffSettings {
 	return backoffSettings{tries: 4, first: 150 * time.Millisecond, longest: 5 * time.Second, request: 45 * time.Second}
 }
 
-// call is one request.
+// call is one request to the API server.
 type call struct {
 	method      string
 	path        string
@@ -47,7 +49,8 @@ type call struct {
 	exact bool
 }
 
-// query are the parameters of a write.
+// query are the parameters of a write. Validation is strict unless the step has
+// Validate=false.
 func (w *objectWrite) query(more ...string) url.Values {
 	values := url.Values{"fieldManager": {Manager}, "fieldValidation": {metav1.FieldValidationStrict}}
 	if w.step.Options.SkipValidation {
@@ -83,6 +86,8 @@ func (a *Applier) send(ctx context.Context, at *objectRef, request call) ([]byte
 	}
 }
 
+// sendOnce sends a request without the retries of client-go, which would repeat
+// a create that took effect.
 func (a *Applier) sendOnce(ctx context.Context, request call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.backoff.request)
 	defer cancel()
@@ -109,7 +114,9 @@ func (a *Applier) sendOnce(ctx context.Context, request call) ([]byte, error) {
 	return result.Raw()
 }
 
-// mayRepeat reports whether a request may go well if it is sent again.
+// mayRepeat reports whether a request may succeed if it is sent again. A
+// connection that was refused and a 429 did nothing, so even a create may be
+// repeated.
 func (c *call) mayRepeat(err error) bool {
 	refused := apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err)
 	switch {

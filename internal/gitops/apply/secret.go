@@ -66,6 +66,7 @@ func (m mask) with(value any) mask {
 // are anywhere are not worth hiding, and a part of a value is as bad as all.
 const shown = 4
 
+// stars replace a value, whatever its length, which would be a hint.
 const stars = "******"
 
 // hide takes the values out of a text, parts of them too.
@@ -122,6 +123,7 @@ func markParts(text, value string, hidden []bool) {
 	}
 }
 
+// isWord reports whether a letter or digit is at a place of a text.
 func isWord(text string, at int) bool {
 	if at < 0 || at >= len(text) {
 		return false
@@ -160,6 +162,7 @@ type hiddenError struct {
 	cause error
 }
 
+// Error is the text without the values.
 func (e *hiddenError) Error() string { return e.text }
 
 // Is reports whether the cause is another error.

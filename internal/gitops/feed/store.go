@@ -21,7 +21,8 @@ func (*store) Transformer() cache.TransformFunc {
 	}
 }
 
-// Add is called by the reflector for a new object.
+// Add is called by the reflector for a new object. The reflector calls all
+// methods from one goroutine, so known needs no lock.
 func (s *store) Add(object any) error {
 	s.take(object)
 	return nil
@@ -100,6 +101,7 @@ func (s *store) drop(name types.NamespacedName) {
 	}
 }
 
+// nameOf is the key of an object.
 func nameOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -73,6 +73,8 @@ type pace struct {
 	page int64
 }
 
+// defaultPace has the settings of production: a short first backoff, because
+// most interruptions are restarts of one API server of several.
 func defaultPace() pace {
 	return pace{first: 200 * time.Millisecond, longest: 4 * time.Second, denied: 10 * time.Second, believed: 3, page: 500}
 }

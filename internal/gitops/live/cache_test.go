@@ -198,7 +198,7 @@ func TestKindComesAndGoes(t *testing.T) {
 		})
 		w.took()
 		remove(t, cluster.Dynamic.Resource(kube.DefinitionResource()), "gadgets."+group)
-		w.until("the kind is gone", func() bool { return w.Get(key) == nil && w.log.count("the cluster has lost a kind") == round+1 })
+		w.until("the kind is gone", func() bool { return w.Get(key) == nil && w.log.count("kind removed from cluster") == round+1 })
 		w.until("it is told", func() bool { return w.hears(shop.Label() + " Gadget one") })
 		kubetest.WaitFor(t, cluster.Dynamic.Resource(kube.DefinitionResource()), kube.Named("gadgets."+group), patience, func(found []*unstructured.Unstructured) error {
 			if len(found) > 0 {

@@ -15,7 +15,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// directory is what one discovery found. It does not change.
+// directory is the result of one discovery. It is never changed after it is
+// made, so that readers need no lock.
 type directory struct {
 	kinds map[schema.GroupKind]*entry
 	// broken are groups of which a version does not respond.
@@ -25,8 +26,9 @@ type directory struct {
 	apis []string
 }
 
-// discoverer asks an API server: two requests for its kinds, where it knows
-// aggregated discovery, and one for its version.
+// discoverer reads discovery: two requests for the kinds, where the API server
+// has aggregated discovery, and one for its version. A group whose aggregated
+// API server is down does not fail it.
 func discoverer(cluster *kube.Cluster) func(context.Context, *directory) (*directory, error) {
 	return func(ctx context.Context, before *directory) (*directory, error) {
 		client := discovery.ToDiscoveryInterfaceWithContext(cluster.Client.Discovery())
@@ -70,6 +72,8 @@ func (d *directory) fill(groups []*metav1.APIGroup, lists []*metav1.APIResourceL
 	}
 }
 
+// add takes the kinds of one group version. Subresources are no kinds of their
+// own.
 func (d *directory) add(list *metav1.APIResourceList) {
 	at, err := schema.ParseGroupVersion(list.GroupVersion)
 	if err != nil {
@@ -94,6 +98,8 @@ func (d *directory) add(list *metav1.APIResourceList) {
 	}
 }
 
+// isSubresource reports whether a resource is a part of another, such as
+// pods/log.
 func isSubresource(name string) bool {
 	return slices.Contains([]byte(name), '/')
 }
@@ -168,6 +174,8 @@ func isDefinition(kind schema.GroupKind) bool {
 	return kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
 }
 
+// established reports whether the API server serves a definition already:
+// before that, requests for its objects are not found.
 func established(definition *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(condition any) bool {

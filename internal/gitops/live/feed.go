@@ -225,6 +225,8 @@ func (f *feed) learn(object *Object) {
 	}
 }
 
+// unlearn makes the next lookup read discovery again after a definition was
+// deleted: its kind is about to go.
 func (f *feed) unlearn() {
 	if isDefinition(f.name.kind) {
 		f.cache.options.Kinds.Invalidate()

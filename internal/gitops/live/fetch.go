@@ -10,9 +10,10 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Fetch is an object in a version: the cached one, or what the API server has.
-// It is nil without an error if there is no such object, or no such kind. It is
-// for objects that are desired and that may exist without our label.
+// Fetch returns an object in a version: from the cache, or else from the API
+// server. It is nil without an error if there is no such object or kind. It is
+// for desired objects, which may exist without our label and are then in no
+// watch.
 func (c *Cache) Fetch(ctx context.Context, key tracking.Key, version string) (*Object, error) {
 	if c.broken != nil {
 		return nil, c.broken
@@ -72,7 +73,7 @@ func (c *Cache) fetched(key tracking.Key, raw []byte) (*Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
-	// The buffer of an answer is up to twice as large as the answer.
+	// The buffer of a response is up to twice as large as its content.
 	read := h.record(append(make([]byte, 0, len(raw)), raw...))
 	object := c.object(key.GroupKind(), &read)
 	object.Key = key

@@ -92,6 +92,7 @@ type head struct {
 	Items []stdjson.RawMessage `json:"items"`
 }
 
+// readHead decodes the identity of an object and skips the rest.
 func readHead(raw []byte) (*head, error) {
 	h := &head{}
 	if err := json.Unmarshal(raw, h); err != nil {
@@ -106,6 +107,7 @@ func (h *head) isList() bool {
 	return strings.HasSuffix(h.Kind, "List") && h.Metadata.UID == "" && h.Metadata.Name == ""
 }
 
+// record is what is kept of an object: its identity and its JSON.
 func (h *head) record(raw []byte) record {
 	r := record{
 		TypeMeta: metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind},

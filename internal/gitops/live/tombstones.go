@@ -11,6 +11,8 @@ import (
 // interner gives equal texts the same memory.
 type interner struct{}
 
+// one returns the shared copy of a text. Namespaces, versions and labels repeat
+// in thousands of objects.
 func (interner) one(text string) string { return unique.Make(text).Value() }
 
 const (

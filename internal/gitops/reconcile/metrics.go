@@ -128,12 +128,14 @@ func (m *Metrics) rendered(err error) {
 	m.renders.WithLabelValues(result).Inc()
 }
 
+// statusWritten counts a write of a status.
 func (m *Metrics) statusWritten() {
 	if m != nil {
 		m.writes.Inc()
 	}
 }
 
+// eventDropped counts an Event that was not written.
 func (m *Metrics) eventDropped() {
 	if m != nil {
 		m.eventsDropped.Inc()

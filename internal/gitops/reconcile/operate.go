@@ -165,8 +165,8 @@ func (p *reconcileRun) rejection(asked *v1alpha1.Operation, lastErr error) strin
 	return ""
 }
 
-// givenRevisions are the revisions that an operation names; nil if it names
-// none.
+// givenRevisions returns the revisions that an operation names; nil if it names
+// none and means the newest.
 func givenRevisions(sync *v1alpha1.SyncOperation) []string {
 	switch {
 	case len(sync.Revisions) > 0:
@@ -178,7 +178,8 @@ func givenRevisions(sync *v1alpha1.SyncOperation) []string {
 }
 
 // isCurrent reports whether revisions are those that the spec names, or what
-// these are at the moment.
+// these resolve to at the moment. Only such a sync is not undone by the next
+// automated one.
 func (p *reconcileRun) isCurrent(given []string) bool {
 	sources := p.app.Spec.AllSources()
 	if len(given) != len(sources) {

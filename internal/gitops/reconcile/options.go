@@ -79,7 +79,7 @@ func propagation(policy string) metav1.DeletionPropagation {
 	return metav1.DeletePropagationForeground
 }
 
-// ignoreRules are the Application's ignoreDifferences.
+// ignoreRules translates the Application's ignoreDifferences.
 func ignoreRules(spec *v1alpha1.ApplicationSpec) []plan.IgnoreRule {
 	rules := make([]plan.IgnoreRule, 0, len(spec.IgnoreDifferences))
 	for _, r := range spec.IgnoreDifferences {

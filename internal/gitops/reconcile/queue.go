@@ -163,7 +163,8 @@ func (q *queue) done(one item) {
 	q.work.Done(one)
 }
 
-// length is how many items wait for a worker.
+// length is how many items wait for a worker. Items with a later time are not
+// counted.
 func (q *queue) length() int { return q.work.Len() }
 
 // run shuts the queue down when the context is done.

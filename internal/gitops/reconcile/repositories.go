@@ -46,6 +46,7 @@ type repository struct {
 	waiting map[tracking.App]struct{}
 }
 
+// newRepositories makes an empty index.
 func newRepositories() *repositories {
 	return &repositories{known: map[string]*repository{}, refs: map[tracking.App][]sourceRef{}}
 }

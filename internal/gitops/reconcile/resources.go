@@ -159,7 +159,8 @@ func healthStatus(before *v1alpha1.HealthStatus, status health.Status, now time.
 // back equal.
 func wholeSecond(t time.Time) *metav1.Time { return &metav1.Time{Time: t.Truncate(time.Second)} }
 
-// earliest is the earlier of two times, of which each may be missing.
+// earliest returns the earlier of two times. Zero means that there is none, and
+// loses.
 func earliest(a, b time.Time) time.Time {
 	switch {
 	case a.IsZero():

@@ -141,7 +141,8 @@ func (p *reconcileRun) isOperating() bool {
 	return p.session.pending != nil || state != nil && !state.Phase.Completed()
 }
 
-// ownKey is the Application itself, as an object.
+// ownKey is the Application itself as an object: an app of apps may contain
+// itself, and is not judged by its own health.
 func (p *reconcileRun) ownKey() tracking.Key {
 	return tracking.Key{Group: v1alpha1.Group, Kind: v1alpha1.KindApplication, Namespace: p.id.Namespace, Name: p.id.Name}
 }

@@ -28,6 +28,8 @@ type field struct {
 	names    string // three letters each, the first for min
 }
 
+// errNever is the error of a schedule without a date, such as the 30th of
+// February.
 var errNever = errors.New("no date fits it")
 
 // maxSchedule bounds the text that is parsed.
@@ -171,6 +173,7 @@ func (f field) item(text string) (uint64, error) {
 	return set, nil
 }
 
+// value reads a number or a name of the field.
 func (f field) value(text string) (int, error) {
 	for i := 0; i+3 <= len(f.names); i += 3 {
 		if strings.EqualFold(f.names[i:i+3], text) {
@@ -263,6 +266,8 @@ func (s Schedule) nextOnClock(from time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// onDay reports whether a day matches. If both day fields are restricted,
+// either is enough, as in crontab(5).
 func (s Schedule) onDay(at time.Time) bool {
 	day := s.days&(1<<at.Day()) != 0
 	weekday := s.weekdays&(1<<at.Weekday()) != 0

@@ -73,6 +73,8 @@ func Compile(specs []Spec) ([]Window, error) {
 	return windows, errors.Join(faults...)
 }
 
+// compileOne compiles a window. It collects all faults, so that they are
+// reported together.
 func compileOne(spec Spec) Window {
 	window := Window{spec: spec, zone: time.UTC}
 	var faults []error
@@ -128,7 +130,9 @@ func loadZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// Selects reports whether the window is for an Application.
+// Selects reports whether the window applies to an Application: one list that
+// matches is enough, or with AndOperator all lists that are not empty have to
+// match.
 func (w *Window) Selects(app App) bool {
 	matched, lists := 0, 0
 	count := func(patterns []glob.Pattern, texts ...string) {
@@ -164,7 +168,8 @@ func anyMatch(patterns []glob.Pattern, texts []string) bool {
 	return false
 }
 
-// open reports whether the window is open at an instant.
+// open reports whether the window is open at an instant: whether it has a start
+// in the last duration. A malformed one is always open, and denies.
 func (w *Window) open(at time.Time) bool {
 	if w.fault != nil {
 		return true
