@@ -36,7 +36,9 @@ type Options struct {
 	Ignore *plan.Ignore
 }
 
-// Applier writes objects. It is safe for concurrent use.
+// Applier writes objects, as the agent or as a service account. It is safe for
+// concurrent use; the caches are shared by all users, because they depend on
+// objects and not on rights.
 type Applier struct {
 	*shared
 	// user is who is impersonated; empty for the agent itself.

@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// migrate makes fields ours that a client-side apply left to others, so that
-// what is removed in Git is removed from the object. It is done at most once: an
-// object that we have applied has fields that are ours.
+// migrate makes fields ours that a client-side apply left to other managers, so
+// that what is removed in Git is removed from the object. It is done once: an
+// object that we have applied has an entry of ours. The patch carries the
+// version that was read, and is repeated after a conflict.
 func (w *objectWrite) migrate(ctx context.Context, live *unstructured.Unstructured) error {
 	for try := 1; ; try++ {
 		patch, err := migration(live)

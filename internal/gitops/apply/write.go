@@ -17,8 +17,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// conflicts is how often a write is made again because the object has changed
-// meanwhile.
+// conflicts is how often a write is repeated because the object changed after
+// it was read. A controller that writes more often than that wins, and the step
+// is retried by the operation.
 const conflicts = 3
 
 // apply writes the object server-side.
@@ -64,8 +65,8 @@ func (w *objectWrite) create(ctx context.Context) ([]byte, error) {
 	return w.send(ctx, &w.ref, call{method: http.MethodPost, path: all, body: w.body, query: w.query(), once: true})
 }
 
-// replace writes the object in the place of the live one. If that has changed
-// since it was read, it is read again: to replace is to have the last word.
+// replace writes the object in the place of the live one. If that changed since
+// it was read, it is read again: Replace means that Git has the last word.
 func (w *objectWrite) replace(ctx context.Context) ([]byte, error) {
 	version := w.step.Live.GetResourceVersion()
 	for try := 1; ; try++ {
@@ -153,7 +154,8 @@ func (w *objectWrite) dryRunRecreate(ctx context.Context) ([]byte, error) {
 	return w.body, nil
 }
 
-// restore creates the old object again, when the new one was refused.
+// restore creates the old object again when the new one was refused: a typo in
+// an immutable object must not take the service down. The error reports both.
 func (w *objectWrite) restore(ctx context.Context, old *unstructured.Unstructured, cause error) error {
 	fault, ok := errors.AsType[*Error](cause)
 	if !ok {
@@ -176,8 +178,9 @@ func (w *objectWrite) restore(ctx context.Context, old *unstructured.Unstructure
 	return &told
 }
 
-// awaitGone waits until an object does not exist, or is another one. The agent
-// itself watches: an account that may delete may not have the right to.
+// awaitGone waits until an object does not exist, or is another one. The watch
+// runs with the agent's own rights: an impersonated account that may delete
+// need not have the right to watch.
 func (w *objectWrite) awaitGone(ctx context.Context, uid types.UID) error {
 	var objects dynamic.ResourceInterface = w.cluster.Dynamic.Resource(w.ref.mapping.Resource)
 	if w.ref.mapping.Namespaced {

@@ -41,7 +41,7 @@ func TestServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Kill(t)
-	w.until("it fails", func() bool { return w.log.count("what is known stays") > 0 })
+	w.until("it fails", func() bool { return w.log.count("cached objects stay") > 0 })
 	cluster.Restart(t)
 	remove(t, maps1(cluster, namespace), "goes")
 	cluster.Apply(t, namespace, configMap("changes", "second", shop)+configMap("comes", "first", shop))
@@ -62,7 +62,7 @@ func TestServerAway(t *testing.T) {
 	if w.Last(mapKey(namespace, "goes")) == nil {
 		t.Error("the last state of what went is not known")
 	}
-	if failures := w.log.count("what is known stays"); failures > 2 {
+	if failures := w.log.count("cached objects stay"); failures > 2 {
 		t.Errorf("the failure was logged %d times:\n%s", failures, w.log)
 	}
 }

@@ -30,8 +30,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Cache has the labelled objects of the kinds that are followed. It is safe for
-// concurrent use.
+// Cache has the labelled objects of the kinds that are watched. It is safe for
+// concurrent use: one lock guards all maps, and no request is sent and no
+// callback called while it is held.
 type Cache struct {
 	options  Options
 	requests rest.Interface
@@ -57,10 +58,11 @@ type Cache struct {
 	names  interner
 }
 
-// holder has the current state of an object.
+// holder has the current state of an object. It is shared by the index by key
+// and the index by label, so that an event replaces the state in one place.
 type holder struct{ *Object }
 
-// pace is how fast and how long. Tests change it.
+// pace are the time and size limits of watches. Tests change them.
 type pace struct {
 	// first and longest bound the backoff while the API server does not
 	// respond.
@@ -148,9 +150,10 @@ func (c *Cache) Get(key tracking.Key) *Object {
 	return nil
 }
 
-// Last is the last state of an object that is gone, or that has lost its label.
-// It is kept for some minutes, as long as there are not too many; otherwise it
-// is nil.
+// Last returns the last state of an object that was deleted, or that lost its
+// label. It is kept for some minutes, within a bound on the number; otherwise
+// it is nil. A hook whose Job deletes itself is still found to have finished by
+// it.
 func (c *Cache) Last(key tracking.Key) *Object {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -167,8 +170,9 @@ func (c *Cache) Count() (objects int, bytes int64) {
 	return len(c.objects), bytes
 }
 
-// put takes a state of an object and gives the one before, or nil. The caller
-// holds mu.
+// put takes a state of an object and returns the one before, or nil. A state in
+// another API version with the same resourceVersion is kept beside it. The
+// caller holds mu.
 func (c *Cache) put(object *Object) *Object {
 	c.gone.forget(object.Key)
 	is := c.objects[object.Key]
@@ -192,7 +196,8 @@ func (c *Cache) put(object *Object) *Object {
 	return before
 }
 
-// drop removes an object and gives its last state, or nil. The caller holds mu.
+// drop removes an object from all indexes and returns its last state, or nil.
+// The caller holds mu.
 func (c *Cache) drop(key tracking.Key) *Object {
 	is := c.objects[key]
 	if is == nil {

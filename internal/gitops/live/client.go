@@ -46,7 +46,8 @@ func jsonOnly() runtime.NegotiatedSerializer {
 	})
 }
 
-// Mapping is where the objects of a kind are.
+// Mapping is where the objects of a kind are: the resource of its path, and
+// whether that has a namespace.
 type Mapping struct {
 	Resource   schema.GroupVersionResource
 	Namespaced bool

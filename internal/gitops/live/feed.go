@@ -55,8 +55,8 @@ func (f *feed) isSynced() bool {
 	}
 }
 
-// newer reports whether a resourceVersion is newer than another. Of those that
-// are no numbers, none is.
+// newer reports whether a resourceVersion is newer than another. Versions that
+// are not numbers are never newer, so that the last event counts.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
@@ -84,7 +84,9 @@ func (f *feed) Update(object any) error {
 	return nil
 }
 
-// accept takes a state of an object if it is news. The caller holds mu.
+// accept takes a state of an object unless the cache has a newer one: the
+// response to our own write is usually there before its event. The caller holds
+// mu.
 func (f *feed) accept(now *Object) (before *Object, changed bool) {
 	c := f.cache
 	if newer(f.lost[now.Key], now.ResourceVersion) {
@@ -104,7 +106,8 @@ func (f *feed) accept(now *Object) (before *Object, changed bool) {
 	return c.put(now), true
 }
 
-// Delete takes the end of an object, or of its label.
+// Delete takes the end of an object, or the loss of its label, which the API
+// server reports in the same way to a watch with a selector.
 func (f *feed) Delete(object any) error {
 	r, ok := object.(*record)
 	if !ok {

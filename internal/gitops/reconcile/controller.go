@@ -38,8 +38,8 @@ type Renderer interface {
 	Render(ctx context.Context, request render.Request) (*render.Result, error)
 }
 
-// Options are what a Controller needs. Cluster, Sources, Renderer, Live, Kinds,
-// Applier and ControlNamespace have to be there.
+// Options are the parts and settings of a Controller. Cluster, Sources,
+// Renderer, Live, Kinds, Applier and ControlNamespace are required.
 type Options struct {
 	Cluster  *kube.Cluster
 	Sources  Sources
@@ -94,7 +94,9 @@ const (
 	unwatchDelay = time.Minute
 )
 
-// Controller makes Applications live. It runs once.
+// Controller reconciles Applications. It runs once. Items of its queue are
+// processed by a fixed number of workers; polls of repositories have a queue
+// and workers of their own, so that a slow Git server delays no sync.
 type Controller struct {
 	Options
 
@@ -108,7 +110,8 @@ type Controller struct {
 	feeds        []*feed.Feed
 }
 
-// New makes a Controller. It sends nothing before Run.
+// New makes a Controller. It sends nothing before Run, and has to be run: its
+// queues have goroutines that end with the context of Run.
 func New(options Options) (*Controller, error) {
 	if options.Cluster == nil || options.Sources == nil || options.Renderer == nil ||
 		options.Live == nil || options.Kinds == nil || options.Applier == nil {
@@ -162,8 +165,9 @@ func (c *Controller) newFeeds() []*feed.Feed {
 	return feeds
 }
 
-// Run works until the context is done. Only one Controller may run in a cluster
-// at a time: the caller holds the Lease.
+// Run reconciles until the context is done. Only one Controller may run in a
+// cluster at a time: the caller holds the Lease, and ends the context when it
+// loses it.
 func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()

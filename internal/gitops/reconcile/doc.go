@@ -1,41 +1,40 @@
-// Package reconcile makes Applications live, and keeps them so.
+// Package reconcile syncs Applications and keeps them in sync.
 //
-// It reads Applications and AppProjects by watch, and works on each Application
-// in passes. A pass asks what Git has, renders it or keeps what was rendered,
-// compares it with what is live, decides whether a sync starts, lets the one
-// that runs go on, and writes the status. Nothing in it sleeps: what has to be
-// waited for comes as an event, and what depends on time is in one heap of
-// times.
+// It watches Applications and AppProjects, and reconciles each Application in
+// runs. A run resolves the sources, renders them or keeps the last rendering,
+// compares it with the live objects, decides whether a sync starts, continues
+// the one that runs, and writes the status; steps.go has the steps in order. No
+// worker sleeps: what has to be waited for comes as an event, and what depends
+// on time is in the queue.
 //
-// # What makes a pass
+// # Triggers
 //
-//	the Application changed, or its project
-//	its repository has another revision: by polling, or because a host told
-//	one of its objects changed
-//	a time came: a retry, a sync window, a deadline, a repair that had to wait
+// An Application is reconciled when it or its project changed; when its
+// repository has another revision, found by polling or reported by a webhook;
+// when one of its objects changed; and at a time that the last run named: a
+// retry, a sync window, a progress deadline, a repair in backoff.
 //
-// Repositories are polled, and not Applications: one request for all that use
-// it. An Application whose files are the same in the new revision is left as it
-// is, with the revision in its status.
+// Repositories are polled, not Applications: one request for all that use it.
+// An Application whose files are the same in the new revision is left as it is.
 //
-// # What it promises
+// # Guarantees
 //
-// Work on one Application is done by one goroutine at a time. A status is
-// written only when something that people see has changed. What a user writes
-// meanwhile is never overwritten: what touches more than our own part of the
-// status is written for the version that was read, or not at all.
+// One goroutine at a time works on an Application. A status is written only
+// when it changed, once per run. What a client writes meanwhile is never
+// overwritten: fields that clients write, too, are patched for the version that
+// was read, or not at all.
 //
-// A program that is killed goes on where it was. What waits is in the status,
-// with its results, before it is waited for; what does not is done again, which
+// A restart continues where the process was. An operation that will wait is in
+// the status with its results before it waits; other work is repeated, which
 // changes nothing.
 //
-// Git that is away, a render that fails, a project that is gone: the condition
-// says so, the last good state goes on being told, and nothing is pruned.
-// Deleting an Application needs neither.
+// When Git is away, a render fails, a rendered object is refused or the project
+// is gone, a condition reports it, the last good state stays in the status, and
+// nothing is pruned. Deleting an Application needs neither Git nor the project.
 //
-// # What it refuses
+// # Refusals
 //
-// Applications whose spec we do not do completely, clusters that nobody added, a
-// second operation while one runs, a rollback while syncs are automated. Each
-// is told in the status or in an Event.
+// Applications with fields that are not supported, unknown clusters, a second
+// operation while one runs, a rollback while syncs are automated. Each is
+// reported in the status or in an Event.
 package reconcile
