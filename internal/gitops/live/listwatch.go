@@ -82,7 +82,7 @@ func (i *listWatcher) answered(verb string, err error) {
 		return // we have stopped, nothing has failed
 	case err == nil:
 		if i.failing[verb] != "" {
-			i.log.Info("following again", "verb", verb)
+			i.log.Info("watch recovered", "verb", verb)
 		}
 		delete(i.denials, verb)
 		delete(i.failing, verb)
@@ -97,7 +97,7 @@ func (i *listWatcher) answered(verb string, err error) {
 	}
 	if reason := kube.FailureKind(err); reason != i.failing[verb] {
 		i.failing[verb] = reason
-		i.log.Warn("cannot follow; what is known stays", "verb", verb, "error", err)
+		i.log.Warn("watch failed, cached objects stay", "verb", verb, "error", err)
 	}
 }
 
@@ -119,10 +119,10 @@ func (f *feed) end(err error) {
 	f.stop()
 	log := c.options.Log.With("resource", f.mapping.Resource.GroupResource().String(), "namespace", f.name.namespace)
 	if !gone {
-		log.Warn("may not follow", "error", err)
+		log.Warn("watch forbidden", "error", err)
 		return
 	}
-	log.Info("the cluster has lost a kind")
+	log.Info("kind removed from cluster")
 	c.options.Kinds.Invalidate()
 	f.clear()
 }
