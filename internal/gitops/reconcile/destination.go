@@ -65,7 +65,7 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 	}
 	if c.Destinations != nil {
 		if refusal := c.Destinations.Refusal(wanted.Server, wanted.Name); refusal != "" {
-			return c.home(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid,
+			return c.local(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid,
 				Message: fmt.Sprintf("the cluster %s cannot be used: %s", wanted.Server+wanted.Name, refusal)}
 		}
 	}
