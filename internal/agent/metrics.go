@@ -15,6 +15,7 @@ import (
 // Metrics are the metrics of an agent: slipway_gitops_… for the delivery engine
 // and slipway_agent_… for the parts around it.
 type Metrics struct {
+	// engine has the metrics of the reconcile loop, sources and requests.
 	engine   *reconcile.Metrics
 	leader   prometheus.Gauge
 	webhooks *prometheus.CounterVec
@@ -58,6 +59,7 @@ func (m *Metrics) webhookReceived(provider webhook.Provider, outcome webhook.Out
 // rendered observes one render. The outcome is the kind of error, so that a
 // timeout can be told from an invalid chart.
 func (m *Metrics) rendered(done render.Outcome) {
+	// Errors without a kind end the process, such as a cancelled context.
 	outcome := "ok"
 	if failed, ok := errors.AsType[*render.Error](done.Err); ok {
 		outcome = string(failed.Kind)

@@ -38,6 +38,7 @@ const (
 // through a ConfigMap. A push only triggers a poll of Git, so that a duplicate
 // or a lost one does no harm.
 type pushRelay struct {
+	// cluster and namespace have the ConfigMap, beside the Lease.
 	cluster   *kube.Cluster
 	namespace string
 	// name is that of the ConfigMap. It is empty with a single replica, which
@@ -102,6 +103,7 @@ func (m *pushRelay) forward(push webhook.Push) {
 	if m.name == "" {
 		return // the loops begin by asking Git
 	}
+	// Paths can be long, and the leader compares the commits itself.
 	push.ChangedPaths, push.PathsKnown = nil, false // who works asks Git
 	select {
 	case m.queue <- push:
@@ -135,6 +137,7 @@ func (m *pushRelay) send(ctx context.Context) {
 func (m *pushRelay) write(ctx context.Context, push webhook.Push) {
 	entry, err := json.Marshal(push)
 	m.mu.Lock()
+	// Read from the last watch event, so that the bound is approximate.
 	full := len(m.content) >= maxRelayedPushes
 	m.mu.Unlock()
 	if err != nil || len(entry) > maxRelayedBytes || full {

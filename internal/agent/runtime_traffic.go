@@ -11,6 +11,7 @@ import (
 // replica has one, because the platform may call any of them.
 func (r *platformRuntime) newTraffic(proxy *appproxy.Service) *traffic.Service {
 	options, edges := r.agent.options, r.runtimeOptions.Edges
+	// The file wins: it is set where the agent may not read the Secret.
 	var shared traffic.Secret = traffic.ClusterSecret{
 		Cluster: options.Cluster, Namespace: options.ControlNamespace, Name: edges.Secret, Log: r.log,
 	}

@@ -100,6 +100,7 @@ func (s *Service) components(ctx context.Context, component string) ([]corev1.Po
 	var pods []corev1.Pod
 	var known []string
 	for _, pod := range found.Items {
+		// The names are for the error message.
 		known = append(known, pod.Labels[componentLabel])
 		if component == "" || pod.Labels[componentLabel] == component {
 			pods = append(pods, pod)
@@ -195,6 +196,7 @@ func logFiles(pod *corev1.Pod) []logFile {
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		files = append(files, logFile{stream: inspect.LogStream{Namespace: pod.Namespace, Pod: pod.Name, Container: container.Name}})
 	}
+	// Logs before a restart are what explains a crash.
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.RestartCount > 0 {
 			files = append(files, logFile{stream: inspect.LogStream{Namespace: pod.Namespace, Pod: pod.Name, Container: status.Name}, previous: true})

@@ -114,6 +114,8 @@ func (s *Service) eventsOf(ctx context.Context, app *inspect.Application, ref *r
 			return nil, err
 		}
 	}
+	// The API server stores Events of cluster-scoped objects in the namespace
+	// default.
 	namespace := cmp.Or(about.GetNamespace(), metav1.NamespaceDefault) // of what has none
 	return &eventSource{
 		about: about, client: at.Cluster.Client.CoreV1().Events(namespace),

@@ -98,6 +98,7 @@ func (s *Service) Commit(ctx context.Context, place tracking.App, revision strin
 	if err != nil {
 		return nil, err
 	}
+	// The newest sync of a revision has the source that was used.
 	for i := len(app.Status.History) - 1; i >= 0; i-- {
 		if app.Status.History[i].Revision == revision {
 			return s.commit(ctx, s.compiledProject(ctx, app), &app.Status.History[i]), nil

@@ -39,6 +39,7 @@ func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtim
 	default:
 		return connect.NewError(connect.CodeResourceExhausted, errors.New("the checks of this runtime are running: try again in a minute"))
 	}
+	// The input is collected for each run: settings may have changed.
 	world, options, err := s.options.Preflight(ctx)
 	if err != nil {
 		return connect.NewError(connect.CodeUnavailable, err)

@@ -46,6 +46,7 @@ func (w *scopeWatches) join(at scopeAt, feed *treeFeed) error {
 		if len(w.open) >= maxScopes {
 			return connect.NewError(connect.CodeResourceExhausted, errors.New("too many different resources of this runtime are followed: close some applications, or try again later"))
 		}
+		// The watch outlives the request of its first tree.
 		ctx, stop := context.WithCancel(context.Background())
 		followed = &scopeWatch{stop: stop, feeds: map[*treeFeed]struct{}{}}
 		w.open[at] = followed
@@ -76,6 +77,7 @@ func (w *scopeWatches) leave(at scopeAt, feed *treeFeed) {
 func (w *scopeWatches) notify(at scopeAt, followed *scopeWatch, change inspect.Change) {
 	w.mu.Lock()
 	followed.established = true
+	// Copied, because feeds join and leave while they are notified.
 	feeds := make([]*treeFeed, 0, len(followed.feeds))
 	for feed := range followed.feeds {
 		feeds = append(feeds, feed)

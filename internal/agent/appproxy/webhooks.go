@@ -64,6 +64,8 @@ func (h *webhooks) handler(source string) *webhook.Handler {
 		}
 		found = &webhook.Handler{
 			Secrets: func(provider webhook.Provider) []string {
+				// Read with each request, so that a changed secret counts at
+				// once.
 				secrets, _ := h.options.Secrets(source, provider)
 				return secrets
 			},

@@ -221,6 +221,8 @@ func (f *Fleet) close() {
 // is reachable again, the Applications that wait for it are reconciled.
 func (f *Fleet) probeLoop(ctx context.Context, one *member) {
 	for ctx.Err() == nil {
+		// The first probe runs at once, so that the state is known soon after
+		// the connect.
 		found := one.probe(ctx)
 		one.mu.Lock()
 		before := one.state
@@ -232,6 +234,8 @@ func (f *Fleet) probeLoop(ctx context.Context, one *member) {
 				f.DestinationsChanged()
 			}
 		}
+		// Unreachable clusters are probed more often, as Applications wait for
+		// them.
 		pause := probeInterval
 		if found.Status != StatusConnected {
 			pause = probeRetryDelay

@@ -76,6 +76,7 @@ func (b *Registry) Update(secrets []*corev1.Secret) {
 		names[entry.Server], names[entry.Name] = one.Name, one.Name
 		b.specs = append(b.specs, entry)
 	}
+	// Wakes the Fleet, which compares the clusters with its connections.
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

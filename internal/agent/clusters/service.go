@@ -63,6 +63,7 @@ func (s *Service) ListClusters(ctx context.Context, _ *connect.Request[runtimev1
 
 // List returns all clusters with their state, the own one first.
 func (s *Service) List(ctx context.Context) []*runtimev1.ManagedCluster {
+	// The own cluster has no Secret, unless one gives it labels.
 	own := &runtimev1.ManagedCluster{Name: project.LocalName, Server: project.LocalServer, InCluster: true}
 	s.Registry.mu.Lock()
 	if local := s.Registry.local; local != nil {
@@ -153,6 +154,8 @@ func (s *Service) checkCollision(entry *ClusterSpec, replace bool) error {
 		case same && replace:
 		case same:
 			return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("the cluster %s is there already: replace it, or remove it first", entry.Name))
+		// Applications refer to clusters by name or by address, so that both
+		// must be unique.
 		case other.Name == entry.Name:
 			return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("a cluster at %s has the name %s: choose another name", other.Server, entry.Name))
 		case other.Server == entry.Server:
@@ -198,6 +201,7 @@ func (s *Service) checkUnused(ctx context.Context, entry *ClusterSpec) error {
 	var users []string
 	for _, app := range apps {
 		to := app.Spec.Destination
+		// The address wins over the name, as in the reconcile loop.
 		if strings.TrimSuffix(to.Server, "/") == entry.Server || to.Server == "" && to.Name == entry.Name {
 			users = append(users, app.Namespace+"/"+app.Name)
 		}

@@ -53,6 +53,8 @@ func (f *Fleet) renew(ctx context.Context, one *member) {
 			_ = backoff.Sleep(ctx, renewInterval)
 			continue
 		}
+		// The lifetime was granted by the cluster and may be shorter than
+		// requested.
 		left := entry.expires.Sub(f.Now())
 		if left > tokenLifetime/2 {
 			_ = backoff.Sleep(ctx, min(left-tokenLifetime/2, time.Hour))

@@ -32,6 +32,7 @@ func checkName(name string) error {
 
 // validate checks the fields of a request, without a request to anything else.
 func (s *Service) validate(given *runtimev1.GitSource) error {
+	// The name is that of an Application and of a file.
 	if err := checkName(given.GetName()); err != nil {
 		return err
 	}
@@ -131,6 +132,7 @@ func (s *Service) readable(ctx context.Context, repoURL string) error {
 	if err != nil {
 		return err
 	}
+	// Listing refs is the cheapest request that needs read access.
 	client, err := remote.NewClient(address, access, maxRefs)
 	if err != nil {
 		return repositoryError(address, err)
@@ -232,6 +234,8 @@ func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
 		DestinationNamespace: app.Spec.Destination.Namespace, DestinationServer: app.Spec.Destination.Server, Project: app.Spec.Project,
 		Sync: string(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Message: messageOf(app),
 	}
+	// Without a password the address is returned as it is, with the user of
+	// SSH.
 	if checkAddress(source.RepoURL) == nil {
 		out.RepoUrl = source.RepoURL // with the user of SSH
 	}

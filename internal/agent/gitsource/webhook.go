@@ -40,6 +40,8 @@ func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSourc
 	if err != nil {
 		return "", err
 	}
+	// The secret is created on first use, so that the receiver can verify
+	// signatures.
 	shared, err := s.options.Integrations.WebhookSecret(ctx, s.options.WebhookSecret, secretKey(kind))
 	if err != nil {
 		return "", err
@@ -64,6 +66,7 @@ func (s *Service) removeWebhook(ctx context.Context, source, repoURL, address st
 	if address == "" || repoURL == "" {
 		return
 	}
+	// The provider may be unreachable or replaced; then the webhook is left.
 	provider, _, err := s.options.Integrations.Provider(ctx)
 	if err == nil {
 		err = provider.RemoveWebhook(ctx, repoURL, address)

@@ -85,6 +85,7 @@ func (s *Service) writeArgoSecrets(ctx context.Context, c *runtimeCredential) er
 // others.
 func wellKnownHost(host string) string {
 	return map[string]string{
+		// These are published by the providers and stable.
 		"github.com":    "github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n",
 		"gitlab.com":    "gitlab.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn/nOeHHE5UOzRdf\n",
 		"bitbucket.org": "bitbucket.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIazEu89wgQZ4bqs3d63QSMzYVa0MuJ2e2gKTKqu+UUO\n",
@@ -94,6 +95,7 @@ func wellKnownHost(host string) string {
 // hasHost reports whether known hosts have a line for a host.
 func hasHost(text, host string) bool {
 	for _, line := range knownLines(text) {
+		// The first field has all names of the host, separated by commas.
 		for name := range strings.SplitSeq(strings.Fields(line)[0], ",") {
 			if hostName(name) == host {
 				return true
@@ -106,6 +108,7 @@ func hasHost(text, host string) bool {
 // prefixSecret returns a Secret that is for all repositories below its URL.
 func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
 	data["type"] = []byte(credential.Git)
+	// The type label makes the agent read it.
 	named := labels("git-runtime")
 	named[credential.TypeLabel] = string(credential.Prefix)
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named}, Data: data}
@@ -115,10 +118,13 @@ func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
 // the API with some providers and kinds of tokens.
 func gitUser(c *runtimeCredential) string {
 	switch {
+	// API tokens of Bitbucket Cloud need the email for the API and a fixed name
+	// for Git.
 	case c.kind == gitprovider.Bitbucket && strings.Contains(c.Username, "@"):
 		return "x-bitbucket-api-token-auth"
 	case c.Username != "":
 		return c.Username
+	// GitLab accepts any name with a token; this is the documented one.
 	case c.kind == gitprovider.GitLab:
 		return "oauth2"
 	case c.kind == gitprovider.Bitbucket, c.kind == gitprovider.BitbucketServer:
@@ -206,6 +212,8 @@ func checkAuthorities(text string) (string, error) {
 	var out bytes.Buffer
 	for rest := []byte(text); len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
+		// Text between blocks is dropped: it may be comments of a certificate
+		// bundle.
 		block, rest = pem.Decode(rest)
 		if block == nil || block.Type != "CERTIFICATE" {
 			return "", refused
@@ -242,6 +250,7 @@ func checkKnownHosts(text, host string) (string, error) {
 		if strings.HasPrefix(line, "|") {
 			return "", invalid("line %d of the known hosts has a hidden name: write it as ssh-keyscan prints it, without -H", i+1)
 		}
+		// Markers such as @cert-authority would trust more than one key.
 		marker, hosts, _, _, _, err := ssh.ParseKnownHosts([]byte(line))
 		if err != nil || marker != "" {
 			return "", invalid("line %d of the known hosts cannot be used: write lines as ssh-keyscan prints them", i+1)
@@ -267,6 +276,7 @@ func mergeKnownHosts(there, more string) string {
 	}
 	var out strings.Builder
 	for line := range strings.Lines(there) {
+		// Comments and empty lines of the admin stay.
 		line = strings.TrimRight(line, "\r\n")
 		if words := strings.Fields(line); len(words) > 0 && replaced[words[0]] {
 			continue

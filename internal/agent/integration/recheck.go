@@ -52,6 +52,7 @@ func (s *Service) Recheck(ctx context.Context) {
 	case c != nil:
 		s.maintainRuntime(ctx, c)
 	}
+	// Users' tokens are checked even if that of the runtime is missing.
 	records, err := s.all(ctx)
 	if err != nil {
 		s.logProblem(ctx, "cannot read Git integrations", err)
@@ -139,6 +140,8 @@ func (s *Service) recheckRuntime(ctx context.Context, c *runtimeCredential) erro
 func (s *Service) recheckUser(ctx context.Context, r *record, user string) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	// The record was read before the checks of other users, which may take
+	// long.
 	one := r.users[user]
 	clear, err := s.openToken(ctx, r, user)
 	if err != nil {
@@ -182,6 +185,7 @@ func (s *Service) Pending(ctx context.Context) ([]platformv1.CompletionStep, err
 	if err != nil {
 		return nil, err
 	}
+	// The runtime cannot read private repositories until this step is done.
 	if c == nil {
 		steps = append(steps, platformv1.CompletionStep_COMPLETION_STEP_GIT_CREDENTIALS)
 	}

@@ -196,6 +196,7 @@ func (s *Service) checkRuntime(ctx context.Context, c *runtimeCredential) error 
 // merge returns the stored credential with the given fields. A credential of
 // another provider is dropped: its token must not be sent to this one.
 func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredentialsRequest) (*runtimeCredential, error) {
+	// The provider is that of the account: a runtime has one.
 	kind, apiURL, err := s.target("", "")
 	if err != nil {
 		return nil, err
@@ -275,6 +276,7 @@ func (s *Service) GetRuntimeCredentials(ctx context.Context, request *connect.Re
 	if c == nil {
 		return connect.NewResponse(&runtimev1.GetRuntimeCredentialsResponse{}), nil
 	}
+	// The stored status may be a day old.
 	if request.Msg.GetCheck() {
 		if err := s.recheckRuntime(ctx, c); err != nil {
 			return nil, toConnectError(err)

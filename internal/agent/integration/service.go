@@ -80,6 +80,7 @@ func (s *Service) configMaps() typedv1.ConfigMapInterface {
 
 // settings returns the account's Git settings; it is never nil.
 func (s *Service) settings() *platformv1.GitSettings {
+	// Before the runtime joined there are no settings.
 	if s.options.Settings != nil {
 		if given := s.options.Settings(); given != nil {
 			return given
@@ -91,6 +92,7 @@ func (s *Service) settings() *platformv1.GitSettings {
 // requireUser returns the user of a request. It is checked here too, so that no
 // other way to serve these handlers skips it.
 func requireUser(ctx context.Context) (wire.RuntimeClaims, error) {
+	// The router put the verified claims into the context.
 	claims, ok := token.ClaimsFrom(ctx)
 	if !ok || claims.UserID == "" {
 		return claims, connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))

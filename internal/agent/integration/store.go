@@ -179,6 +179,7 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 // load reads an integration. The default one is created as soon as the account
 // has a provider.
 func (s *Service) load(ctx context.Context, name string) (*record, error) {
+	// Requests without a name mean the default integration.
 	if name == "" {
 		name = defaultName
 	}
@@ -206,6 +207,7 @@ func (s *Service) load(ctx context.Context, name string) (*record, error) {
 // another user is skipped: it was copied there.
 func parseRecord(name string, found *corev1.Secret) (*record, error) {
 	r := &record{name: name, users: map[string]storedToken{}}
+	// Another Secret may have a name with our prefix.
 	if found.Labels[typeLabel] != "git" || json.Unmarshal(found.Data[settingsField], r) != nil {
 		return nil, precondition("the Secret %s is not a Git integration: delete it, and add the integration again", found.Name)
 	}
@@ -226,6 +228,7 @@ func (s *Service) create(ctx context.Context, r *record) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The name is a label too, so that integrations can be listed.
 	named := labels("git")
 	named[nameLabel] = r.name
 	_, err = s.secrets().Create(ctx, &corev1.Secret{
@@ -291,6 +294,7 @@ func (s *Service) putToken(ctx context.Context, r *record, one storedToken, clea
 
 // openToken decrypts the token of a user.
 func (s *Service) openToken(ctx context.Context, r *record, user string) (clearToken, error) {
+	// The token is decrypted only for the request that needs it.
 	one, found := r.users[user]
 	if !found {
 		return clearToken{}, precondition("you have no Git token for the integration %s: register one with slipway integration git register %s", r.name, r.name)

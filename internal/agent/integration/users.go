@@ -68,6 +68,7 @@ func (s *Service) ListIntegrations(ctx context.Context, _ *connect.Request[runti
 
 // messageOf converts an integration, with the tokens that the user may see.
 func (s *Service) messageOf(ctx context.Context, r *record, claims wire.RuntimeClaims) *runtimev1.Integration {
+	// Tokens of other users are not even counted for a user who is no admin.
 	out := &runtimev1.Integration{Name: r.name, Provider: r.Provider, ApiUrl: r.APIURL, Sharing: r.Sharing}
 	_, err := s.oauthApplication(ctx, gitprovider.Kind(r.Provider))
 	out.Oauth = err == nil
@@ -128,6 +129,7 @@ func (s *Service) AddIntegration(ctx context.Context, request *connect.Request[r
 
 // validate checks an integration in a request.
 func (s *Service) validate(given *runtimev1.Integration) (*record, error) {
+	// Missing fields have defaults, so that the shortest request works.
 	r := &record{name: cmp.Or(given.GetName(), defaultName), Sharing: cmp.Or(given.GetSharing(), sharingAll)}
 	if err := checkName(r.name); err != nil {
 		return nil, err
@@ -280,6 +282,8 @@ func (s *Service) UserToken(ctx context.Context, integration, user string) (toke
 	if err != nil {
 		return secret.Text{}, "", err
 	}
+	// The renewed token is stored before it is returned: refresh tokens are
+	// valid once.
 	if s.needsRenewal(clear) {
 		if clear, err = s.renewUser(ctx, r, user, clear); err != nil {
 			return secret.Text{}, "", toConnectError(err)

@@ -68,6 +68,8 @@ func deletion(namespace, name, uid string) *platformv1.ReportEvent {
 func (r *Reporter) enqueue(event *platformv1.ReportEvent) {
 	r.mu.Lock()
 	r.inbox.put(event)
+	// Run is stuck or slow. The memory is bounded, and nothing is lost for
+	// good.
 	if r.inbox.bytes > r.options.MaxBytes {
 		r.inbox, r.lost = newQueue(), true
 	}
@@ -88,6 +90,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 	r.spool, r.lastResponse, r.failures = opened, time.Time{}, 0
 	defer opened.close()
+	// After a resync everything is sent anyway, so that no comparison is
+	// needed.
 	if !r.spool.lost {
 		r.compareAll(ctx)
 	} else {
@@ -100,6 +104,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 			r.wait(ctx, r.pause())
 			continue
 		}
+		// An empty report now and then detects a platform that lost its
+		// database.
 		if r.isIdle() {
 			r.wait(ctx, max(r.options.probe-time.Since(r.lastResponse), 0))
 		}
@@ -114,6 +120,7 @@ func (r *Reporter) spoolInbox() {
 	came, lost := r.inbox, r.lost
 	r.inbox, r.lost = newQueue(), false
 	r.mu.Unlock()
+	// The inbox overflowed since the last run of this function.
 	if lost && !r.spool.lost {
 		r.overflow()
 	}
@@ -148,6 +155,8 @@ func (r *Reporter) compareAll(ctx context.Context) {
 			continue
 		}
 		r.failures = 0
+		// Deletions while no process ran left no event: they are found by
+		// comparison.
 		there := map[appID]bool{}
 		for _, event := range apps {
 			there[appIDOf(subject(event))] = true

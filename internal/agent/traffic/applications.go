@@ -90,6 +90,7 @@ func (b *appWatcher) update(namespace string, found []*unstructured.Unstructured
 	defer b.mu.Unlock()
 	before := b.facts[namespace]
 	next := make(map[tracking.App]*appFacts, len(found))
+	// Versions are compared one by one.
 	changed := len(before) != len(found)
 	for _, object := range found {
 		at := tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -121,7 +122,8 @@ func (b *appWatcher) current() *appIndex {
 	for _, apps := range b.facts {
 		for _, app := range apps {
 			for _, key := range app.owned {
-				// Of two that say so, it is always the same.
+				// Two Applications may list the same object. The first by name
+				// counts, so that the table is stable.
 				if other := next.byKey[key]; other == nil || app.place.String() < other.place.String() {
 					next.byKey[key] = app
 				}
@@ -147,6 +149,8 @@ func readFacts(object *unstructured.Unstructured) *appFacts {
 	if app.Spec.Source != nil {
 		facts.repoURL = app.Spec.Source.RepoURL
 	}
+	// The history has what is deployed; the sync status has what was compared
+	// last.
 	if last := len(app.Status.History) - 1; last >= 0 {
 		entry := &app.Status.History[last]
 		facts.deployedAt = entry.DeployedAt.Time
@@ -157,6 +161,7 @@ func readFacts(object *unstructured.Unstructured) *appFacts {
 			facts.repoURL = entry.Source.RepoURL
 		}
 	}
+	// Addresses may contain a password.
 	facts.repoURL = remote.Redact(facts.repoURL)
 	if project.Complete(app.Spec.Destination).Server != project.LocalServer {
 		return facts // its objects are in a cluster that these edges do not serve

@@ -55,6 +55,7 @@ func pollEdge(ctx context.Context, client *http.Client, at edgeAddress, before *
 		report, err = decodeReport(text)
 		return err
 	})
+	// The edge leaves out its table only if it is the one that we have.
 	if err == nil && report.Table == nil && (have == "" || report.TableVersion != have) {
 		err = fmt.Errorf("it left out what it serves")
 	}
@@ -69,6 +70,7 @@ func pollEdge(ctx context.Context, client *http.Client, at edgeAddress, before *
 func failedPoll(at edgeAddress, before *edgeView, err error) *edgeView {
 	view := &edgeView{edgeAddress: at, problem: err.Error()}
 	if before != nil {
+		// The last table stays visible, as a silent edge may still serve it.
 		view.version, view.started = before.version, before.started
 		view.tableVersion, view.table = before.tableVersion, before.table
 		view.counts, view.totals, view.at = before.counts, before.totals, before.at
@@ -85,6 +87,7 @@ func decodeReport(text []byte) (*trafficreport.Report, error) {
 	if table := report.Table; table != nil && len(table.Routes) > trafficreport.MaxRoutes {
 		return nil, fmt.Errorf("it lists %d routes, more than %d", len(table.Routes), trafficreport.MaxRoutes)
 	}
+	// More buckets than ours would be out of range when counts are added.
 	bounded := func(c *trafficreport.Count) { c.Spread = c.Spread[:min(len(c.Spread), trafficreport.Buckets)] }
 	bounded(&report.Rest)
 	bounded(&report.Unrouted)
@@ -106,6 +109,7 @@ func newEdgeView(at edgeAddress, report *trafficreport.Report, before *edgeView)
 	}
 	view.totals.unrouted = report.Unrouted
 	view.totals.all.Add(&report.Unrouted)
+	// Rest are the routes beyond the limit of the report.
 	view.totals.all.Add(&report.Rest)
 	for i := range report.Counts {
 		counted := &report.Counts[i]
@@ -123,10 +127,13 @@ func (v *edgeView) measure(before *edgeView) {
 		return
 	}
 	earlier := before
+	// The process was restarted: its counts started at 0, at the time of the
+	// start.
 	if !before.started.Equal(v.started) {
 		earlier = &edgeView{at: v.started}
 	}
 	v.seconds = v.at.Sub(earlier.at).Seconds()
+	// The clock of the edge went backwards. The next poll measures again.
 	if v.seconds <= 0 {
 		v.seconds = 0
 		return
@@ -134,6 +141,8 @@ func (v *edgeView) measure(before *edgeView) {
 	v.step = make(map[trafficreport.RouteID]trafficreport.Count, len(v.counts))
 	for id, count := range v.counts {
 		last := earlier.counts[id]
+		// Routes without requests have no entry, which keeps the messages
+		// small.
 		if count.Requests() != last.Requests() {
 			v.step[id] = count.Since(&last)
 		}
@@ -148,7 +157,7 @@ func failureText(status int, text []byte) string {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(text, &failure) != nil || failure.Error == "" {
-		return fmt.Sprintf("it answers with status %d", status)
+		return fmt.Sprintf("it responds with status %d", status)
 	}
 	return failure.Error
 }

@@ -61,6 +61,7 @@ type edgeFinder struct {
 // edges returns the current edges, by name. With an error it returns the cached
 // ones.
 func (f *edgeFinder) edges(ctx context.Context, now time.Time) ([]edgeAddress, error) {
+	// Fixed addresses are for edges outside of the cluster, and for tests.
 	if len(f.fixed) > 0 {
 		places := make([]edgeAddress, len(f.fixed))
 		for i, address := range f.fixed {
@@ -78,6 +79,7 @@ func (f *edgeFinder) edges(ctx context.Context, now time.Time) ([]edgeAddress, e
 	f.foundAt, f.found = now, nil
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		// Pods that are starting or ended do not listen.
 		if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
 			continue
 		}
@@ -100,6 +102,8 @@ func (f *edgeFinder) authenticatedClient(ctx context.Context, now time.Time) (*h
 		}
 		return nil, err
 	}
+	// The time is set even if the secret is unchanged, so that it is not read
+	// with every poll.
 	f.keyedAt = now
 	if sum := sha256.Sum256(shared); f.client == nil || sum != f.keyed {
 		config, err := sharedtls.Client(shared, trafficreport.Purpose)
@@ -151,23 +155,25 @@ func fetchPage(ctx context.Context, client *http.Client, target *url.URL, decode
 		return edgeProblem(err)
 	}
 	defer response.Body.Close()
+	// One byte more than the limit, to detect a longer response.
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("its answer broke off: %w", err)
+		return fmt.Errorf("its response broke off: %w", err)
 	case len(text) > maxResponseBytes:
-		return fmt.Errorf("its answer has more than %d MiB", maxResponseBytes>>20)
+		return fmt.Errorf("its response has more than %d MiB", maxResponseBytes>>20)
 	case response.StatusCode != http.StatusOK:
 		return &refusal{status: response.StatusCode, message: failureText(response.StatusCode, text)}
 	}
 	if err := decode(text); err != nil {
-		return fmt.Errorf("it speaks another version's language: %w", err)
+		return fmt.Errorf("its report cannot be decoded, it may be of another version: %w", err)
 	}
 	return nil
 }
 
 // edgeProblem explains why an edge cannot be reached, without the URL.
 func edgeProblem(err error) error {
+	// The URL contains the address of a Pod, which means nothing to users.
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
@@ -175,11 +181,11 @@ func edgeProblem(err error) error {
 	var operation *net.OpError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("it does not answer in time")
+		return errors.New("it does not respond in time")
 	case errors.As(err, &alert), strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "same secret"):
 		return errors.New("it does not have the agent's secret: it may not have been mounted yet; see traffic.secretFile of the edge")
 	case errors.As(err, &operation) && operation.Op == "dial":
 		return fmt.Errorf("it cannot be reached: %w: see traffic.address of the edge, and network policies", operation.Err)
 	}
-	return fmt.Errorf("it cannot be asked: %w", err)
+	return fmt.Errorf("it cannot be polled: %w", err)
 }

@@ -41,6 +41,7 @@ func tableKey(edges []*edgeView, apps *appIndex, commits int) string {
 	for _, edge := range edges {
 		fmt.Fprintf(&key, "%s %s\n", edge.name, edge.tableVersion)
 	}
+	// Without an index yet, the key must differ from that of the first index.
 	number := -1
 	if apps != nil {
 		number = apps.number
@@ -56,6 +57,7 @@ func (j *joiner) join(edges []*edgeView) joined {
 	at := map[trafficreport.RouteID]int{}
 	var serving []*edgeView
 	for _, edge := range edges {
+		// Edges that were never reached have no table.
 		if edge.table == nil {
 			continue
 		}
@@ -72,6 +74,8 @@ func (j *joiner) join(edges []*edgeView) joined {
 				j.out.Routes = append(j.out.Routes, j.route(route, backends))
 			}
 		}
+		// Edges serve the same table, so that the maximum is the number that is
+		// left out.
 		j.out.MoreRoutes = max(j.out.GetMoreRoutes(), int32(edge.table.MoreRoutes))
 		j.out.MoreCertificates = max(j.out.GetMoreCertificates(), int32(edge.table.MoreCertificates))
 		j.out.MoreRefusals = max(j.out.GetMoreRefusals(), int32(edge.table.MoreRefusals))
@@ -84,6 +88,8 @@ func (j *joiner) join(edges []*edgeView) joined {
 // missing lists for each route the edges that do not serve it, as after a
 // failed update.
 func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
+	// With equal versions all edges serve the same. With truncated tables a
+	// missing route means nothing.
 	same := !slices.ContainsFunc(edges, func(e *edgeView) bool { return e.tableVersion != edges[0].tableVersion })
 	if same || j.out.GetMoreRoutes() > 0 {
 		return
@@ -128,6 +134,8 @@ func (j *joiner) owner(route *trafficreport.Route) (app *appFacts, byService boo
 	if app := j.apps.find(keyOf(route.ID.Kind, route.ID.Namespace, route.ID.Name)); app != nil {
 		return app, false
 	}
+	// The Service of a route often belongs to the Application even if the
+	// Ingress does not.
 	for _, target := range route.Backends {
 		if app := j.apps.find(keyOf("Service", target.ID.Namespace, target.ID.Name)); app != nil {
 			return app, true
@@ -177,6 +185,8 @@ func (j *joiner) rest(edges []*edgeView) {
 		}
 		for i := range edge.table.Certificates {
 			c := &edge.table.Certificates[i]
+			// The same Secret may have another certificate on an edge that was
+			// not updated yet.
 			key := fmt.Sprintf("%q %q %d %q", c.Namespace, c.Name, c.NotAfter.Unix(), c.Names)
 			if !certificates[key] {
 				certificates[key] = true
@@ -214,6 +224,7 @@ func covers(name, host string) bool {
 	if strings.EqualFold(name, host) {
 		return true
 	}
+	// The wildcard stands for exactly one label.
 	parent, wild := strings.CutPrefix(name, "*.")
 	_, rest, dotted := strings.Cut(host, ".")
 	return wild && dotted && strings.EqualFold(parent, rest)

@@ -95,6 +95,7 @@ func (i *Inspector) eachOf(ctx context.Context, kind schema.GroupVersionResource
 
 // add indexes an object.
 func (o *ownedObjects) add(object *unstructured.Unstructured) {
+	// Managed fields are half of what a list holds in memory.
 	object.SetManagedFields(nil) // they are half of what a list holds
 	if key := tracking.KeyOf(object); key.Group == "" && key.Kind == "Pod" {
 		o.pods[key] = object

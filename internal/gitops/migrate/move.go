@@ -46,6 +46,7 @@ type Options struct {
 
 // Write is one request that changes something.
 type Write struct {
+	// Verb and Object are for display.
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
 	// Why is the purpose of the write.
@@ -63,6 +64,7 @@ type Report struct {
 // move is one move, in either direction.
 type move struct {
 	Options
+	// inspector and kinds are for the cluster of both Applications.
 	inspector *inspect.Inspector
 	kinds     *live.Kinds
 	tracker   tracking.Tracker
