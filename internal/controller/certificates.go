@@ -41,8 +41,8 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	return acme.New(p.cluster, acme.Options{
 		Resolvers: resolvers, Namespaces: k.Namespaces,
 		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
-		Tell: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
-			p.writer.Missed(ingress, name, fault)
+		Report: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
+			p.writer.SetFetchFailure(ingress, name, fault)
 		},
 		Metrics: acme.NewMetrics(parts.metrics.For("acme")), Log: p.log,
 	}), nil

@@ -114,7 +114,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
 		NoNodes: !readsNodes(k), Namespaces: k.Namespaces,
-		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), While: p.lead,
+		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), WhileLeading: p.lead,
 		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
 	})
 	p.control = ingress.New(p.watcher, p.writer, p.controllerOptions(parts.metrics))
@@ -152,7 +152,7 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 		Log:              p.log,
 	}
 	if p.fetcher != nil {
-		given.Fetcher = p.fetcher
+		given.Certificates = p.fetcher
 	}
 	return given
 }

@@ -142,6 +142,6 @@ func (o *Offline) readCluster(ctx context.Context) error {
 		}
 		return fmt.Errorf("the cluster cannot be read: %w", err)
 	}
-	o.facts, o.engine = provider.control.Known()
+	o.facts, o.engine = provider.control.State()
 	return nil
 }

@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -37,17 +37,17 @@ type Options struct {
 	// Refused is told of everything that is refused, when that has changed; nil is
 	// nobody.
 	Refused func([]snapshot.Refusal)
-	// Fetcher fetches certificates; nil where none are.
-	Fetcher Fetcher
-	Metrics *Metrics
-	Log     *slog.Logger
+	// Certificates fetches certificates; nil where none are.
+	Certificates CertificateManager
+	Metrics      *Metrics
+	Log          *slog.Logger
 }
 
-// Fetcher is told which certificates Ingresses wish for, and which challenges of
+// CertificateManager is told which certificates Ingresses wish for, and which challenges of
 // authorities this replica answers. It does not wait.
-type Fetcher interface {
-	Wishes([]wish.Wish)
-	Serving(tokens []string)
+type CertificateManager interface {
+	SetRequests([]certrequest.Request)
+	SetServedChallenges(tokens []string)
 }
 
 // Feedback is what of a change is not served as it was asked for.
@@ -72,26 +72,26 @@ type Controller struct {
 	// of it came.
 	changed  []snapshot.Ref
 	received time.Time
-	// seen are the Ingresses that the writer has not been told of: whose they
+	// statusPending are the Ingresses that the writer has not been told of: whose they
 	// are is known when they are resolved.
-	seen map[snapshot.Ref]struct{}
+	statusPending map[snapshot.Ref]struct{}
 	// first gathers what is resolved before the first table is in place, so that
 	// it is said to the edge at once: what was served last may be live meanwhile,
 	// and must not give way to something that is half read.
-	first *route.Index
-	live  bool
-	last  time.Time // when the edge was told last
-	// looked is when the certificates were last looked at for what time does.
-	looked time.Time
-	// wished and asked are set when the wishes and the challenges have changed
+	first     *route.Book
+	live      bool
+	appliedAt time.Time // when the edge was told last
+	// validityCheckedAt is when the certificates were last looked at for what time does.
+	validityCheckedAt time.Time
+	// requestsChanged and asked are set when the requests and the challenges have changed
 	// since the Fetcher was told of them.
-	wished, asked bool
+	requestsChanged, challengesChanged bool
 }
 
 // New gives a Controller that reads by a watcher and writes back by a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
-		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{}, first: route.NewIndex(),
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, first: route.NewBook(),
 	}
 }
 
@@ -102,27 +102,27 @@ func (c *Controller) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.take(events)
-		c.look()
+		c.applyEvents(events)
+		c.checkValidity()
 		if c.live {
-			if err := c.pause(ctx); err != nil {
+			if err := c.throttle(ctx); err != nil {
 				return err
 			}
 		}
-		c.step()
+		c.update()
 	}
 }
 
-// lookInterval is how often certificates are looked at for what time does to
+// validityInterval is how often certificates are looked at for what time does to
 // them. What comes so late has been announced for months.
-const lookInterval = time.Minute
+const validityInterval = time.Minute
 
 // next gives what has changed; nothing, when it is time to look at certificates.
 func (c *Controller) next(ctx context.Context) ([]watch.Event, error) {
 	if !c.live {
 		return c.watcher.Next(ctx)
 	}
-	until, cancel := context.WithDeadline(ctx, c.looked.Add(lookInterval))
+	until, cancel := context.WithDeadline(ctx, c.validityCheckedAt.Add(validityInterval))
 	defer cancel()
 	events, err := c.watcher.Next(until)
 	if err != nil && ctx.Err() == nil && until.Err() != nil {
@@ -131,23 +131,23 @@ func (c *Controller) next(ctx context.Context) ([]watch.Event, error) {
 	return events, err
 }
 
-// look adds what has changed by time alone.
-func (c *Controller) look() {
+// checkValidity adds what has changed by time alone.
+func (c *Controller) checkValidity() {
 	now := time.Now()
-	if !c.live || now.Sub(c.looked) < lookInterval {
+	if !c.live || now.Sub(c.validityCheckedAt) < validityInterval {
 		return
 	}
-	c.looked = now
-	turned := c.engine.Turned(now)
+	c.validityCheckedAt = now
+	turned := c.engine.ValidityChanged(now)
 	if len(turned) > 0 && len(c.changed) == 0 {
 		c.received = now
 	}
 	c.changed = append(c.changed, turned...)
 }
 
-// pause waits until the edge may be told again, and takes what comes meanwhile.
-func (c *Controller) pause(ctx context.Context) error {
-	left := time.Until(c.last.Add(c.options.Throttle))
+// throttle waits until the edge may be told again, and takes what comes meanwhile.
+func (c *Controller) throttle(ctx context.Context) error {
+	left := time.Until(c.appliedAt.Add(c.options.Throttle))
 	if c.options.Throttle == 0 || left <= 0 || len(c.changed) == 0 {
 		return nil
 	}
@@ -158,14 +158,14 @@ func (c *Controller) pause(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		c.take(events)
+		c.applyEvents(events)
 	}
 	return ctx.Err()
 }
 
-// take puts events into the snapshot, and tells the writer of what it writes
+// applyEvents puts events into the snapshot, and tells the writer of what it writes
 // about.
-func (c *Controller) take(events []watch.Event) {
+func (c *Controller) applyEvents(events []watch.Event) {
 	nodes := false
 	for i := range events {
 		event := &events[i]
@@ -173,12 +173,12 @@ func (c *Controller) take(events []watch.Event) {
 		switch {
 		case event.Put != nil:
 			refs = c.snapshot.Put(event.Put)
-			nodes = c.tell(event.Put) || nodes
+			nodes = c.observePut(event.Put) || nodes
 		case event.Kind != "":
 			refs = c.snapshot.SetKind(event.Kind, event.State)
 		default:
 			refs = c.snapshot.Delete(event.Delete.Kind, event.Delete.Namespace, event.Delete.Name)
-			nodes = c.tellGone(event.Delete) || nodes
+			nodes = c.observeDelete(event.Delete) || nodes
 		}
 		if len(refs) > 0 && len(c.changed) == 0 {
 			c.received = event.At
@@ -190,11 +190,11 @@ func (c *Controller) take(events []watch.Event) {
 	}
 }
 
-// tell passes an object on to the writer. It reports whether it is a node.
-func (c *Controller) tell(object any) bool {
+// observePut passes an object on to the writer. It reports whether it is a node.
+func (c *Controller) observePut(object any) bool {
 	switch o := object.(type) {
 	case *networkingv1.Ingress:
-		c.seen[snapshot.Ref{Kind: snapshot.Ingress, Namespace: o.Namespace, Name: o.Name}] = struct{}{}
+		c.statusPending[snapshot.Ref{Kind: snapshot.Ingress, Namespace: o.Namespace, Name: o.Name}] = struct{}{}
 	case *corev1.Service:
 		if o.Namespace+"/"+o.Name == c.options.PublishedService {
 			c.writer.Published(o)
@@ -205,7 +205,7 @@ func (c *Controller) tell(object any) bool {
 	return false
 }
 
-func (c *Controller) tellGone(ref snapshot.Ref) bool {
+func (c *Controller) observeDelete(ref snapshot.Ref) bool {
 	switch {
 	case ref.Kind == snapshot.Ingress:
 		c.writer.Gone(ref.Namespace, ref.Name)
@@ -215,13 +215,13 @@ func (c *Controller) tellGone(ref snapshot.Ref) bool {
 	return ref.Kind == snapshot.Node
 }
 
-// step resolves what changed and says it to the edge, if it is time to.
-func (c *Controller) step() {
+// update resolves what changed and says it to the edge, if it is time to.
+func (c *Controller) update() {
 	if !c.live && !c.watcher.Listed() {
 		return
 	}
 	if c.engine == nil {
-		c.begin()
+		c.startEngine()
 	}
 	change := route.Change{}
 	if len(c.changed) > 0 {
@@ -229,10 +229,10 @@ func (c *Controller) step() {
 		c.changed = c.changed[:0]
 		c.watcher.Want(result.Wanted, result.Unwanted)
 		change = result.Change
-		c.wished = c.wished || result.WishesChanged
-		c.asked = c.asked || result.TokensChanged
-		for _, ref := range result.Sites {
-			c.seen[ref] = struct{}{}
+		c.requestsChanged = c.requestsChanged || result.RequestsChanged
+		c.challengesChanged = c.challengesChanged || result.TokensChanged
+		for _, ref := range result.OwnershipChanged {
+			c.statusPending[ref] = struct{}{}
 		}
 	}
 	if !c.live {
@@ -247,17 +247,17 @@ func (c *Controller) step() {
 	if !c.live {
 		c.goLive()
 	}
-	c.tellFetcher()
-	c.tellSites()
-	c.tellRefusals()
+	c.updateCertificates()
+	c.updateStatus()
+	c.reportRefusals()
 }
 
-// Known gives what is known of the cluster and what follows from it. It is for
+// State gives what is known of the cluster and what follows from it. It is for
 // who asks after Run has returned.
-func (c *Controller) Known() (*snapshot.Snapshot, *engine.Engine) { return c.snapshot, c.engine }
+func (c *Controller) State() (*snapshot.Snapshot, *engine.Engine) { return c.snapshot, c.engine }
 
-// begin makes the engine, when everything that it is made with is known.
-func (c *Controller) begin() {
+// startEngine makes the engine, when everything that it is made with is known.
+func (c *Controller) startEngine() {
 	resolving := c.options.Resolve
 	for _, node := range c.snapshot.View().Nodes() {
 		if node.Name == c.options.Node {
@@ -277,7 +277,7 @@ func (c *Controller) apply(change *route.Change) {
 	}
 	began := time.Now()
 	feedback := c.options.Apply(change)
-	c.last = time.Now()
+	c.appliedAt = time.Now()
 	c.options.Metrics.applied(c.received, began)
 	c.engine.NoteRules(change, feedback.Problems)
 	if feedback.CertificatesChanged {
@@ -288,8 +288,8 @@ func (c *Controller) apply(change *route.Change) {
 // goLive says that the first table is in place.
 func (c *Controller) goLive() {
 	c.live = true
-	c.looked = time.Now()
-	c.wished = true // none is something to know too
+	c.validityCheckedAt = time.Now()
+	c.requestsChanged = true // none is something to know too
 	c.options.Live()
 	namespace, name, _ := strings.Cut(c.options.PublishedService, "/")
 	if name != "" && c.snapshot.View().Service(namespace, name) == nil {
@@ -297,38 +297,38 @@ func (c *Controller) goLive() {
 	}
 }
 
-// tellFetcher passes on what is wished for, and which answers are in place now.
-func (c *Controller) tellFetcher() {
-	if c.options.Fetcher == nil {
+// updateCertificates passes on what is requested for, and which answers are in place now.
+func (c *Controller) updateCertificates() {
+	if c.options.Certificates == nil {
 		return
 	}
-	if c.asked {
-		c.options.Fetcher.Serving(c.engine.Tokens())
+	if c.challengesChanged {
+		c.options.Certificates.SetServedChallenges(c.engine.Tokens())
 	}
-	if c.wished {
-		c.options.Fetcher.Wishes(c.engine.Wishes())
+	if c.requestsChanged {
+		c.options.Certificates.SetRequests(c.engine.Requests())
 	}
-	c.asked, c.wished = false, false
+	c.challengesChanged, c.requestsChanged = false, false
 }
 
-// tellSites tells the writer of Ingresses that changed, that began or ceased to
+// updateStatus tells the writer of Ingresses that changed, that began or ceased to
 // be ours, or whose condition is another. The edge has been told by then: who
 // reads in a status that all is well can send requests.
-func (c *Controller) tellSites() {
+func (c *Controller) updateStatus() {
 	for ref := range c.engine.ChangedConditions() {
-		c.seen[ref] = struct{}{}
+		c.statusPending[ref] = struct{}{}
 	}
-	for ref := range c.seen {
-		delete(c.seen, ref)
+	for ref := range c.statusPending {
+		delete(c.statusPending, ref)
 		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
 			c.writer.Ingress(object, c.engine.Ours(ref), c.engine.Condition(ref))
 		}
 	}
 }
 
-// tellRefusals passes on what is refused now and was not before, or the other
+// reportRefusals passes on what is refused now and was not before, or the other
 // way round.
-func (c *Controller) tellRefusals() {
+func (c *Controller) reportRefusals() {
 	changed := false
 	for object, refusals := range c.engine.ChangedRefusals() {
 		changed = true

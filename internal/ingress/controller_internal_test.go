@@ -72,7 +72,7 @@ func TestTimeIsAChange(t *testing.T) {
 			}
 		}
 		passes(59*time.Minute, 0)
-		passes(2*lookInterval, 1)
+		passes(2*validityInterval, 1)
 		passes(24*time.Hour, 1)
 		stop()
 		running.Wait()
@@ -80,7 +80,7 @@ func TestTimeIsAChange(t *testing.T) {
 			t.Errorf("told: %+v", told[0])
 		}
 		site := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "cart"}
-		if !c.engine.Condition(site).Uncertified {
+		if !c.engine.Condition(site).CertificateNotReady {
 			t.Errorf("the Ingress is %+v", c.engine.Condition(site))
 		}
 	})

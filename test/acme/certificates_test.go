@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 )
 
 func listen(address netip.Addr) (net.Listener, error) {
@@ -34,8 +34,8 @@ func (w *world) testOrder(t *testing.T) {
 	if err != nil || found == nil {
 		t.Fatalf("the Secret: %v, %v", found, err)
 	}
-	if found.Type != corev1.SecretTypeTLS || found.Labels[wish.ManagedLabel] != wish.ManagedValue ||
-		found.Annotations[wish.ResolverAnnotation] != "le" || found.Annotations[wish.HostsAnnotation] != "cart.example" {
+	if found.Type != corev1.SecretTypeTLS || found.Labels[certrequest.ManagedLabel] != certrequest.ManagedValue ||
+		found.Annotations[certrequest.ResolverAnnotation] != "le" || found.Annotations[certrequest.HostsAnnotation] != "cart.example" {
 		t.Errorf("the Secret is %s with %v and %v", found.Type, found.Labels, found.Annotations)
 	}
 	for _, r := range w.replicas {
@@ -48,7 +48,7 @@ func (w *world) testOrder(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, func() error {
-		challenges, err := own.Get(t.Context(), wish.ChallengesSecret, metav1.GetOptions{})
+		challenges, err := own.Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{})
 		if err == nil && len(challenges.Data) > 0 {
 			err = fmt.Errorf("%d challenges are left", len(challenges.Data))
 		}

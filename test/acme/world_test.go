@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/test/binary"
 )
@@ -198,7 +198,7 @@ func (w *world) awaitEvent(t *testing.T, namespace, name, reason, words string) 
 
 // secretOf is the Secret of a certificate, nil when there is none.
 func (w *world) secretOf(ctx context.Context, namespace, resolver string, hosts ...string) (*corev1.Secret, error) {
-	found, err := w.cluster.Client.CoreV1().Secrets(namespace).Get(ctx, wish.SecretName(resolver, hosts), metav1.GetOptions{})
+	found, err := w.cluster.Client.CoreV1().Secrets(namespace).Get(ctx, certrequest.SecretName(resolver, hosts), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -15,32 +15,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 )
 
 const (
-	// accountSecret is what the name of the Secret of an account starts with; the
-	// resolver follows.
-	accountSecret = "slipway-acme-account-"
-	accountKey    = "key.pem"
-	accountFacts  = "account.json"
+	// accountSecret is the prefix of the name of an account's Secret; the name of
+	// the resolver follows.
+	accountSecret       = "slipway-acme-account-"
+	accountKey          = "key.pem"
+	accountRegistration = "account.json"
 )
 
-// registration is where an account is known.
+// registration identifies an account at an authority. It is stored beside the
+// key, so that a restart needs no request to find the account again.
 type registration struct {
 	Directory string `json:"directory"`
 	URL       string `json:"url"`
 	Email     string `json:"email,omitempty"`
 }
 
-// register gives the account of the resolver, which it makes if there is none.
-// The key is kept before it is used: an account whose key is lost can never be
-// used again, and one that is asked for twice with one key is one account.
+// register returns the account of the resolver and creates it if there is none.
+// The key is stored before it is used: an account whose key is lost can never be
+// used again, whereas registering twice with one key returns one account
+// (RFC 8555, section 7.3.1).
 func (a *authority) register(ctx context.Context, client *acme.Client) (acme.Account, error) {
 	if a.account != nil {
 		return *a.account, nil
 	}
-	kept, key, err := a.keptAccount(ctx)
+	kept, key, err := a.loadAccount(ctx)
 	if err != nil {
 		return acme.Account{}, err
 	}
@@ -49,8 +51,8 @@ func (a *authority) register(ctx context.Context, client *acme.Client) (acme.Acc
 		account.Contact = []string{"mailto:" + a.resolver.Email}
 	}
 	var known registration
-	// What cannot be read is as good as nothing: the key finds the account again.
-	_ = json.Unmarshal(kept.Data[accountFacts], &known)
+	// An unreadable registration counts as none: the key finds the account again.
+	_ = json.Unmarshal(kept.Data[accountRegistration], &known)
 	wanted := registration{Directory: a.resolver.Directory, URL: known.URL, Email: a.resolver.Email}
 	switch {
 	case known == wanted && known.URL != "":
@@ -67,7 +69,7 @@ func (a *authority) register(ctx context.Context, client *acme.Client) (acme.Acc
 	account.PrivateKey = key
 	wanted.URL = account.Location
 	if wanted != known {
-		if err := a.keepRegistration(ctx, kept, wanted); err != nil {
+		if err := a.saveRegistration(ctx, kept, wanted); err != nil {
 			return acme.Account{}, err
 		}
 	}
@@ -85,9 +87,10 @@ func (a *authority) newAccount(ctx context.Context, client *acme.Client, account
 	return client.NewAccount(ctx, account)
 }
 
-// keptAccount reads the Secret of the account, and makes it with a new key if
-// there is none. Of several who make it at a time, the first one's key counts.
-func (a *authority) keptAccount(ctx context.Context) (*corev1.Secret, crypto.Signer, error) {
+// loadAccount reads the Secret of the account and creates it with a new key if
+// there is none. When two replicas create it at the same time, the first one wins
+// and the other reads its key.
+func (a *authority) loadAccount(ctx context.Context) (*corev1.Secret, crypto.Signer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client := a.manager.cluster.Client.CoreV1().Secrets(a.manager.cluster.Namespace)
@@ -106,7 +109,7 @@ func (a *authority) keptAccount(ctx context.Context) (*corev1.Secret, crypto.Sig
 	if err != nil {
 		return nil, nil, err
 	}
-	if kept.Labels[wish.ManagedLabel] != wish.ManagedValue || kept.Labels[wish.PurposeLabel] != wish.PurposeAccount {
+	if kept.Labels[certrequest.ManagedLabel] != certrequest.ManagedValue || kept.Labels[certrequest.PurposeLabel] != certrequest.PurposeAccount {
 		return nil, nil, fmt.Errorf("the Secret %s/%s: %w", kept.Namespace, kept.Name, errNotOurs)
 	}
 	key, err := parseKey(kept.Data[accountKey])
@@ -127,7 +130,7 @@ func newAccountSecret(name string) (*corev1.Secret, error) {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			wish.ManagedLabel: wish.ManagedValue, wish.PurposeLabel: wish.PurposeAccount,
+			certrequest.ManagedLabel: certrequest.ManagedValue, certrequest.PurposeLabel: certrequest.PurposeAccount,
 		}},
 		Data: map[string][]byte{accountKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})},
 	}, nil
@@ -149,8 +152,8 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// keepRegistration notes where the account is known.
-func (a *authority) keepRegistration(ctx context.Context, kept *corev1.Secret, known registration) error {
+// saveRegistration stores the URL of the account at the authority.
+func (a *authority) saveRegistration(ctx context.Context, kept *corev1.Secret, known registration) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	text, err := json.Marshal(known)
@@ -158,17 +161,17 @@ func (a *authority) keepRegistration(ctx context.Context, kept *corev1.Secret, k
 		return err
 	}
 	next := kept.DeepCopy()
-	next.Data[accountFacts] = text
+	next.Data[accountRegistration] = text
 	_, err = a.manager.cluster.Client.CoreV1().Secrets(next.Namespace).Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err
 }
 
-// forgetAccount notes that the authority does not know the account any more. Its
-// key stays.
-func (a *authority) forgetAccount(ctx context.Context) error {
-	kept, _, err := a.keptAccount(ctx)
+// clearRegistration forgets the URL of an account that the authority has lost. The
+// key stays, so that the next attempt registers the same account again.
+func (a *authority) clearRegistration(ctx context.Context) error {
+	kept, _, err := a.loadAccount(ctx)
 	if err != nil {
 		return err
 	}
-	return a.keepRegistration(ctx, kept, registration{})
+	return a.saveRegistration(ctx, kept, registration{})
 }

@@ -19,55 +19,56 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 )
 
-// authority orders certificates by ACME. It is for one goroutine.
+// authority orders certificates from one ACME server. It is not safe for
+// concurrent use: one issuerWorker owns it.
 type authority struct {
-	manager  *Manager
-	name     string
-	resolver Resolver
-	courier  *courier
-	// account is what orders are signed with; nil before it is known.
+	manager   *Manager
+	name      string
+	resolver  Resolver
+	transport *transport
+	// account signs the orders; nil before it is loaded.
 	account *acme.Account
 }
 
 func newAuthority(m *Manager, name string, resolver Resolver) *authority {
-	return &authority{manager: m, name: name, resolver: resolver, courier: newCourier(resolver.Roots)}
+	return &authority{manager: m, name: name, resolver: resolver, transport: newTransport(resolver.Roots)}
 }
 
-func (a *authority) close() { a.courier.transport.CloseIdleConnections() }
+func (a *authority) close() { a.transport.base.CloseIdleConnections() }
 
-// client makes a client. The directory is fetched before: the library fetches it
-// while it holds a lock that all authorities share, and one that is slow must not
-// hold up the others.
+// client returns an ACME client. It fetches the directory first: the library
+// fetches it while holding a lock that all authorities share, and a slow server
+// must not hold up the others.
 func (a *authority) client(ctx context.Context) (*acmez.Client, error) {
-	if err := a.courier.prefetch(ctx, a.resolver.Directory); err != nil {
+	if err := a.transport.prefetch(ctx, a.resolver.Directory); err != nil {
 		return nil, fmt.Errorf("the authority's directory: %w", err)
 	}
 	return &acmez.Client{
 		Client: &acme.Client{
 			Directory: a.resolver.Directory, UserAgent: a.manager.options.Agent,
-			HTTPClient: &http.Client{Transport: a.courier, Timeout: exchangeTimeout},
+			HTTPClient: &http.Client{Transport: a.transport, Timeout: exchangeTimeout},
 		},
 		ChallengeSolvers: map[string]acmez.Solver{
-			acme.ChallengeTypeHTTP01: &answerer{manager: a.manager, entryPoint: a.resolver.EntryPoint},
+			acme.ChallengeTypeHTTP01: &challengeSolver{manager: a.manager, entryPoint: a.resolver.EntryPoint},
 		},
 	}, nil
 }
 
 func (a *authority) obtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
-	a.courier.forget()
+	a.transport.reset()
 	fresh, err := a.tryObtain(ctx, hosts, replaces)
 	if problem := (acme.Problem{}); errors.As(err, &problem) && problem.Type == acme.ProblemTypeAccountDoesNotExist {
-		// It was lost there, not here.
+		// The authority has lost the account, not we.
 		a.account = nil
-		if err = a.forgetAccount(ctx); err == nil {
+		if err = a.clearRegistration(ctx); err == nil {
 			fresh, err = a.tryObtain(ctx, hosts, replaces)
 		}
 	}
 	if err == nil {
 		return fresh, nil
 	}
-	if at, busy := a.courier.comeBack(); !at.IsZero() {
-		err = &comeBackError{error: err, at: at, busy: busy}
+	if at, busy := a.transport.retryAfter(); !at.IsZero() {
+		err = &retryAfterError{error: err, at: at, busy: busy}
 	}
 	return nil, err
 }
@@ -107,10 +108,11 @@ func (a *authority) tryObtain(ctx context.Context, hosts []string, replaces *x50
 	return a.choose(chains, key)
 }
 
-// choose takes the chain that is preferred, or else the first.
+// choose returns the preferred chain, or else the first, which is the default of
+// the authority (RFC 8555, section 7.4.2).
 func (a *authority) choose(chains []acme.Certificate, key crypto.Signer) (*issued, error) {
 	if len(chains) == 0 {
-		return nil, errors.New("the authority gave no certificate")
+		return nil, errors.New("the authority returned no certificate")
 	}
 	chosen := chains[0].ChainPEM
 	for _, chain := range chains {
@@ -126,14 +128,14 @@ func (a *authority) choose(chains []acme.Certificate, key crypto.Signer) (*issue
 	fresh := &issued{chain: chosen, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
 	pair, err := tls.X509KeyPair(fresh.chain, fresh.key)
 	if err != nil {
-		return nil, fmt.Errorf("the authority gave a certificate that cannot be used: %w", err)
+		return nil, fmt.Errorf("the authority returned a certificate that cannot be used: %w", err)
 	}
 	fresh.leaf = pair.Leaf
 	return fresh, nil
 }
 
-// rootOf is the name of the root that vouches for the last certificate of a
-// chain.
+// rootOf returns the name of the root that signed the last certificate of a
+// chain. The root itself is not part of the chain.
 func rootOf(chain []byte) string {
 	name := ""
 	for block, rest := pem.Decode(chain); block != nil; block, rest = pem.Decode(rest) {
@@ -144,7 +146,7 @@ func rootOf(chain []byte) string {
 	return name
 }
 
-func (a *authority) advise(ctx context.Context, leaf *x509.Certificate) (time.Time, error) {
+func (a *authority) renewalInfo(ctx context.Context, leaf *x509.Certificate) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	client, err := a.client(ctx)
@@ -153,12 +155,12 @@ func (a *authority) advise(ctx context.Context, leaf *x509.Certificate) (time.Ti
 	}
 	info, err := client.GetRenewalInfo(ctx, leaf)
 	if errors.Is(err, acme.ErrUnsupported) {
-		return time.Time{}, errNoAdvice
+		return time.Time{}, errNoRenewalInfo
 	}
 	return info.SelectedTime, err
 }
 
-// newKey makes a key of a kind.
+// newKey generates a key of a configured type; empty means EC256.
 func newKey(kind string) (crypto.Signer, error) {
 	switch kind {
 	case "", "EC256":
@@ -170,6 +172,6 @@ func newKey(kind string) (crypto.Signer, error) {
 	case "RSA4096":
 		return rsa.GenerateKey(rand.Reader, 4096)
 	default:
-		return nil, fmt.Errorf("there are no keys of kind %q", kind)
+		return nil, fmt.Errorf("unknown key type %q", kind)
 	}
 }

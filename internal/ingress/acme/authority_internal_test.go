@@ -35,26 +35,26 @@ func TestCourier(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", c.header)
 				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, strings.Repeat("x", 2*maxReply)) // the client may have left
+				_, _ = io.WriteString(w, strings.Repeat("x", 2*maxResponse)) // the client may have left
 			}))
 			defer server.Close()
-			carried := newCourier(nil)
-			defer carried.transport.CloseIdleConnections()
+			carried := newTransport(nil)
+			defer carried.base.CloseIdleConnections()
 			response, err := (&http.Client{Transport: carried}).Get(server.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(response.Body)
-			if err != nil || len(body) != maxReply {
+			if err != nil || len(body) != maxResponse {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}
 			_ = response.Body.Close() // all of it is read
-			at, busy := carried.comeBack()
+			at, busy := carried.retryAfter()
 			if c.least == 0 && !at.IsZero() || c.least > 0 && (time.Until(at) < c.least || time.Until(at) > c.least+time.Minute) || busy != c.busy {
 				t.Errorf("come back at %v, busy %v", at, busy)
 			}
-			carried.forget()
-			if at, _ := carried.comeBack(); !at.IsZero() {
+			carried.reset()
+			if at, _ := carried.retryAfter(); !at.IsZero() {
 				t.Error("it is remembered for the next order")
 			}
 		})
@@ -93,18 +93,18 @@ func TestRenewalInfo(t *testing.T) {
 		return a
 	}
 	leaf := leafOfChain(t, given(t, "a.example"))
-	if _, err := at("/dir").advise(t.Context(), leaf); !errors.Is(err, errNoAdvice) {
+	if _, err := at("/dir").renewalInfo(t.Context(), leaf); !errors.Is(err, errNoRenewalInfo) {
 		t.Errorf("without advice: %v", err)
 	}
 	// One that does not answer holds nobody up.
 	slow, end := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := at("/slow").advise(slow, leaf)
+		_, err := at("/slow").renewalInfo(slow, leaf)
 		ended <- err
 	}()
 	<-held
-	when, err := at("/better").advise(t.Context(), leaf)
+	when, err := at("/better").renewalInfo(t.Context(), leaf)
 	if err != nil || when.Before(start) || when.After(start.Add(time.Hour)) {
 		t.Errorf("advice: %v, %v", when, err)
 	}

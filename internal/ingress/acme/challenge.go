@@ -11,45 +11,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/backoff"
-	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 )
 
 const (
-	// boardTries is how often a change of the Secret of challenges is tried when
-	// somebody else changes it at the same time.
-	boardTries = 10
-	// cleanUpTimeout is what the removal of a challenge may take when everything
-	// else has to stop.
+	// challengeTries bounds the attempts to update the Secret of challenges while
+	// another writer updates it too.
+	challengeTries = 10
+	// cleanUpTimeout bounds the removal of a challenge during shutdown.
 	cleanUpTimeout = 3 * time.Second
 )
 
-// answerer answers challenges by HTTP: it writes what all replicas then serve.
-type answerer struct {
+// challengeSolver solves HTTP-01 challenges. It writes the key authorization to a
+// Secret that all replicas serve from, because the authority may reach any of
+// them.
+type challengeSolver struct {
 	manager    *Manager
 	entryPoint string
 }
 
-// Present writes the answer to a challenge.
-func (a *answerer) Present(ctx context.Context, challenge acme.Challenge) error {
-	entry := wish.Challenge{
-		Host: challenge.Identifier.Value, EntryPoint: a.entryPoint, Answer: challenge.KeyAuthorization, Created: time.Now().UTC(),
+// Present publishes the key authorization of a challenge.
+func (a *challengeSolver) Present(ctx context.Context, challenge acme.Challenge) error {
+	entry := certrequest.Challenge{
+		Host: challenge.Identifier.Value, EntryPoint: a.entryPoint, KeyAuthorization: challenge.KeyAuthorization, Created: time.Now().UTC(),
 	}
-	return a.manager.post(ctx, func(entries map[string][]byte) { entries[challenge.Token] = entry.Encode() })
+	return a.manager.updateChallenges(ctx, func(entries map[string][]byte) { entries[challenge.Token] = entry.Encode() })
 }
 
-// Wait waits until the answer is served: here, which is known, and by the other
-// replicas, which had time to learn of it.
-func (a *answerer) Wait(ctx context.Context, challenge acme.Challenge) error {
-	pace := a.manager.pace
-	limited, cancel := context.WithTimeout(ctx, pace.served)
+// Wait blocks until the challenge is served. This replica reports that itself;
+// the others get some time more, in which their watches deliver the Secret.
+func (a *challengeSolver) Wait(ctx context.Context, challenge acme.Challenge) error {
+	pace := a.manager.timing
+	limited, cancel := context.WithTimeout(ctx, pace.serveTimeout)
 	defer cancel()
 	for {
 		a.manager.mu.Lock()
-		since, answered := a.manager.answered[challenge.Token]
+		since, answered := a.manager.servedSince[challenge.Token]
 		changed := a.manager.changed
 		a.manager.mu.Unlock()
 		if answered {
-			if backoff.Sleep(ctx, time.Until(since.Add(pace.grace))) != nil {
+			if backoff.Sleep(ctx, time.Until(since.Add(pace.propagation))) != nil {
 				return ctx.Err()
 			}
 			return nil
@@ -60,42 +61,43 @@ func (a *answerer) Wait(ctx context.Context, challenge acme.Challenge) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("the edge does not serve the answer to a challenge after %v: look whether it reads the Secret %s", pace.served, wish.ChallengesSecret)
+			return fmt.Errorf("the edge does not serve the challenge after %v: check whether it may read the Secret %s", pace.serveTimeout, certrequest.ChallengesSecret)
 		}
 	}
 }
 
-// CleanUp takes the answer away, also when everything has to stop.
-func (a *answerer) CleanUp(ctx context.Context, challenge acme.Challenge) error {
+// CleanUp removes a challenge. It runs to its end even when the context of the
+// order is done, so that a shutdown leaves nothing behind.
+func (a *challengeSolver) CleanUp(ctx context.Context, challenge acme.Challenge) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	return a.manager.post(ctx, func(entries map[string][]byte) { delete(entries, challenge.Token) })
+	return a.manager.updateChallenges(ctx, func(entries map[string][]byte) { delete(entries, challenge.Token) })
 }
 
-// post changes the Secret of challenges. A change that changes nothing is not
-// written.
-func (m *Manager) post(ctx context.Context, change func(entries map[string][]byte)) error {
+// updateChallenges changes the Secret of challenges, with retries on conflicts. A
+// change without an effect is not written.
+func (m *Manager) updateChallenges(ctx context.Context, change func(entries map[string][]byte)) error {
 	var err error
-	for range boardTries {
-		if err = m.tryPost(ctx, change); err == nil || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+	for range challengeTries {
+		if err = m.tryUpdateChallenges(ctx, change); err == nil || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the Secret %s/%s of challenges: %w", m.cluster.Namespace, wish.ChallengesSecret, err)
+		return fmt.Errorf("the Secret %s/%s of challenges: %w", m.cluster.Namespace, certrequest.ChallengesSecret, err)
 	}
 	return nil
 }
 
-func (m *Manager) tryPost(ctx context.Context, change func(entries map[string][]byte)) error {
+func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries map[string][]byte)) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client := m.cluster.Client.CoreV1().Secrets(m.cluster.Namespace)
-	found, err := client.Get(ctx, wish.ChallengesSecret, metav1.GetOptions{})
+	found, err := client.Get(ctx, certrequest.ChallengesSecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		made := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: wish.ChallengesSecret, Labels: map[string]string{
-				wish.ManagedLabel: wish.ManagedValue, wish.PurposeLabel: wish.PurposeChallenges,
+			ObjectMeta: metav1.ObjectMeta{Name: certrequest.ChallengesSecret, Labels: map[string]string{
+				certrequest.ManagedLabel: certrequest.ManagedValue, certrequest.PurposeLabel: certrequest.PurposeChallenges,
 			}},
 			Data: map[string][]byte{},
 		}
@@ -108,7 +110,7 @@ func (m *Manager) tryPost(ctx context.Context, change func(entries map[string][]
 	if err != nil {
 		return err
 	}
-	if found.Labels[wish.PurposeLabel] != wish.PurposeChallenges {
+	if found.Labels[certrequest.PurposeLabel] != certrequest.PurposeChallenges {
 		return errNotOurs
 	}
 	next := found.DeepCopy()

@@ -1,33 +1,32 @@
-// Package acme fetches the certificates that Ingresses wish for from authorities
-// that speak ACME (RFC 8555), by challenges over HTTP, and keeps them up to date.
+// Package acme issues the certificates that Ingresses request from authorities
+// that speak ACME (RFC 8555), with HTTP-01 challenges, and renews them.
 //
 // Everything that outlives a request is in the cluster: certificates in Secrets
-// of the namespaces that wish for them, the account of each resolver and the
-// answers to challenges in Secrets of the edge's own namespace. So any number of
-// replicas serve the same certificates, and any of them can go on where another
-// one stopped. Only the elected replica orders, one order at a time for each
-// resolver; all of them answer challenges, because an authority asks whoever
-// gets its request.
+// of the namespaces that request them, the account of each resolver and the
+// challenges in Secrets of the edge's own namespace. So any number of replicas
+// serve the same certificates, and a new leader continues where the old one
+// stopped. Only the leader orders, one order at a time for each resolver; all
+// replicas serve challenges, because the authority may reach any of them.
 //
 // It promises:
 //   - nothing is ordered while a Secret has a certificate that is good for the
-//     wish: not after a restart, not after a change of the leader;
-//   - it is known that the Secret can be written before a certificate is ordered
-//     for it, so that a right that is missing does not use up an authority's
+//     request: not after a restart, not after a change of the leader;
+//   - a dry run shows that the Secret can be written before a certificate is
+//     ordered for it, so that a missing right does not use up an authority's
 //     limits;
-//   - an authority is asked to look only when this replica answers, and the
-//     others had time to learn the answer;
-//   - an order that fails is told in an Event on each Ingress that wished, and
-//     tried again after a minute, then after twice as long each time, up to six
-//     hours; an authority that says when to come back is believed;
+//   - an authority is asked to validate only when this replica serves the
+//     challenge, and the others had time to read it;
+//   - an order that fails becomes an Event on each Ingress that requests it, and
+//     is retried after a minute, then with exponential backoff up to six hours;
+//     the Retry-After of an authority is obeyed;
 //   - a certificate is renewed when a third of its time is left, or when the
 //     authority suggests it (RFC 9773), never all at the same moment; the old one
 //     is served until the new one is there;
-//   - a certificate that nobody wishes for any more is deleted after a day.
+//   - a certificate that no Ingress requests any more is deleted after a day.
 //
-// It refuses to touch a Secret that it did not make, whatever its name, and to
-// fetch anything for a host that does not belong to the namespace that wishes:
-// the engine does not pass such wishes on.
+// It never touches a Secret that it did not create, and orders nothing for a host
+// that belongs to another namespace than the request: the engine does not pass
+// such requests on.
 //
 // These rights are used besides those for reading, and only with a resolver set:
 //

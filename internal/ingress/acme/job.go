@@ -10,72 +10,73 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 )
 
-// job is a wish and what was done about it.
+// job is the state of one certificate request.
 type job struct {
-	wish wish.Wish
-	// due is when to look after it.
+	request certrequest.Request
+	// due is the time of the next attempt, renewal or check.
 	due      time.Time
 	failures int
-	// leaf is the certificate that is there; nil for none.
+	// leaf is the stored certificate; nil for none.
 	leaf *x509.Certificate
-	// early spreads renewals, so that what was fetched together is not renewed
-	// together: from 0 to 1.
-	early float64
-	// suggested is when the authority would like it to be renewed; zero when it
-	// did not say. adviceAt is when to ask.
-	suggested time.Time
-	adviceAt  time.Time
-	// fault is what was told.
+	// renewalJitter is a random number from 0 to 1 that spreads renewals, so that
+	// certificates issued together are not renewed together.
+	renewalJitter float64
+	// suggested is the renewal time that the authority suggests, zero for none,
+	// and renewalInfoAt when to request it next.
+	suggested     time.Time
+	renewalInfoAt time.Time
+	// fault is the fault that was reported last; nil for none.
 	fault *snapshot.Fault
 }
 
-// renewAt is when to renew the certificate that is there.
+// renewAt returns the earlier of our own and the suggested renewal time.
 func (j *job) renewAt() time.Time {
-	at := renewalOf(j.leaf, j.early)
+	at := renewalOf(j.leaf, j.renewalJitter)
 	if !j.suggested.IsZero() && j.suggested.Before(at) {
 		return j.suggested
 	}
 	return at
 }
 
-// renewalOf is when a third of the time of a certificate is left, or up to a
-// thirtieth of it earlier.
+// renewalOf returns when a third of the lifetime of a certificate is left, or up
+// to a thirtieth of the lifetime earlier.
 func renewalOf(leaf *x509.Certificate, early float64) time.Time {
 	lifetime := leaf.NotAfter.Sub(leaf.NotBefore)
 	return leaf.NotAfter.Add(-lifetime/3 - time.Duration(early*float64(lifetime/30)))
 }
 
-// after is the pause after so many failures in a row.
-func (p pace) after(failures int) time.Duration {
+// retryDelay returns the backoff after so many failures in a row.
+func (p timing) retryDelay(failures int) time.Duration {
 	return backoff.Policy{First: p.first, Longest: p.longest}.Base(failures)
 }
 
-// jittered is a time, or up to a fifth more.
+// jittered adds up to a fifth to a duration.
 func jittered(wait time.Duration) time.Duration { return backoff.Jitter(wait, 0.2) }
 
-// The most of what an error says that is told.
+// maxReason bounds the part of an error that goes into an Event.
 const maxReason = 500
 
-// faultOf is an error in the words of a refusal.
+// faultOf turns an error into a fault, with the time of the next attempt.
 func faultOf(known *job, resolver string, err error) *snapshot.Fault {
 	fault := &snapshot.Fault{Reason: snapshot.NotReady}
 	if errors.Is(err, errNotOurs) {
 		fault.Reason = snapshot.Conflict
 	}
-	done := "fetched"
+	done := "issued"
 	if known.leaf != nil {
 		done = "renewed"
 	}
-	fault.Message = fmt.Sprintf("the certificate for %s could not be %s by the resolver %s: %s; it is tried again after %s",
-		shortened(strings.Join(known.wish.Hosts, ", ")), done, resolver, reasonOf(err), known.due.UTC().Format(time.RFC3339))
+	fault.Message = fmt.Sprintf("the certificate for %s could not be %s by the resolver %s: %s; the next attempt is after %s",
+		shortened(strings.Join(known.request.Hosts, ", ")), done, resolver, reasonOf(err), known.due.UTC().Format(time.RFC3339))
 	return fault
 }
 
-// reasonOf is what an authority says, without what only its authors understand.
+// reasonOf returns the type and detail of an ACME problem (RFC 8555, section
+// 6.7), or the text of any other error.
 func reasonOf(err error) string {
 	var problem acme.Problem
 	if errors.As(err, &problem) && problem.Detail != "" {

@@ -9,96 +9,98 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Resolver is an authority, and how certificates of it are made.
+// Resolver configures an authority and the certificates that it issues.
 type Resolver struct {
 	// Directory is the URL of the authority's directory.
 	Directory string
 	Email     string
-	// Roots may vouch for the directory; nil is the system's.
+	// Roots verify the server of the directory; nil means those of the system.
 	Roots *x509.CertPool
 	// KeyType is one of EC256, EC384, RSA2048 and RSA4096.
 	KeyType string
-	// BindingID and BindingKey tie the account to another one; both are empty
-	// where that is not needed.
+	// BindingID and BindingKey are for external account binding (RFC 8555,
+	// section 7.3.4); both are empty where the authority does not need it.
 	BindingID  string
 	BindingKey secret.Text
 	// PreferredChain is the common name of a root; empty is the authority's choice.
 	PreferredChain string
-	// EntryPoint is where challenges are answered.
+	// EntryPoint serves the challenges.
 	EntryPoint string
 }
 
 // Options are what a Manager needs.
 type Options struct {
 	Resolvers map[string]Resolver
-	// Namespaces are those that are served; empty is all.
+	// Namespaces are those whose Ingresses are served; empty means all.
 	Namespaces []string
-	// Owner tells this installation from others in the cluster: it deletes its
-	// own certificates only.
+	// Owner distinguishes this installation from others in the cluster: it
+	// deletes only its own certificates.
 	Owner string
-	// Agent is what authorities are told of the program.
+	// Agent is the User-Agent of requests to authorities.
 	Agent string
-	// Tell takes what could not be fetched for an Ingress, by the name of the
-	// Secret; nil, when it was. It does not wait.
-	Tell    func(ingress snapshot.Ref, name string, fault *snapshot.Fault)
+	// Report sets the fault of a certificate on an Ingress, by the name of the
+	// Secret; nil clears it. It must not block.
+	Report  func(ingress snapshot.Ref, name string, fault *snapshot.Fault)
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// pace is how fast. Tests change it.
-type pace struct {
-	// first and longest are the pauses after failures.
+// timing has the delays and timeouts. Tests shorten them.
+type timing struct {
+	// first and longest bound the backoff after failures.
 	first, longest time.Duration
-	// grace is what other replicas have to learn the answer to a challenge, once
-	// this one gives it. A watch brings it within milliseconds.
-	grace time.Duration
-	// served is how long this replica may take for it.
-	served time.Duration
-	// order bounds one order.
-	order time.Duration
-	// advice is how often an authority is asked when to renew.
-	advice time.Duration
-	// sweep is how often it is looked for what nobody wishes for any more, and
-	// keep how long that is kept. Challenges are kept for left.
-	sweep, keep, left time.Duration
+	// propagation is the time that other replicas get to serve a challenge, once
+	// this one does. A watch delivers it within milliseconds.
+	propagation time.Duration
+	// serveTimeout bounds the time until this replica serves a challenge.
+	serveTimeout time.Duration
+	// orderTimeout bounds one order.
+	orderTimeout time.Duration
+	// renewalInfo is the interval of requests for renewal information.
+	renewalInfo time.Duration
+	// sweepInterval is how often unused certificates and challenges are looked
+	// for, keepUnused and keepChallenges how long they are kept.
+	sweepInterval, keepUnused, keepChallenges time.Duration
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultTiming() timing {
+	return timing{
 		first: time.Minute, longest: 6 * time.Hour,
-		grace: 2 * time.Second, served: 30 * time.Second, order: 10 * time.Minute,
-		advice: 6 * time.Hour,
-		sweep:  10 * time.Minute, keep: 24 * time.Hour, left: time.Hour,
+		propagation: 2 * time.Second, serveTimeout: 30 * time.Second, orderTimeout: 10 * time.Minute,
+		renewalInfo:   6 * time.Hour,
+		sweepInterval: 10 * time.Minute, keepUnused: 24 * time.Hour, keepChallenges: time.Hour,
 	}
 }
 
-// Manager fetches certificates. Wishes and Serving return at once; what is told
-// later replaces what was told before.
+// Manager issues and renews the certificates that Ingresses request. SetRequests
+// and SetServedChallenges return at once, and each call replaces the one before.
+// Every replica has a Manager; the leader runs Lead.
 type Manager struct {
 	cluster *kube.Cluster
 	options Options
-	pace    pace
+	timing  timing
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// wishes are by resolver, and known is set once there were any, or none.
-	wishes map[string][]wish.Wish
-	known  bool
-	// answered is when this replica began to answer for each token.
-	answered map[string]time.Time
-	// changed is closed and made anew when something of these changes.
+	// requests are by resolver. received is set by the first call of SetRequests,
+	// also by one without requests.
+	requests map[string][]certrequest.Request
+	received bool
+	// servedSince is when this replica began to serve the challenge of a token.
+	servedSince map[string]time.Time
+	// changed is closed and replaced when one of the above changes.
 	changed chan struct{}
-	// holdings are the certificates of the leader, for metrics.
-	holdings map[snapshot.Ref]holding
+	// tracked are the certificates of the leader, for metrics.
+	tracked map[snapshot.Ref]trackedCertificate
 }
 
-// New makes a Manager. It does nothing before Lead.
+// New returns a Manager. It issues nothing before Lead.
 func New(cluster *kube.Cluster, options Options) *Manager {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -106,56 +108,57 @@ func New(cluster *kube.Cluster, options Options) *Manager {
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
-	if options.Tell == nil {
-		options.Tell = func(snapshot.Ref, string, *snapshot.Fault) {}
+	if options.Report == nil {
+		options.Report = func(snapshot.Ref, string, *snapshot.Fault) {}
 	}
 	m := &Manager{
-		cluster: cluster, options: options, pace: defaultPace(), log: options.Log,
-		wishes: map[string][]wish.Wish{}, answered: map[string]time.Time{}, changed: make(chan struct{}),
-		holdings: map[snapshot.Ref]holding{},
+		cluster: cluster, options: options, timing: defaultTiming(), log: options.Log,
+		requests: map[string][]certrequest.Request{}, servedSince: map[string]time.Time{}, changed: make(chan struct{}),
+		tracked: map[snapshot.Ref]trackedCertificate{},
 	}
-	options.Metrics.follow(m)
+	options.Metrics.attach(m)
 	return m
 }
 
-// Wishes takes all certificates that are wished for.
-func (m *Manager) Wishes(all []wish.Wish) {
-	sorted := map[string][]wish.Wish{}
+// SetRequests sets all certificates that Ingresses request.
+func (m *Manager) SetRequests(all []certrequest.Request) {
+	sorted := map[string][]certrequest.Request{}
 	for _, wanted := range all {
 		sorted[wanted.Resolver] = append(sorted[wanted.Resolver], wanted)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wishes, m.known = sorted, true
+	m.requests, m.received = sorted, true
 	m.broadcast()
 }
 
-// Serving takes the tokens of all challenges that this replica answers now.
-func (m *Manager) Serving(tokens []string) {
+// SetServedChallenges sets the tokens of all challenges that this replica serves.
+func (m *Manager) SetServedChallenges(tokens []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	answered := make(map[string]time.Time, len(tokens))
 	for _, token := range tokens {
-		since, already := m.answered[token]
+		since, already := m.servedSince[token]
 		if !already {
 			since = now
 		}
 		answered[token] = since
 	}
-	m.answered = answered
+	m.servedSince = answered
 	m.broadcast()
 }
 
-// broadcast wakes everybody who waits. The lock is held.
+// broadcast wakes all waiters. The caller holds mu.
 func (m *Manager) broadcast() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// Lead fetches until the context is done. No two replicas may do so at a time.
+// Lead issues certificates until the context is done. Only the leader calls it:
+// two replicas that order at the same time would spend the limits twice.
 func (m *Manager) Lead(ctx context.Context) {
-	if !m.awaitWishes(ctx) {
+	if !m.awaitRequests(ctx) {
 		return
 	}
 	var working sync.WaitGroup
@@ -163,22 +166,22 @@ func (m *Manager) Lead(ctx context.Context) {
 		working.Go(func() {
 			authority := newAuthority(m, name, resolver)
 			defer authority.close()
-			newClerk(m, name, &cupboard{manager: m, resolver: resolver}, authority).run(ctx)
+			newIssuerWorker(m, name, &secretStore{manager: m, resolver: resolver}, authority).run(ctx)
 		})
 	}
 	working.Go(func() { m.sweepAll(ctx) })
 	working.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.holdings)
+	clear(m.tracked)
 }
 
-// awaitWishes waits until it is known what is wished for: before that, all
-// certificates look as if nobody needed them.
-func (m *Manager) awaitWishes(ctx context.Context) bool {
+// awaitRequests blocks until the first SetRequests: before that, all certificates
+// look unused and would be swept. It reports whether the context lasted.
+func (m *Manager) awaitRequests(ctx context.Context) bool {
 	for {
 		m.mu.Lock()
-		known, changed := m.known, m.changed
+		known, changed := m.received, m.changed
 		m.mu.Unlock()
 		if known {
 			return ctx.Err() == nil
@@ -191,22 +194,22 @@ func (m *Manager) awaitWishes(ctx context.Context) bool {
 	}
 }
 
-// current are the wishes for a resolver, and a channel that is closed when
-// something changes.
-func (m *Manager) current(resolver string) ([]wish.Wish, <-chan struct{}) {
+// current returns the requests for a resolver, and a channel that is closed at
+// the next change.
+func (m *Manager) current(resolver string) ([]certrequest.Request, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.wishes[resolver], m.changed
+	return m.requests[resolver], m.changed
 }
 
-// wished are the Secrets of all wishes.
-func (m *Manager) wished() map[snapshot.Ref]bool {
+// requestedSecrets returns the Secrets of all requests.
+func (m *Manager) requestedSecrets() map[snapshot.Ref]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[snapshot.Ref]bool{}
-	for _, wishes := range m.wishes {
-		for i := range wishes {
-			all[wishes[i].Secret] = true
+	for _, requests := range m.requests {
+		for i := range requests {
+			all[requests[i].Secret] = true
 		}
 	}
 	return all

@@ -23,11 +23,11 @@ const (
 	stateMissing = "missing"
 )
 
-// holding is a certificate that is looked after; one that is missing has no end.
-type holding struct{ notAfter time.Time }
+// trackedCertificate is the expiry of a requested certificate; zero while it is missing.
+type trackedCertificate struct{ notAfter time.Time }
 
-// Metrics are those of the Manager. Which certificates there are is told by the
-// replica that leads.
+// Metrics are the metrics of the Manager. Only the leader has the gauges about
+// certificates, so that a sum over replicas counts each once.
 type Metrics struct {
 	orders       *prometheus.CounterVec
 	certificates *prometheus.Desc
@@ -39,31 +39,32 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		orders: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "orders_total", Help: "Orders of certificates, by resolver and result."}, []string{"resolver", "result"}),
+			Name: "orders_total", Help: "Certificate orders, by resolver and result."}, []string{"resolver", "result"}),
 		certificates: prometheus.NewDesc("certificates",
-			"Certificates that are wished for, by state; only the replica that leads has them.", []string{"state"}, nil),
+			"Certificates that Ingresses request, by state; only the leader has it.", []string{"state"}, nil),
 		expiry: prometheus.NewDesc("next_expiry_seconds",
-			"Time until the first of all fetched certificates expires, negative when one has; only the replica that leads has it.", nil, nil),
+			"Time until the first of the issued certificates expires, negative when one has; only the leader has it.", nil, nil),
 	}
 	registerer.MustRegister(m.orders, m)
 	return m
 }
 
-func (m *Metrics) follow(manager *Manager) { m.manager.Store(manager) }
+func (m *Metrics) attach(manager *Manager) { m.manager.Store(manager) }
 
-// Describe tells Prometheus what Collect gives.
+// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.certificates
 	to <- m.expiry
 }
 
-// Collect gives the state at this moment.
+// Collect implements prometheus.Collector with the state at the time of the
+// scrape.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	manager := m.manager.Load()
 	if manager == nil {
 		return
 	}
-	states, next := manager.stock(time.Now())
+	states, next := manager.countByState(time.Now())
 	for state, count := range states {
 		to <- prometheus.MustNewConstMetric(m.certificates, prometheus.GaugeValue, float64(count), state)
 	}
@@ -72,16 +73,16 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// stock counts the certificates by state, and gives the time until the first
-// expires. Who does not lead has none.
-func (m *Manager) stock(now time.Time) (states map[string]int, next *time.Duration) {
+// countByState counts the tracked certificates by state, and returns the time until
+// the first expires. A replica that does not lead tracks none.
+func (m *Manager) countByState(now time.Time) (states map[string]int, next *time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.holdings) == 0 {
+	if len(m.tracked) == 0 {
 		return nil, nil
 	}
 	states = map[string]int{stateValid: 0, stateExpired: 0, stateMissing: 0}
-	for _, h := range m.holdings {
+	for _, h := range m.tracked {
 		left := h.notAfter.Sub(now)
 		switch {
 		case h.notAfter.IsZero():
@@ -99,14 +100,14 @@ func (m *Manager) stock(now time.Time) (states map[string]int, next *time.Durati
 	return states, next
 }
 
-func (m *Manager) hold(ref snapshot.Ref, has holding) {
+func (m *Manager) track(ref snapshot.Ref, has trackedCertificate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.holdings[ref] = has
+	m.tracked[ref] = has
 }
 
-func (m *Manager) release(ref snapshot.Ref) {
+func (m *Manager) untrack(ref snapshot.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.holdings, ref)
+	delete(m.tracked, ref)
 }

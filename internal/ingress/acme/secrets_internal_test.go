@@ -21,8 +21,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -44,7 +44,7 @@ func TestSecrets(t *testing.T) {
 
 func managerIn(cluster *kube.Cluster) *Manager {
 	m := New(cluster, Options{Owner: "owner", Namespaces: []string{cluster.Namespace}})
-	m.pace.grace, m.pace.served = time.Millisecond, time.Second
+	m.timing.propagation, m.timing.serveTimeout = time.Millisecond, time.Second
 	return m
 }
 
@@ -83,22 +83,22 @@ func leafOfChain(t *testing.T, of *issued) *x509.Certificate {
 	return leaf
 }
 
-func wishIn(namespace string, hosts ...string) wish.Wish {
-	return wish.Wish{Resolver: "le", Hosts: hosts, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: wish.SecretName("le", hosts)}}
+func requestIn(namespace string, hosts ...string) certrequest.Request {
+	return certrequest.Request{Resolver: "le", Hosts: hosts, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: certrequest.SecretName("le", hosts)}}
 }
 
 // testKeep: a rehearsal writes nothing, a certificate is found again, and one
 // that was read before somebody else wrote is written even so.
 func testKeep(t *testing.T, m *Manager, namespace string) {
-	c := &cupboard{manager: m, resolver: Resolver{Directory: "https://one.example"}}
-	wanted := wishIn(namespace, "a.example", "b.example")
-	if err := c.write(t.Context(), wanted, held{}, nil); err != nil {
+	c := &secretStore{manager: m, resolver: Resolver{Directory: "https://one.example"}}
+	wanted := requestIn(namespace, "a.example", "b.example")
+	if err := c.write(t.Context(), wanted, storedCertificate{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if has, err := c.read(t.Context(), wanted); err != nil || has.secret != nil {
 		t.Fatalf("a rehearsal left %v, %v", has.secret, err)
 	}
-	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example", "b.example")); err != nil {
+	if err := c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")); err != nil {
 		t.Fatal(err)
 	}
 	has, err := c.read(t.Context(), wanted)
@@ -106,39 +106,39 @@ func testKeep(t *testing.T, m *Manager, namespace string) {
 		t.Fatalf("it is not there: %+v, %v", has, err)
 	}
 	// Written with what was known before the Secret was.
-	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example", "b.example")); err != nil {
+	if err := c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := c.read(t.Context(), wanted); err != nil || again.leaf.SerialNumber.Cmp(has.leaf.SerialNumber) == 0 {
 		t.Errorf("it is the old one still: %v", err)
 	}
-	other := &cupboard{manager: m, resolver: Resolver{Directory: "https://two.example"}}
+	other := &secretStore{manager: m, resolver: Resolver{Directory: "https://two.example"}}
 	if has, err := other.read(t.Context(), wanted); err != nil || !has.stale {
 		t.Errorf("one of another authority is as good: %v", err)
 	}
-	gone := wishIn("nowhere", "a.example")
-	if err := c.write(t.Context(), gone, held{}, nil); err == nil {
+	gone := requestIn("nowhere", "a.example")
+	if err := c.write(t.Context(), gone, storedCertificate{}, nil); err == nil {
 		t.Error("a rehearsal for a namespace that is not there succeeds")
 	}
 }
 
 // testNotOurs: a Secret that somebody else made is not touched.
 func testNotOurs(t *testing.T, m *Manager, namespace string) {
-	wanted := wishIn(namespace, "a.example")
+	wanted := requestIn(namespace, "a.example")
 	client := m.cluster.Client.CoreV1().Secrets(namespace)
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: wanted.Secret.Name}, Data: map[string][]byte{"mine": []byte("x")}}
 	if _, err := client.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &cupboard{manager: m}
+	c := &secretStore{manager: m}
 	if _, err := c.read(t.Context(), wanted); !errors.Is(err, errNotOurs) {
 		t.Errorf("read: %v", err)
 	}
-	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example")); !errors.Is(err, errNotOurs) {
+	if err := c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example")); !errors.Is(err, errNotOurs) {
 		t.Errorf("write: %v", err)
 	}
-	m.Wishes(nil)
-	m.pace.keep = 0
+	m.SetRequests(nil)
+	m.timing.keepUnused = 0
 	for range 3 {
 		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
 			t.Fatal(err)
@@ -149,40 +149,40 @@ func testNotOurs(t *testing.T, m *Manager, namespace string) {
 	}
 }
 
-// testSweep: what nobody wishes for is marked, kept for its time, saved by a new
+// testSweep: what nobody requests for is marked, kept for its time, saved by a new
 // wish, and deleted; what another installation looks after is not.
 func testSweep(t *testing.T, m *Manager, namespace string) {
 	client := m.cluster.Client.CoreV1().Secrets(namespace)
 	another := New(m.cluster, Options{Owner: "another"})
-	wanted, theirs := wishIn(namespace, "a.example"), wishIn(namespace, "b.example")
-	for who, what := range map[*Manager]wish.Wish{m: wanted, another: theirs} {
-		if err := (&cupboard{manager: who}).write(t.Context(), what, held{}, given(t, what.Hosts...)); err != nil {
+	wanted, theirs := requestIn(namespace, "a.example"), requestIn(namespace, "b.example")
+	for who, what := range map[*Manager]certrequest.Request{m: wanted, another: theirs} {
+		if err := (&secretStore{manager: who}).write(t.Context(), what, storedCertificate{}, given(t, what.Hosts...)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	marked := func(of wish.Wish) (string, bool) {
+	marked := func(of certrequest.Request) (string, bool) {
 		found, err := client.Get(t.Context(), of.Secret.Name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-		return found.Annotations[unwishedAnnotation], err == nil
+		return found.Annotations[unusedAnnotation], err == nil
 	}
 	for _, step := range []struct {
-		name   string
-		wishes []wish.Wish
-		keep   time.Duration
-		marked bool
-		there  bool
+		name     string
+		requests []certrequest.Request
+		keep     time.Duration
+		marked   bool
+		there    bool
 	}{
-		{"wished for", []wish.Wish{wanted}, time.Hour, false, true},
+		{"requested for", []certrequest.Request{wanted}, time.Hour, false, true},
 		{"not any more", nil, time.Hour, true, true},
 		{"within its time", nil, time.Hour, true, true},
-		{"wished for again", []wish.Wish{wanted}, 0, false, true},
+		{"requested for again", []certrequest.Request{wanted}, 0, false, true},
 		{"and not again", nil, 0, true, true},
 		{"after its time", nil, 0, false, false},
 	} {
-		m.Wishes(step.wishes)
-		m.pace.keep = step.keep
+		m.SetRequests(step.requests)
+		m.timing.keepUnused = step.keep
 		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func testAccount(t *testing.T, m *Manager, _ string) {
 	keys := make([]string, 8)
 	for i := range keys {
 		making.Go(func() {
-			_, key, err := newAuthority(m, "le", Resolver{}).keptAccount(t.Context())
+			_, key, err := newAuthority(m, "le", Resolver{}).loadAccount(t.Context())
 			if err != nil {
 				t.Error(err)
 				return
@@ -220,7 +220,7 @@ func testAccount(t *testing.T, m *Manager, _ string) {
 // testChallenges: many who write at a time do not undo each other's, an answer
 // counts as served when it is, and what was left behind is removed.
 func testChallenges(t *testing.T, m *Manager, namespace string) {
-	a := &answerer{manager: m, entryPoint: "web"}
+	a := &challengeSolver{manager: m, entryPoint: "web"}
 	challenge := func(token string) acme.Challenge {
 		return acme.Challenge{Token: token, KeyAuthorization: token + ".thumb", Identifier: acme.Identifier{Type: "dns", Value: token + ".example"}}
 	}
@@ -234,21 +234,21 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 	}
 	posting.Wait()
 	entries := func() map[string][]byte {
-		found, err := m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), wish.ChallengesSecret, metav1.GetOptions{})
+		found, err := m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found.Data
 	}
-	if rules, bad := wish.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {
+	if rules, bad := certrequest.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {
 		t.Fatalf("%d rules, and %q", len(rules), bad)
 	}
-	m.pace.served = 50 * time.Millisecond
+	m.timing.serveTimeout = 50 * time.Millisecond
 	if err := a.Wait(t.Context(), challenge("t0")); err == nil || !strings.Contains(err.Error(), "does not serve the answer") {
 		t.Errorf("an answer that nobody gives: %v", err)
 	}
-	m.pace.served = time.Minute
-	go m.Serving([]string{"t0", "t1"})
+	m.timing.serveTimeout = time.Minute
+	go m.SetServedChallenges([]string{"t0", "t1"})
 	if err := a.Wait(t.Context(), challenge("t0")); err != nil {
 		t.Error(err)
 	}
@@ -257,7 +257,7 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 	if err := a.CleanUp(ended, challenge("t0")); err != nil || len(entries()) != 3 {
 		t.Errorf("%d are left: %v", len(entries()), err)
 	}
-	m.pace.left = 0
+	m.timing.keepChallenges = 0
 	if err := m.sweepChallenges(t.Context()); err != nil || len(entries()) != 0 {
 		t.Errorf("%d are left: %v", len(entries()), err)
 	}

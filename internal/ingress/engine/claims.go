@@ -16,108 +16,110 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// hostClaims is what Ingresses want for one host. The host belongs to the
-// namespace of the oldest Ingress that has it: whoever comes later can add
-// rules, which the order of rules puts behind, but no certificate and no TLS
-// options.
+// hostClaims has the Ingresses that claim one host. The host belongs to the
+// namespace of the oldest of them. Ingresses of other namespaces can add rules,
+// which the order of rules puts behind, but no certificate and no TLS options:
+// otherwise any namespace could serve its own certificate for the host of
+// another.
 type hostClaims struct {
-	sites map[*ingressUnit]struct{}
-	// owner is the namespace that the host belongs to.
+	ingresses map[*ingressUnit]struct{}
+	// owner is the namespace that the host belongs to; recomputeHost sets it.
 	owner string
 }
 
-// exchangeClaims puts what an Ingress claims now in the place of what it
-// claimed before.
-func (e *Engine) exchangeClaims(u *ingressUnit, born time.Time, next *translate.Outcome) {
+// replaceClaims replaces the claims of an Ingress. Hosts whose claims change are
+// recomputed later in the update, once for all Ingresses.
+func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.Outcome) {
 	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
-		reflect.DeepEqual(u.outcome.Wishes, next.Wishes)
+		reflect.DeepEqual(u.outcome.Requests, next.Requests)
 	if same {
 		return
 	}
-	if len(u.outcome.Wishes)+len(next.Wishes) > 0 {
-		e.following.wishers[u] = struct{}{}
+	if len(u.outcome.Requests)+len(next.Requests) > 0 {
+		e.state.requesters[u] = struct{}{}
 	}
 	for _, host := range u.outcome.Hosts {
-		e.following.hosts[host] = struct{}{}
+		e.state.hosts[host] = struct{}{}
 		if claims := e.hosts[host]; claims != nil {
-			delete(claims.sites, u)
+			delete(claims.ingresses, u)
 		}
-		e.closeHost(u, host, nil)
+		e.setHostClosed(u, host, nil)
 		e.refusals.setClaims(u, host, nil)
 	}
-	u.born, u.wishes = born, wishesOf(next)
+	u.born, u.hostClaims = born, claimsByHost(next)
 	for _, host := range next.Hosts {
-		e.following.hosts[host] = struct{}{}
+		e.state.hosts[host] = struct{}{}
 		claims := e.hosts[host]
 		if claims == nil {
-			claims = &hostClaims{sites: map[*ingressUnit]struct{}{}}
+			claims = &hostClaims{ingresses: map[*ingressUnit]struct{}{}}
 			e.hosts[host] = claims
 		}
-		claims.sites[u] = struct{}{}
+		claims.ingresses[u] = struct{}{}
 	}
 }
 
-// hostWishes is what one Ingress claims for one host.
-type hostWishes struct {
+// ingressHostClaims are the claims of one Ingress for one host.
+type ingressHostClaims struct {
 	certificates []*translate.CertificateClaim
 	options      []*translate.OptionsClaim
-	fetched      []*resolve.CertificateWish
+	requests     []*resolve.CertificateRequest
 }
 
-// wishesOf sorts the claims of an Ingress by host.
-func wishesOf(outcome *translate.Outcome) map[string]hostWishes {
-	if len(outcome.Certificates)+len(outcome.Options)+len(outcome.Wishes) == 0 {
+// claimsByHost groups the claims of an Ingress by host.
+func claimsByHost(outcome *translate.Outcome) map[string]ingressHostClaims {
+	if len(outcome.Certificates)+len(outcome.Options)+len(outcome.Requests) == 0 {
 		return nil
 	}
-	wishes := make(map[string]hostWishes, len(outcome.Hosts))
+	requests := make(map[string]ingressHostClaims, len(outcome.Hosts))
 	for i := range outcome.Certificates {
 		claim := &outcome.Certificates[i]
 		for _, host := range claim.Hosts {
-			of := wishes[host]
+			of := requests[host]
 			of.certificates = append(of.certificates, claim)
-			wishes[host] = of
+			requests[host] = of
 		}
 	}
 	for i := range outcome.Options {
 		claim := &outcome.Options[i]
 		for _, host := range claim.Hosts {
-			of := wishes[host]
+			of := requests[host]
 			of.options = append(of.options, claim)
-			wishes[host] = of
+			requests[host] = of
 		}
 	}
-	for i := range outcome.Wishes {
-		asked := &outcome.Wishes[i]
+	for i := range outcome.Requests {
+		asked := &outcome.Requests[i]
 		for _, host := range asked.Hosts {
-			of := wishes[host]
-			of.fetched = append(of.fetched, asked)
-			wishes[host] = of
+			of := requests[host]
+			of.requests = append(of.requests, asked)
+			requests[host] = of
 		}
 	}
-	return wishes
+	return requests
 }
 
-// settleHosts decides the claims of the hosts that changed.
-func (e *Engine) settleHosts() {
-	for host := range e.following.hosts {
+// recomputeHosts decides between the claims of the hosts that changed.
+func (e *Engine) recomputeHosts() {
+	for host := range e.state.hosts {
 		claims := e.hosts[host]
 		if claims == nil {
 			continue
 		}
-		if len(claims.sites) == 0 {
-			e.trust.setHost(host, nil, nil)
+		if len(claims.ingresses) == 0 {
+			e.tls.setHost(host, nil, nil)
 			delete(e.hosts, host)
 			continue
 		}
-		e.settleHost(host, claims)
+		e.recomputeHost(host, claims)
 	}
 }
 
-// settleHost chooses the certificates and TLS options of a host, and says to
-// each Ingress what it does not get.
-func (e *Engine) settleHost(host string, claims *hostClaims) {
-	sites := slices.SortedFunc(maps.Keys(claims.sites), olderSite)
+// recomputeHost chooses the certificates and TLS options of a host, and refuses
+// the claims that do not count. Ingresses are visited by age, so the choice does
+// not depend on the order in which they were read.
+func (e *Engine) recomputeHost(host string, claims *hostClaims) {
+	sites := slices.SortedFunc(maps.Keys(claims.ingresses), compareAge)
 	owner := sites[0].ref.Namespace
 	claims.owner = owner
 	var certificates []*route.Certificate
@@ -125,14 +127,14 @@ func (e *Engine) settleHost(host string, claims *hostClaims) {
 	for _, u := range sites {
 		var refusals []snapshot.Refusal
 		foreign := u.ref.Namespace != owner
-		wishes := u.wishes[host]
-		for _, asked := range wishes.fetched {
-			e.following.wishers[u] = struct{}{}
+		requests := u.hostClaims[host]
+		for _, asked := range requests.requests {
+			e.state.requesters[u] = struct{}{}
 			if foreign {
 				refusals = append(refusals, refuse(u, asked.Field, "no certificate is fetched for %s: an older Ingress of namespace %s has the host", host, owner))
 			}
 		}
-		for _, claim := range wishes.certificates {
+		for _, claim := range requests.certificates {
 			if foreign {
 				refusals = append(refusals, refuse(u, claim.Field, "the certificate is not used for %s: an older Ingress of namespace %s has the host", host, owner))
 			} else {
@@ -140,7 +142,7 @@ func (e *Engine) settleHost(host string, claims *hostClaims) {
 			}
 		}
 		fault := (*snapshot.Fault)(nil)
-		for _, claim := range wishes.options {
+		for _, claim := range requests.options {
 			switch {
 			case foreign:
 				fault = &snapshot.Fault{Field: claim.Field, Reason: snapshot.Conflict, Message: fmt.Sprintf(
@@ -155,17 +157,18 @@ func (e *Engine) settleHost(host string, claims *hostClaims) {
 		if fault != nil {
 			refusals = append(refusals, snapshot.Refusal{Object: u.ref, Fault: *fault})
 		}
-		e.closeHost(u, host, fault)
+		e.setHostClosed(u, host, fault)
 		e.refusals.setClaims(u, host, refusals)
 	}
-	e.trust.setHost(host, certificates, options)
+	e.tls.setHost(host, certificates, options)
 }
 
-// refusedOptions names the options of all hosts of a namespace whose own cannot
-// be had. No object has such a name.
+// refusedOptions names the TLS options of the hosts of a namespace whose own are
+// refused. No object can have such a name.
 const refusedOptions = "_refused"
 
-// conditionsOf gives the conditions of a claim an identity where they have none.
+// conditionsOf returns the TLS conditions of a claim. Refused ones get an identity
+// of their own, so that the edge refuses handshakes instead of using defaults.
 func conditionsOf(claim *translate.OptionsClaim) *reference.TLSConditions {
 	if claim.Refused == nil {
 		return &claim.Conditions
@@ -181,9 +184,10 @@ func refuse(u *ingressUnit, field, format string, args ...any) snapshot.Refusal 
 	}}
 }
 
-// closeHost closes the rules of an Ingress for a host that it may not serve as
-// it wants to, or opens them again.
-func (e *Engine) closeHost(u *ingressUnit, host string, fault *snapshot.Fault) {
+// setHostClosed closes the rules of an Ingress for a host whose TLS options it
+// cannot have, or opens them again with nil. Serving them with weaker options
+// than written would fail open.
+func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *snapshot.Fault) {
 	before := u.closed[host]
 	if before == nil && fault == nil || before != nil && fault != nil && *before == *fault {
 		return
@@ -196,11 +200,12 @@ func (e *Engine) closeHost(u *ingressUnit, host string, fault *snapshot.Fault) {
 		}
 		u.closed[host] = fault
 	}
-	e.following.emitted[u] = struct{}{}
+	e.state.dirtyRules[u] = struct{}{}
 }
 
-// olderSite orders Ingresses as rules are: the older one first.
-func olderSite(a, b *ingressUnit) int {
+// compareAge orders Ingresses as rules are ordered: the oldest first, then by name,
+// so that all replicas agree.
+func compareAge(a, b *ingressUnit) int {
 	return cmp.Or(
 		a.born.Compare(b.born),
 		strings.Compare(a.ref.Namespace, b.ref.Namespace), strings.Compare(a.ref.Name, b.ref.Name),

@@ -10,29 +10,30 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Condition is what keeps an Ingress from being served as it is written. The
-// zero Condition is that of one that is served so, and of one that is another's.
+// Condition describes what keeps an Ingress from being served as it is written.
+// The zero value is that of a healthy Ingress, and of one that is not ours.
 type Condition struct {
-	// Refused is set while something of it is refused, until somebody changes it.
+	// Refused is set while a part of it is refused, until the object is changed.
 	Refused bool
-	// Incomplete is set while it names an object that is not there or not read
-	// yet. What is applied together comes one after the other.
+	// Incomplete is set while it names an object that does not exist or is not
+	// read yet. Objects that are applied together arrive one after the other, so
+	// this is often short.
 	Incomplete bool
-	// Uncertified is set while a certificate of it is missing, broken, not for its
-	// host, or out of date.
-	Uncertified bool
-	// Unanswered is set while a Service that it names is missing, or has no
-	// endpoint that takes requests.
-	Unanswered bool
-	// EncryptedOnly says that plain requests are not served. It is no fault, and
-	// is set only beside one.
+	// CertificateNotReady is set while one of its certificates is missing, broken, not
+	// for its host, or expired.
+	CertificateNotReady bool
+	// NoEndpoints is set while a Service that it names is missing or has no ready
+	// endpoint.
+	NoEndpoints bool
+	// EncryptedOnly is set if the Ingress serves no plain HTTP. It is no fault, and
+	// is set only beside one: it decides which ports the status marks.
 	EncryptedOnly bool
 }
 
-// Sound reports whether nothing is wrong.
-func (c Condition) Sound() bool { return c == Condition{} }
+// Healthy reports whether the Ingress is served as it is written.
+func (c Condition) Healthy() bool { return c == Condition{} }
 
-// Condition tells about an Ingress.
+// Condition returns the condition of an Ingress.
 func (e *Engine) Condition(ref snapshot.Ref) Condition {
 	if u := e.ingresses[ref]; u != nil {
 		return u.condition
@@ -40,27 +41,27 @@ func (e *Engine) Condition(ref snapshot.Ref) Condition {
 	return Condition{}
 }
 
-// ChangedConditions gives the Ingresses whose condition is another than when it
-// was called last, with the one that they have now. It is for after the edge has
-// said what it thinks of a change.
+// ChangedConditions returns the Ingresses whose condition changed since the last
+// call, with the new condition. Call it after NoteRules and NoteCertificates, so
+// that it includes what the edge refused of the change.
 func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
-	doubted := slices.SortedFunc(maps.Keys(e.refusals.doubted), snapshot.Ref.Compare)
-	// A new one: the first time it had every Ingress.
-	e.refusals.doubted = map[snapshot.Ref]struct{}{}
+	doubted := slices.SortedFunc(maps.Keys(e.refusals.staleConditions), snapshot.Ref.Compare)
+	// A new map: after the first update the old one is as large as the cluster.
+	e.refusals.staleConditions = map[snapshot.Ref]struct{}{}
 	return func(yield func(snapshot.Ref, Condition) bool) {
 		for i, ref := range doubted {
 			u := e.ingresses[ref]
 			if u == nil {
 				continue
 			}
-			next := e.judge(u)
+			next := e.conditionOf(u)
 			if next == u.condition {
 				continue
 			}
 			u.condition = next
 			if !yield(ref, next) {
 				for _, left := range doubted[i+1:] {
-					e.refusals.doubted[left] = struct{}{}
+					e.refusals.staleConditions[left] = struct{}{}
 				}
 				return
 			}
@@ -68,8 +69,8 @@ func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
 	}
 }
 
-// judge finds the condition of an Ingress.
-func (e *Engine) judge(u *ingressUnit) Condition {
+// conditionOf derives the condition of an Ingress from its backends and refusals.
+func (e *Engine) conditionOf(u *ingressUnit) Condition {
 	var c Condition
 	if !u.ours {
 		return c
@@ -77,28 +78,28 @@ func (e *Engine) judge(u *ingressUnit) Condition {
 	lost := slices.ContainsFunc(u.outcome.Rules, func(rule *route.Rule) bool {
 		return rule.Response != nil && rule.Response.Reason == route.ReasonNoService
 	})
-	c.Unanswered = lost || slices.ContainsFunc(u.users, func(b *backendUnit) bool {
-		return b.look.Empty && b.look.Closed == nil
+	c.NoEndpoints = lost || slices.ContainsFunc(u.users, func(b *backendUnit) bool {
+		return b.summary.Empty && b.summary.Closed == nil
 	})
 	for source := range e.refusals.byObject[u.ref] {
 		for i := range e.refusals.bySource[source] {
 			if refusal := &e.refusals.bySource[source][i]; refusal.Object == u.ref {
-				c.blame(u, source, &refusal.Fault, lost)
+				c.add(u, source, &refusal.Fault, lost)
 			}
 		}
 	}
-	if !c.Sound() {
+	if !c.Healthy() {
 		c.EncryptedOnly = encryptedOnly(u.outcome.Rules)
 	}
 	return c
 }
 
-// blame adds a fault of an Ingress. The missing Service of a rule has been
-// counted.
-func (c *Condition) blame(u *ingressUnit, source any, fault *snapshot.Fault, lost bool) {
+// add adds a fault of an Ingress. A missing Service is skipped with lost: it is
+// counted as NoEndpoints already.
+func (c *Condition) add(u *ingressUnit, source any, fault *snapshot.Fault, lost bool) {
 	switch {
 	case ofCertificate(u, source, fault):
-		c.Uncertified = true
+		c.CertificateNotReady = true
 	case lost && fault.Reason == snapshot.NotFound && strings.HasPrefix(fault.Field, "spec."):
 	case fault.Reason == snapshot.NotFound, fault.Reason == snapshot.NotReady:
 		c.Incomplete = true
@@ -107,11 +108,11 @@ func (c *Condition) blame(u *ingressUnit, source any, fault *snapshot.Fault, los
 	}
 }
 
-// ofCertificate reports whether a fault is one of a certificate, which can get
-// better without a change of the Ingress.
+// ofCertificate reports whether a fault is about a certificate, which can be
+// repaired without a change of the Ingress.
 func ofCertificate(u *ingressUnit, source any, fault *snapshot.Fault) bool {
 	switch of := source.(type) {
-	case wishSource:
+	case requestSource:
 		return true
 	case servedSource:
 		return of.certificate
@@ -123,19 +124,19 @@ func ofCertificate(u *ingressUnit, source any, fault *snapshot.Fault) bool {
 	case snapshot.NotFound, snapshot.NotReady, snapshot.Unreadable:
 		return namesSecret(fault.Field)
 	case snapshot.Invalid:
-		return namesSecret(fault.Field) || len(u.outcome.Wishes) > 0 && fault.Field == u.outcome.Wishes[0].Field
+		return namesSecret(fault.Field) || len(u.outcome.Requests) > 0 && fault.Field == u.outcome.Requests[0].Field
 	default:
 		return false
 	}
 }
 
-// namesSecret reports whether a place in an Ingress is the name of a
-// certificate's Secret.
+// namesSecret reports whether a field of an Ingress is the name of a certificate's
+// Secret.
 func namesSecret(field string) bool {
 	return strings.HasPrefix(field, "spec.tls[") && strings.HasSuffix(field, ".secretName")
 }
 
-// encryptedOnly reports whether rules are for encrypted requests alone.
+// encryptedOnly reports whether all rules are for HTTPS alone.
 func encryptedOnly(rules []*route.Rule) bool {
 	return len(rules) > 0 && !slices.ContainsFunc(rules, func(rule *route.Rule) bool {
 		return rule.Match.Scheme != route.SchemeHTTPS

@@ -8,9 +8,9 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -64,23 +64,23 @@ func TestCondition(t *testing.T) {
 		want    engine.Condition
 	}{
 		{"all is there", []any{site("shop", "cart", "one.example", 1), web, up, cert}, engine.Condition{}},
-		{"no endpoint", []any{site("shop", "cart", "one.example", 1), web, sliceOf("web"), cert}, engine.Condition{Unanswered: true}},
-		{"no Service", []any{site("shop", "cart", "one.example", 1), cert}, engine.Condition{Unanswered: true}},
+		{"no endpoint", []any{site("shop", "cart", "one.example", 1), web, sliceOf("web"), cert}, engine.Condition{NoEndpoints: true}},
+		{"no Service", []any{site("shop", "cart", "one.example", 1), cert}, engine.Condition{NoEndpoints: true}},
 		{"no such port", []any{with(func(s *networkingv1.IngressSpec) {
 			s.Rules[0].HTTP.Paths[0].Backend.Service.Port.Number = 81
-		}), web, up, cert}, engine.Condition{Unanswered: true}},
+		}), web, up, cert}, engine.Condition{NoEndpoints: true}},
 		{"the default backend alone has no Service", []any{with(func(s *networkingv1.IngressSpec) {
 			s.DefaultBackend = &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
 				Name: "gone", Port: networkingv1.ServiceBackendPort{Number: 80}}}
-		}), web, up, cert}, engine.Condition{Unanswered: true}},
-		{"no certificate", []any{site("shop", "cart", "one.example", 1), web, up}, engine.Condition{Uncertified: true}},
-		{"a certificate without its key", []any{site("shop", "cart", "one.example", 1), web, up, mismatched()}, engine.Condition{Uncertified: true}},
+		}), web, up, cert}, engine.Condition{NoEndpoints: true}},
+		{"no certificate", []any{site("shop", "cart", "one.example", 1), web, up}, engine.Condition{CertificateNotReady: true}},
+		{"a certificate without its key", []any{site("shop", "cart", "one.example", 1), web, up, mismatched()}, engine.Condition{CertificateNotReady: true}},
 		{"a certificate that cannot be read", []any{site("shop", "cart", "one.example", 1), web, up,
 			&snapshot.SecretBody{Namespace: "shop", Name: "cert", Failure: &snapshot.Fault{Reason: snapshot.Unreadable, Message: "forbidden"}}},
-			engine.Condition{Uncertified: true}},
+			engine.Condition{CertificateNotReady: true}},
 		{"a certificate of another namespace", []any{with(func(s *networkingv1.IngressSpec) { s.TLS[0].SecretName = "other/cert" }), web, up, cert},
 			engine.Condition{Refused: true}},
-		{"neither endpoint nor certificate", []any{site("shop", "cart", "one.example", 1), web}, engine.Condition{Unanswered: true, Uncertified: true}},
+		{"neither endpoint nor certificate", []any{site("shop", "cart", "one.example", 1), web}, engine.Condition{NoEndpoints: true, CertificateNotReady: true}},
 		{"an annotation that is refused", []any{annotated("slipway.dev/rate-limit", "many"), web, up, cert}, engine.Condition{Refused: true}},
 		{"one that has no effect", []any{annotated("slipway.dev/nonsense", "1"), web, up, cert}, engine.Condition{Refused: true}},
 		{"a Middleware that is not there", []any{annotated("slipway.dev/middlewares", "staff"), web, up, cert}, engine.Condition{Incomplete: true}},
@@ -92,7 +92,7 @@ func TestCondition(t *testing.T) {
 		}), web, up, cert}, engine.Condition{Refused: true}},
 		{"the host of another namespace", []any{site("older", "first", "one.example", 0), site("shop", "cart", "one.example", 1), web, up, cert},
 			engine.Condition{Refused: true}},
-		{"served encrypted only, and not well", []any{annotated("slipway.dev/tls", "only"), web, cert}, engine.Condition{Unanswered: true, EncryptedOnly: true}},
+		{"served encrypted only, and not well", []any{annotated("slipway.dev/tls", "only"), web, cert}, engine.Condition{NoEndpoints: true, EncryptedOnly: true}},
 		{"served encrypted only", []any{annotated("slipway.dev/tls", "only"), web, up, cert}, engine.Condition{}},
 		{"another controller's", []any{annotated("kubernetes.io/ingress.class", "other")}, engine.Condition{}},
 	} {
@@ -123,18 +123,18 @@ func TestConditionFollows(t *testing.T) {
 	other.Spec.TLS = nil
 	other.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name = "api"
 	w.put(site("shop", "cart", "one.example", 1), other, serviceNamed("web"), serviceNamed("api"), sliceOf("api", "10.0.0.9"))
-	w.wantCondition(engine.Condition{Unanswered: true, Uncertified: true})
+	w.wantCondition(engine.Condition{NoEndpoints: true, CertificateNotReady: true})
 	steps := []struct {
 		name string
 		do   func()
 		want engine.Condition
 	}{
-		{"the Pod is ready", func() { w.put(sliceOf("web", "10.0.0.1")) }, engine.Condition{Uncertified: true}},
+		{"the Pod is ready", func() { w.put(sliceOf("web", "10.0.0.1")) }, engine.Condition{CertificateNotReady: true}},
 		{"the Secret is there", func() { w.put(pair("shop", "cert")) }, engine.Condition{}},
-		{"the Pod is gone", func() { w.put(sliceOf("web")) }, engine.Condition{Unanswered: true}},
-		{"the Service is gone", func() { w.remove(snapshot.Service, "shop", "web") }, engine.Condition{Unanswered: true}},
+		{"the Pod is gone", func() { w.put(sliceOf("web")) }, engine.Condition{NoEndpoints: true}},
+		{"the Service is gone", func() { w.remove(snapshot.Service, "shop", "web") }, engine.Condition{NoEndpoints: true}},
 		{"both are back", func() { w.put(serviceNamed("web"), sliceOf("web", "10.0.0.2")) }, engine.Condition{}},
-		{"the Secret is gone", func() { w.remove(snapshot.Secret, "shop", "cert") }, engine.Condition{Uncertified: true}},
+		{"the Secret is gone", func() { w.remove(snapshot.Secret, "shop", "cert") }, engine.Condition{CertificateNotReady: true}},
 		{"it is another's", func() { w.put(annotated("kubernetes.io/ingress.class", "other")) }, engine.Condition{}},
 	}
 	was := w.Condition(cartSite)
@@ -148,7 +148,7 @@ func TestConditionFollows(t *testing.T) {
 		was = step.want
 	}
 	w.remove(snapshot.Ingress, "shop", "cart")
-	if altered := w.altered(); len(altered) > 0 || !w.Condition(cartSite).Sound() {
+	if altered := w.altered(); len(altered) > 0 || !w.Condition(cartSite).Healthy() {
 		t.Errorf("an Ingress that is gone has a condition: %v", altered)
 	}
 }
@@ -163,18 +163,18 @@ func TestConditionByEdge(t *testing.T) {
 	w.NoteRules(&result.Change, nil)
 	w.wantCondition(engine.Condition{})
 	w.NoteCertificates([]engine.CertificateProblem{{ID: route.CertificateID{Namespace: "shop", Name: "cert"}, Host: "one.example", Message: "not made for it"}})
-	w.wantCondition(engine.Condition{Uncertified: true})
+	w.wantCondition(engine.Condition{CertificateNotReady: true})
 	w.NoteCertificates(nil)
 	w.wantCondition(engine.Condition{})
 }
 
-// TestConditionOfWish: an Ingress whose certificate is being fetched is not well
+// TestConditionOfRequest: an Ingress whose certificate is being fetched is not well
 // until it has it.
-func TestConditionOfWish(t *testing.T) {
+func TestConditionOfRequest(t *testing.T) {
 	w := fetchingTown(t)
-	w.put(wisher("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"))
-	w.wantCondition(engine.Condition{Uncertified: true})
-	name := wish.SecretName("le", []string{"one.example"})
+	w.put(requester("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"))
+	w.wantCondition(engine.Condition{CertificateNotReady: true})
+	name := certrequest.SecretName("le", []string{"one.example"})
 	body := pair("shop", name)
 	w.put(body)
 	w.wantCondition(engine.Condition{})
@@ -189,7 +189,7 @@ func TestConditionByTime(t *testing.T) {
 			return site("shop", "cart", "one.example", 1), pair("shop", "cert")
 		},
 		"fetched": func() (*networkingv1.Ingress, *snapshot.SecretBody) {
-			return wisher("shop", "cart", "one.example", 1), pair("shop", wish.SecretName("le", []string{"one.example"}))
+			return requester("shop", "cart", "one.example", 1), pair("shop", certrequest.SecretName("le", []string{"one.example"}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,14 +200,14 @@ func TestConditionByTime(t *testing.T) {
 				issued := issueFor("one.example", now.Add(time.Hour), now.Add(3*time.Hour))
 				body.Data = map[string][]byte{"tls.crt": []byte(issued[0]), "tls.key": []byte(issued[1])}
 				w.put(ingress, body, serviceNamed("web"), sliceOf("web", "10.0.0.1"))
-				w.wantCondition(engine.Condition{Uncertified: true})
+				w.wantCondition(engine.Condition{CertificateNotReady: true})
 				w.passes(time.Hour-time.Second, 0)
-				w.wantCondition(engine.Condition{Uncertified: true})
+				w.wantCondition(engine.Condition{CertificateNotReady: true})
 				w.passes(time.Second, 1)
 				w.wantCondition(engine.Condition{})
 				w.passes(2*time.Hour, 0) // the last second of it
 				w.passes(time.Second, 1)
-				w.wantCondition(engine.Condition{Uncertified: true})
+				w.wantCondition(engine.Condition{CertificateNotReady: true})
 				w.passes(100*time.Hour, 0)
 			})
 		})
@@ -218,7 +218,7 @@ func TestConditionByTime(t *testing.T) {
 func (w *town) passes(span time.Duration, want int) {
 	w.t.Helper()
 	<-time.After(span)
-	turned := w.Turned(time.Now())
+	turned := w.ValidityChanged(time.Now())
 	if len(turned) != want {
 		w.t.Fatalf("after %s: %v have turned, want %d", span, turned, want)
 	}

@@ -1,16 +1,22 @@
 // Package engine turns changes of a cluster into changes of the routing table.
 //
-// It keeps a unit for each Ingress and for each backend that one names. A unit
-// remembers what it read, so a change of the cluster resolves again exactly the
-// units that read what changed, and an update that changes nothing costs
-// nothing. Above the units it decides what no Ingress can decide alone: which
-// namespace a host belongs to, and so whose certificates and TLS options count
-// for it.
+// It keeps a unit for each Ingress and for each backend that an Ingress names. A
+// unit records which objects it read, also those that were missing, so a change
+// of the cluster marks exactly the units dirty that depend on it, and an update
+// without effect costs nothing (decision 0010). Above the units it decides what
+// no Ingress can decide alone: which namespace a host belongs to, and so whose
+// certificates and TLS options count for it.
+//
+// An update pass has these steps: mark units dirty, resolve them, recompute
+// the claims of changed hosts, recompute the certificate requests, append the
+// differences to one route.Change. What was published last is kept with each
+// unit, and only differences to it are appended.
 //
 // It promises that the same cluster gives the same table on every replica, in
-// whatever order its objects came.
+// any order of its events.
 //
-// It is for one goroutine, the one that owns the Snapshot.
+// It is not safe for concurrent use: the goroutine that owns the Snapshot owns
+// the Engine.
 package engine
 
 import (
@@ -24,52 +30,54 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Engine resolves a Snapshot.
+// Engine keeps the routing table of a Snapshot up to date.
 type Engine struct {
 	snapshot *snapshot.Snapshot
 	options  resolve.Options
 
 	ingresses map[snapshot.Ref]*ingressUnit
 	backends  map[route.BackendID]*backendUnit
-	// readers are the units that read something.
+	// readers has the units that read an object, by the object.
 	readers map[snapshot.Ref][]unit
 
 	hosts    map[string]*hostClaims
-	trust    trust
-	refusals refusalBook
-	// wishes are the certificates to be fetched, by Secret.
-	wishes     map[snapshot.Ref]*sharedWish
+	tls      tlsRegistry
+	refusals refusalIndex
+	// requests are the certificates to be issued, by Secret.
+	requests   map[snapshot.Ref]*sharedRequest
 	challenges challengeUnit
-	// wishesChanged and tokensChanged are about the last Update.
-	wishesChanged bool
-	tokensChanged bool
-	following     round
+	// requestsChanged and tokensChanged are results of the update in progress.
+	requestsChanged bool
+	tokensChanged   bool
+	state           updateState
 }
 
-// round is what one Update has found so far.
-type round struct {
-	// ingresses and backends are to be resolved.
+// updateState is the working set of one update pass. It is discarded at the end:
+// the first pass is about the whole cluster, and its maps are that large.
+type updateState struct {
+	// ingresses and backends are the dirty units.
 	ingresses map[*ingressUnit]struct{}
 	backends  map[*backendUnit]struct{}
 	// idle are backends that may have lost their last user.
 	idle map[*backendUnit]struct{}
-	// wants are the Secrets and custom objects that began or ceased to be read.
-	wants map[snapshot.Ref]struct{}
-	// hosts are those whose claims changed.
+	// wantChanges are the Secrets and custom objects that began or ceased to be
+	// read.
+	wantChanges map[snapshot.Ref]struct{}
+	// hosts are the hosts whose claims changed.
 	hosts map[string]struct{}
-	// emitted are units whose rules have to be compared with what was said last.
-	emitted map[*ingressUnit]struct{}
-	// sites are Ingresses that began or ceased to be ours.
-	sites map[snapshot.Ref]struct{}
-	// wishers are units whose wishes, or the hosts of these, changed.
-	wishers map[*ingressUnit]struct{}
+	// dirtyRules are units whose rules have to be compared with the published ones.
+	dirtyRules map[*ingressUnit]struct{}
+	// ownershipChanged are Ingresses that began or ceased to be ours.
+	ownershipChanged map[snapshot.Ref]struct{}
+	// requesters are units whose certificate requests, or the hosts of these,
+	// changed.
+	requesters map[*ingressUnit]struct{}
 	// challenges is set when the Secret of challenges changed.
 	challenges bool
 	change     route.Change
 }
 
-// New gives an Engine for an empty Snapshot, or for a full one of which nothing
-// has been said yet.
+// New returns an Engine for a Snapshot. The first update publishes everything.
 func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 	return &Engine{
 		snapshot: facts, options: options,
@@ -77,69 +85,70 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 		backends:  map[route.BackendID]*backendUnit{},
 		readers:   map[snapshot.Ref][]unit{},
 		hosts:     map[string]*hostClaims{},
-		trust:     newTrust(),
-		refusals:  newRefusalBook(),
-		wishes:    map[snapshot.Ref]*sharedWish{},
+		tls:       newTLSRegistry(),
+		refusals:  newRefusalIndex(),
+		requests:  map[snapshot.Ref]*sharedRequest{},
 	}
 }
 
-// Result is what follows from a change of the cluster.
+// Result is the outcome of one update pass.
 type Result struct {
-	// Change leads from the last table to this one.
+	// Change is the difference to the last table.
 	Change route.Change
-	// Wanted are the Secrets and objects of custom kinds that units read now and
-	// did not before, and Unwanted are those that they do not read any more.
+	// Wanted are the Secrets and objects of custom kinds that units newly read,
+	// and Unwanted those that none reads any more. The watcher reads such objects
+	// on demand.
 	Wanted, Unwanted []snapshot.Ref
-	// Sites are the Ingresses that began or ceased to be ours.
-	Sites []snapshot.Ref
-	// WishesChanged says that Wishes gives something else now, and TokensChanged
+	// OwnershipChanged are the Ingresses that began or ceased to be ours.
+	OwnershipChanged []snapshot.Ref
+	// RequestsChanged says that Requests gives something else now, and TokensChanged
 	// that Tokens does.
-	WishesChanged bool
-	TokensChanged bool
+	RequestsChanged bool
+	TokensChanged   bool
 }
 
-// Update resolves what read what changed.
+// Update runs an update pass for changed objects.
 func (e *Engine) Update(changed []snapshot.Ref) Result {
-	e.following = round{
+	e.state = updateState{
 		ingresses: map[*ingressUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
-		hosts: map[string]struct{}{}, emitted: map[*ingressUnit]struct{}{}, sites: map[snapshot.Ref]struct{}{},
-		wishers: map[*ingressUnit]struct{}{}, wants: map[snapshot.Ref]struct{}{},
+		hosts: map[string]struct{}{}, dirtyRules: map[*ingressUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
+		requesters: map[*ingressUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{},
 	}
-	e.wishesChanged, e.tokensChanged = false, false
+	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
 		if ref.Kind == snapshot.Ingress && e.ingresses[ref] == nil {
 			unit := &ingressUnit{ref: ref}
 			e.ingresses[ref] = unit
-			e.following.ingresses[unit] = struct{}{}
+			e.state.ingresses[unit] = struct{}{}
 		}
 		for _, reader := range e.readers[ref] {
-			reader.soil(&e.following)
+			reader.markDirty(&e.state)
 		}
 	}
 	e.resolve()
-	e.settleHosts()
-	e.settleWishes()
-	e.emitRules()
-	e.answerChallenges()
+	e.recomputeHosts()
+	e.recomputeRequests()
+	e.appendRuleDeltas()
+	e.updateChallenges()
 	e.dropIdle()
-	e.trust.emit(&e.following.change)
+	e.tls.appendDeltas(&e.state.change)
 	result := Result{
-		Change:        e.following.change,
-		Sites:         slices.SortedFunc(maps.Keys(e.following.sites), snapshot.Ref.Compare),
-		WishesChanged: e.wishesChanged, TokensChanged: e.tokensChanged,
+		Change:           e.state.change,
+		OwnershipChanged: slices.SortedFunc(maps.Keys(e.state.ownershipChanged), snapshot.Ref.Compare),
+		RequestsChanged:  e.requestsChanged, TokensChanged: e.tokensChanged,
 	}
-	for ref := range e.following.wants {
+	for ref := range e.state.wantChanges {
 		if len(e.readers[ref]) > 0 {
 			result.Wanted = append(result.Wanted, ref)
 		} else {
 			result.Unwanted = append(result.Unwanted, ref)
 		}
 	}
-	e.following = round{} // the first is about everything there is
+	e.state = updateState{} // frees the maps, see updateState
 	return result
 }
 
-// All is Update for everything that is in the Snapshot.
+// All runs an update pass for everything in the Snapshot.
 func (e *Engine) All() Result {
 	var refs []snapshot.Ref
 	for namespace, name := range e.snapshot.Names(snapshot.Ingress) {
@@ -149,15 +158,15 @@ func (e *Engine) All() Result {
 	return e.Update(refs)
 }
 
-// resolve resolves the units that are to be. Backends come first: what rules
-// depend on in them may make more Ingresses dirty.
+// resolve resolves the dirty units. Backends come first: a change of a backend's
+// summary marks its Ingresses dirty.
 func (e *Engine) resolve() {
-	for unit := range e.following.backends {
+	for unit := range e.state.backends {
 		e.build(unit)
 	}
-	// One that is found on the way is not always met by the same loop.
-	for len(e.following.ingresses) > 0 {
-		for unit := range e.following.ingresses {
+	// A range over a map may miss units that are marked while it runs.
+	for len(e.state.ingresses) > 0 {
+		for unit := range e.state.ingresses {
 			e.resolveIngress(unit)
 		}
 	}
@@ -169,7 +178,7 @@ func (e *Engine) Ours(ref snapshot.Ref) bool {
 	return unit != nil && unit.ours
 }
 
-// Wants are the Secrets and objects of custom kinds that units have read.
+// Wants returns the Secrets and objects of custom kinds that units have read.
 func (e *Engine) Wants() iter.Seq[snapshot.Ref] {
 	return func(yield func(snapshot.Ref) bool) {
 		for ref := range e.readers {
@@ -180,23 +189,23 @@ func (e *Engine) Wants() iter.Seq[snapshot.Ref] {
 	}
 }
 
-// turnWant notes that something is wanted, or not any more. What turns twice in
-// a round is as it was.
-func (e *Engine) turnWant(ref snapshot.Ref) {
+// toggleWant records that an object began or ceased to be wanted. Two changes in
+// one pass cancel each other.
+func (e *Engine) toggleWant(ref snapshot.Ref) {
 	if !wanted(ref) {
 		return
 	}
-	if _, turned := e.following.wants[ref]; turned {
-		delete(e.following.wants, ref)
+	if _, turned := e.state.wantChanges[ref]; turned {
+		delete(e.state.wantChanges, ref)
 		return
 	}
-	e.following.wants[ref] = struct{}{}
+	e.state.wantChanges[ref] = struct{}{}
 }
 
-// wanted reports whether something is read only when a unit asks for it.
+// wanted reports whether an object is read on demand only.
 func wanted(ref snapshot.Ref) bool { return ref.Kind == snapshot.Secret || ref.Kind.Custom() }
 
-// Backend tells what was found out about a backend, for people.
+// Backend returns the resolved backend, for explain.
 func (e *Engine) Backend(id route.BackendID) (backend.Result, bool) {
 	unit := e.backends[id]
 	if unit == nil {

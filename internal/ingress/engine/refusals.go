@@ -12,38 +12,38 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// claimSource is an Ingress and a host: claims are refused for each host.
+// claimSource is the source of refused claims: an Ingress and a host.
 type claimSource struct {
 	unit *ingressUnit
 	host string
 }
 
-// servedSource is what the edge says about rules of an Ingress, and about
-// certificates.
+// servedSource is the source of refusals by the edge: about the rules of an
+// Ingress, or about certificates.
 type servedSource struct {
 	ingress     snapshot.Ref
 	certificate bool
 }
 
-// refusalBook holds what is refused, by who found it, so that each can take its
-// own back.
-type refusalBook struct {
+// refusalIndex holds the current refusals by their source, so that each source can
+// replace its own without knowing the others.
+type refusalIndex struct {
 	bySource map[any][]snapshot.Refusal
 	byObject map[snapshot.Ref]map[any]struct{}
 	changed  map[snapshot.Ref]struct{}
-	// doubted are Ingresses whose condition may be another.
-	doubted map[snapshot.Ref]struct{}
+	// staleConditions are Ingresses whose condition has to be derived again.
+	staleConditions map[snapshot.Ref]struct{}
 }
 
-func newRefusalBook() refusalBook {
-	return refusalBook{
+func newRefusalIndex() refusalIndex {
+	return refusalIndex{
 		bySource: map[any][]snapshot.Refusal{}, byObject: map[snapshot.Ref]map[any]struct{}{}, changed: map[snapshot.Ref]struct{}{},
-		doubted: map[snapshot.Ref]struct{}{},
+		staleConditions: map[snapshot.Ref]struct{}{},
 	}
 }
 
-// set puts what a unit refuses in the place of what it refused before.
-func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
+// set replaces the refusals of a source.
+func (b *refusalIndex) set(source any, refusals []snapshot.Refusal) {
 	before := b.bySource[source]
 	if slices.Equal(before, refusals) {
 		return
@@ -53,7 +53,7 @@ func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
 		if len(b.byObject[refusal.Object]) == 0 {
 			delete(b.byObject, refusal.Object)
 		}
-		b.alter(refusal.Object)
+		b.markChanged(refusal.Object)
 	}
 	if len(refusals) == 0 {
 		delete(b.bySource, source)
@@ -65,25 +65,25 @@ func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
 			b.byObject[refusal.Object] = map[any]struct{}{}
 		}
 		b.byObject[refusal.Object][source] = struct{}{}
-		b.alter(refusal.Object)
+		b.markChanged(refusal.Object)
 	}
 }
 
-// alter notes that the refusals of an object have changed.
-func (b *refusalBook) alter(object snapshot.Ref) {
+// markChanged records that the refusals of an object have changed.
+func (b *refusalIndex) markChanged(object snapshot.Ref) {
 	b.changed[object] = struct{}{}
 	if object.Kind == snapshot.Ingress {
-		b.doubted[object] = struct{}{}
+		b.staleConditions[object] = struct{}{}
 	}
 }
 
-// setClaims is set for what an Ingress does not get for a host.
-func (b *refusalBook) setClaims(u *ingressUnit, host string, refusals []snapshot.Refusal) {
+// setClaims replaces the refused claims of an Ingress for a host.
+func (b *refusalIndex) setClaims(u *ingressUnit, host string, refusals []snapshot.Refusal) {
 	b.set(claimSource{u, host}, refusals)
 }
 
-// of gives all refusals of an object, sorted, each once.
-func (b *refusalBook) of(object snapshot.Ref) []snapshot.Refusal {
+// of returns all refusals of an object, sorted, each once.
+func (b *refusalIndex) of(object snapshot.Ref) []snapshot.Refusal {
 	var all []snapshot.Refusal
 	for source := range b.byObject[object] {
 		for _, refusal := range b.bySource[source] {
@@ -103,7 +103,7 @@ func compareRefusals(a, b snapshot.Refusal) int {
 	)
 }
 
-// Refusals are all there are, by object.
+// Refusals returns all current refusals, sorted by object.
 func (e *Engine) Refusals() []snapshot.Refusal {
 	var all []snapshot.Refusal
 	for _, object := range slices.SortedFunc(maps.Keys(e.refusals.byObject), snapshot.Ref.Compare) {
@@ -112,8 +112,8 @@ func (e *Engine) Refusals() []snapshot.Refusal {
 	return all
 }
 
-// ChangedRefusals gives the objects whose refusals have changed since it was
-// called last, with all they have now.
+// ChangedRefusals returns the objects whose refusals have changed since the last
+// call, with all their current refusals.
 func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
 	changed := slices.SortedFunc(maps.Keys(e.refusals.changed), snapshot.Ref.Compare)
 	clear(e.refusals.changed)
@@ -126,18 +126,19 @@ func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
 	}
 }
 
-// NoteRules takes in what the edge says about the rules of the last change.
+// NoteRules records the problems that the edge found with the rules of a change.
+// Earlier problems of the Ingresses in the change are replaced.
 func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	bySite := map[snapshot.Ref][]snapshot.Refusal{}
 	for _, rule := range slices.Concat(change.Rules.Added, change.Rules.Changed) {
-		bySite[siteOf(rule.ID)] = nil
+		bySite[ingressOf(rule.ID)] = nil
 	}
 	for _, id := range change.Rules.Removed {
-		bySite[siteOf(id)] = nil
+		bySite[ingressOf(id)] = nil
 	}
 	for _, problem := range problems {
 		if id, ok := problem.Subject.(route.ID); ok && id.Kind == string(snapshot.Ingress) {
-			at := siteOf(id)
+			at := ingressOf(id)
 			bySite[at] = append(bySite[at], snapshot.Refusal{Object: at, Fault: snapshot.Fault{
 				Field: ruleField(id), Reason: snapshot.Invalid, Message: strings.TrimPrefix(problem.Field+": "+problem.Message, ": "),
 			}})
@@ -149,14 +150,15 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	}
 }
 
-// CertificateProblem is what the edge says about a certificate.
+// CertificateProblem is a problem that the edge found with a certificate.
 type CertificateProblem struct {
 	ID      route.CertificateID
 	Host    string
 	Message string
 }
 
-// NoteCertificates takes in all problems with certificates that the edge has.
+// NoteCertificates records all current problems of the edge with certificates, in
+// the place of those before.
 func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 	bySite := map[snapshot.Ref][]snapshot.Refusal{}
 	for source := range e.refusals.bySource {
@@ -177,10 +179,10 @@ func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 	}
 }
 
-// claimants are the Ingresses that name a certificate, for the host of the
-// problem where it has one.
+// claimants returns the Ingresses that name a certificate, for the host of the
+// problem if it has one.
 func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
-	shared := e.trust.certificates[problem.ID]
+	shared := e.tls.certificates[problem.ID]
 	if shared == nil {
 		return nil
 	}
@@ -189,7 +191,7 @@ func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
 		if problem.Host != "" && host != problem.Host {
 			continue
 		}
-		for u := range e.hosts[host].sites {
+		for u := range e.hosts[host].ingresses {
 			if u.claims(problem.ID) {
 				found[u] = struct{}{}
 			}
@@ -198,11 +200,11 @@ func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
 	return slices.Collect(maps.Keys(found))
 }
 
-func siteOf(id route.ID) snapshot.Ref {
+func ingressOf(id route.ID) snapshot.Ref {
 	return snapshot.Ref{Kind: snapshot.Ingress, Namespace: id.Namespace, Name: id.Name}
 }
 
-// ruleField is the place of a rule in its Ingress.
+// ruleField returns the field of a rule in its Ingress.
 func ruleField(id route.ID) string {
 	return "spec.rules[" + strconv.Itoa(id.Rule) + "].http.paths[" + strconv.Itoa(id.Path) + "]"
 }

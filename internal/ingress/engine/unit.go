@@ -12,47 +12,49 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// unit is something that is resolved on its own.
+// unit is a part of the table that is resolved on its own.
 type unit interface {
-	// soil marks the unit as one to be resolved.
-	soil(*round)
+	// markDirty adds the unit to those that are resolved in this pass.
+	markDirty(*updateState)
 }
 
-// ingressUnit is an Ingress, ours or not.
+// ingressUnit is the unit of an Ingress, ours or not: one that is not has to be
+// resolved again when its class changes.
 type ingressUnit struct {
-	ref     snapshot.Ref
-	reads   []snapshot.Ref
-	ours    bool
-	born    time.Time // when the Ingress was made
-	outcome translate.Outcome
-	wishes  map[string]hostWishes // what of the outcome is for each host
-	// live are the rules that the table has.
+	ref        snapshot.Ref
+	reads      []snapshot.Ref
+	ours       bool
+	born       time.Time // creation time of the Ingress
+	outcome    translate.Outcome
+	hostClaims map[string]ingressHostClaims // the claims of the outcome by host
+	// live are the published rules.
 	live ruleSet
-	// closed are the hosts that it may not serve, with the reason.
+	// closed are the hosts whose rules return 503, with the reason.
 	closed map[string]*snapshot.Fault
-	// granted are the Secrets of the certificates that are fetched for it.
+	// granted are the Secrets of its certificate requests that count.
 	granted []snapshot.Ref
 	users   []*backendUnit
-	// condition is what was told last.
+	// condition is the one that ChangedConditions returned last.
 	condition Condition
 }
 
-func (u *ingressUnit) soil(r *round) { r.ingresses[u] = struct{}{} }
+func (u *ingressUnit) markDirty(r *updateState) { r.ingresses[u] = struct{}{} }
 
-// backendUnit is a backend that an Ingress names.
+// backendUnit is the unit of a backend: a port of a Service that Ingresses name.
 type backendUnit struct {
-	id     route.BackendID
-	reads  []snapshot.Ref
-	result backend.Result
-	look   resolve.Look
-	// built is false before the first time.
+	id      route.BackendID
+	reads   []snapshot.Ref
+	result  backend.Result
+	summary resolve.BackendSummary
+	// built is set after the first resolution.
 	built bool
 	users map[*ingressUnit]struct{}
 }
 
-func (u *backendUnit) soil(r *round) { r.backends[u] = struct{}{} }
+func (u *backendUnit) markDirty(r *updateState) { r.backends[u] = struct{}{} }
 
-// read notes what a unit has read, and gives it to be kept.
+// read updates the readers index with what a unit has read, and returns that for
+// the next comparison. Both lists are sorted.
 func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snapshot.Ref {
 	after := make([]snapshot.Ref, 0, view.ReadCount())
 	after = slices.AppendSeq(after, view.Reads())
@@ -70,14 +72,14 @@ func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snap
 			continue
 		}
 		if len(e.readers[ref]) == 0 {
-			e.turnWant(ref)
+			e.toggleWant(ref)
 		}
 		e.readers[ref] = append(e.readers[ref], u)
 	}
 	return after
 }
 
-// forget says that a unit does not read something any more.
+// forget removes a unit from the readers of an object.
 func (e *Engine) forget(u unit, ref snapshot.Ref) {
 	readers := e.readers[ref]
 	at := slices.Index(readers, u)
@@ -89,7 +91,7 @@ func (e *Engine) forget(u unit, ref snapshot.Ref) {
 		return
 	}
 	delete(e.readers, ref)
-	e.turnWant(ref)
+	e.toggleWant(ref)
 }
 
 func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
@@ -98,9 +100,10 @@ func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
 	}
 }
 
-// build resolves a backend.
+// build resolves a backend. Its Ingresses are marked dirty only if the summary
+// that they depend on changed; new endpoints alone do not.
 func (e *Engine) build(u *backendUnit) {
-	delete(e.following.backends, u)
+	delete(e.state.backends, u)
 	view := e.snapshot.View()
 	result := backend.Build(view, u.id, backend.Options{
 		ExternalNames: e.options.ExternalNames, NativeByDefault: e.options.NativeByDefault,
@@ -108,22 +111,22 @@ func (e *Engine) build(u *backendUnit) {
 		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone,
 	})
 	u.reads = e.read(u, u.reads, view)
-	e.emitBackend(u, result.Backend)
-	e.trust.exchange(trustOf(&u.result), trustOf(&result))
+	e.appendBackendDelta(u, result.Backend)
+	e.tls.replaceBackend(backendTLSOf(&u.result), backendTLSOf(&result))
 	e.refusals.set(u, result.Refusals)
 	u.result = result
-	look := resolve.Look{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
-	if u.built && !reflect.DeepEqual(look, u.look) {
+	look := resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
+	if u.built && !reflect.DeepEqual(look, u.summary) {
 		for user := range u.users {
-			e.following.ingresses[user] = struct{}{}
+			e.state.ingresses[user] = struct{}{}
 		}
 	}
-	u.look, u.built = look, true
+	u.summary, u.built = look, true
 }
 
-// emitBackend says what changed of a backend.
-func (e *Engine) emitBackend(u *backendUnit, next *route.Backend) {
-	delta := &e.following.change.Backends
+// appendBackendDelta appends the change of a backend.
+func (e *Engine) appendBackendDelta(u *backendUnit, next *route.Backend) {
+	delta := &e.state.change.Backends
 	switch {
 	case !u.built:
 		delta.Added = append(delta.Added, next)
@@ -132,57 +135,58 @@ func (e *Engine) emitBackend(u *backendUnit, next *route.Backend) {
 	}
 }
 
-// looker tells an Ingress about the backends it names, and notes them.
-type looker struct {
+// backendResolver resolves the backends of one Ingress on demand and records them.
+type backendResolver struct {
 	engine *Engine
 	user   *ingressUnit
 	seen   []*backendUnit
 }
 
-// Look gives what rules depend on in a backend.
-func (l *looker) Look(id route.BackendID) resolve.Look {
+// Summary implements resolve.BackendResolver.
+func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 	e := l.engine
 	u := e.backends[id]
 	if u == nil {
 		u = &backendUnit{id: id, users: map[*ingressUnit]struct{}{}}
 		e.backends[id] = u
 	}
-	if _, dirty := e.following.backends[u]; dirty || !u.built {
+	if _, dirty := e.state.backends[u]; dirty || !u.built {
 		e.build(u)
 	}
 	u.users[l.user] = struct{}{}
 	l.seen = append(l.seen, u)
-	return u.look
+	return u.summary
 }
 
-// resolveIngress resolves an Ingress, and puts what it claims in the place of
-// what it claimed before.
+// resolveIngress resolves an Ingress and replaces its claims and refusals. A
+// deleted Ingress resolves to nothing, which removes what it had, and its unit
+// is dropped.
 func (e *Engine) resolveIngress(u *ingressUnit) {
-	delete(e.following.ingresses, u)
+	delete(e.state.ingresses, u)
 	view := e.snapshot.View()
-	lookup := &looker{engine: e, user: u}
+	lookup := &backendResolver{engine: e, user: u}
 	site := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, lookup)
 	var outcome translate.Outcome
 	if site.Ours {
-		outcome = translate.Site(site)
+		outcome = translate.Ingress(site)
 	}
 	u.reads = e.read(u, u.reads, view)
 	for _, before := range u.users {
 		if !slices.Contains(lookup.seen, before) {
 			delete(before.users, u)
-			e.following.idle[before] = struct{}{}
+			e.state.idle[before] = struct{}{}
 		}
 	}
 	u.users = slices.Clip(lookup.seen)
 	if u.ours != site.Ours {
-		e.following.sites[u.ref] = struct{}{}
+		e.state.ownershipChanged[u.ref] = struct{}{}
 	}
 	u.ours = site.Ours
-	e.exchangeClaims(u, site.Created, &outcome)
+	e.replaceClaims(u, site.Created, &outcome)
 	e.refusals.set(u, outcome.Refusals)
 	u.outcome = outcome
-	e.following.emitted[u] = struct{}{}
-	e.refusals.doubted[u.ref] = struct{}{}
+	e.state.dirtyRules[u] = struct{}{}
+	e.refusals.staleConditions[u.ref] = struct{}{}
 	if e.snapshot.Ingress(u.ref.Namespace, u.ref.Name) == nil {
 		e.forgetAll(u, u.reads)
 		u.reads = nil
@@ -190,18 +194,18 @@ func (e *Engine) resolveIngress(u *ingressUnit) {
 	}
 }
 
-// dropIdle forgets backends that nobody uses.
+// dropIdle removes backends that no Ingress uses any more.
 func (e *Engine) dropIdle() {
-	for u := range e.following.idle {
+	for u := range e.state.idle {
 		if len(u.users) > 0 {
 			continue
 		}
 		e.forgetAll(u, u.reads)
-		e.trust.exchange(trustOf(&u.result), nil)
+		e.tls.replaceBackend(backendTLSOf(&u.result), nil)
 		e.refusals.set(u, nil)
 		delete(e.backends, u.id)
-		// It may have changed before it lost its last user.
-		delta := &e.following.change.Backends
+		// It may have been added or changed earlier in this pass.
+		delta := &e.state.change.Backends
 		this := func(v *route.Backend) bool { return v.ID == u.id }
 		before := len(delta.Added)
 		delta.Added = slices.DeleteFunc(delta.Added, this)
@@ -212,10 +216,10 @@ func (e *Engine) dropIdle() {
 	}
 }
 
-// emitRules says what changed of the rules of the units that were resolved, or
-// whose hosts were closed or opened.
-func (e *Engine) emitRules() {
-	for u := range e.following.emitted {
+// appendRuleDeltas appends the changes of the rules of the units that were
+// resolved, or whose hosts were closed or opened.
+func (e *Engine) appendRuleDeltas() {
+	for u := range e.state.dirtyRules {
 		rules := u.outcome.Rules
 		if len(u.closed) > 0 {
 			rules = slices.Clone(rules)
@@ -225,17 +229,17 @@ func (e *Engine) emitRules() {
 				rules[i] = closedRule(rule, fault)
 			}
 		}
-		u.live.become(rules, &e.following.change.Rules)
+		u.live.replace(rules, &e.state.change.Rules)
 	}
 }
 
-// ruleSet are the rules of a unit that the table has. It is a list because most
-// have one rule, and there are many.
+// ruleSet are the published rules of a unit. It is a slice and no map because most
+// units have one rule, and there are many units.
 type ruleSet []*route.Rule
 
-// become makes these the rules, and adds to a delta what leads there. It reports
-// whether that is anything.
-func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route.Rule]) (changed bool) {
+// replace replaces the rules and appends the difference to a delta. It reports
+// whether there is any.
+func (s *ruleSet) replace(rules []*route.Rule, delta *route.Delta[route.ID, route.Rule]) (changed bool) {
 	gone := make(map[route.ID]*route.Rule, len(*s))
 	for _, rule := range *s {
 		gone[rule.ID] = rule
@@ -252,7 +256,7 @@ func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route
 			delta.Changed = append(delta.Changed, rule)
 			changed = true
 		default:
-			rule = before // what is the same stays the same
+			rule = before // keeps the identity, so that equal rules are shared
 		}
 		next[i] = rule
 	}
@@ -264,7 +268,7 @@ func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route
 	return changed
 }
 
-// closedRule is the rule with nothing but a 503.
+// closedRule returns the rule with a 503 response in the place of its backends.
 func closedRule(rule *route.Rule, fault *snapshot.Fault) *route.Rule {
 	closed := *rule
 	closed.Policies, closed.Backends, closed.Sticky, closed.Timeouts = nil, nil, nil, route.Timeouts{}

@@ -50,15 +50,15 @@ type domainName struct {
 func (r *resolver) readAnnotations() {
 	parsed, faults := annotation.ParseIngress(r.object.Annotations)
 	for i := range faults {
-		r.refuse(r.site.Ingress, &faults[i])
+		r.refuse(r.resolved.Ingress, &faults[i])
 	}
 	if parsed.Closed {
 		r.closeAll(annotationFault(faults))
 	}
-	r.site.EntryPoints = parsed.EntryPoints
-	r.site.Priority = parsed.Priority
-	r.site.EncryptedOnly = parsed.TLS == annotation.TLSOnly
-	r.site.Timeouts = parsed.Timeouts
+	r.resolved.EntryPoints = parsed.EntryPoints
+	r.resolved.Priority = parsed.Priority
+	r.resolved.EncryptedOnly = parsed.TLS == annotation.TLSOnly
+	r.resolved.Timeouts = parsed.Timeouts
 	r.settings = settings{
 		matcher:           pathTypeOf(parsed.PathMatcher),
 		before:            parsed.Before,
@@ -80,7 +80,7 @@ func (r *resolver) readAnnotations() {
 		}
 		r.settings.together = append(r.settings.together, r.settings.domains[first:len(r.settings.domains):len(r.settings.domains)])
 	}
-	r.site.Unrecorded = unrecorded(parsed.Observability)
+	r.resolved.Unrecorded = unrecorded(parsed.Observability)
 }
 
 func (r *resolver) addDomain(name, field string) {

@@ -54,7 +54,7 @@ func (r *resolver) readCertificates() {
 			used = append(used, found)
 		}
 		if found.fault != nil {
-			r.refuse(r.site.Ingress, found.fault.At(field+".secretName"))
+			r.refuse(r.resolved.Ingress, found.fault.At(field+".secretName"))
 		}
 		switch {
 		case found.certificate == nil:
@@ -64,11 +64,11 @@ func (r *resolver) readCertificates() {
 			r.refuseHere(field, snapshot.TooLarge, "the certificates are for more than %d hosts together, and this one is not used: use several Ingresses", maxClaims)
 		case len(hosts) > 0:
 			claims += len(hosts)
-			r.site.Certificates = append(r.site.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field + ".secretName"})
+			r.resolved.Certificates = append(r.resolved.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field + ".secretName"})
 		}
 	}
 	r.addDomains(used)
-	r.readWishes(supplied)
+	r.readRequests(supplied)
 }
 
 // namedHosts are the hosts of the rules, without the empty one.
@@ -157,7 +157,7 @@ func (r *resolver) addDomains(used []pair) {
 			}
 		}
 		if len(use.Hosts) > 0 {
-			r.site.Certificates = append(r.site.Certificates, use)
+			r.resolved.Certificates = append(r.resolved.Certificates, use)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestLooks(t *testing.T) {
 	ingress := ingressOf("a.example.com", "b.example.com")
 	ingress.Spec.Rules[1].HTTP.Paths = append(ingress.Spec.Rules[1].HTTP.Paths, pathTo("/closed", "closed"), pathTo("/empty", "empty"))
 	closed := &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "not here"}
-	backends := &looks{of: map[string]resolve.Look{
+	backends := &looks{of: map[string]resolve.BackendSummary{
 		"closed": {Closed: closed}, "empty": {Empty: true}, "app": {Timeouts: route.Timeouts{Total: 5}},
 	}}
 	s := snapshotOf(ingress, serviceOf("app"), serviceOf("closed"), serviceOf("empty"))

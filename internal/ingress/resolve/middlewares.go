@@ -24,8 +24,8 @@ func (r *resolver) readPolicies() {
 		}
 	}
 	policies = append(policies, r.filters(r.settings.after)...)
-	r.site.Policies = policies
-	r.lookAtPolicies()
+	r.resolved.Policies = policies
+	r.checkPolicies()
 }
 
 // filters makes the policies that the annotations declare themselves.
@@ -33,11 +33,11 @@ func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
 	if len(declared) == 0 {
 		return nil
 	}
-	id := route.PolicyID{Kind: string(snapshot.Ingress), Namespace: r.site.Ingress.Namespace, Name: r.site.Ingress.Name}
+	id := route.PolicyID{Kind: string(snapshot.Ingress), Namespace: r.resolved.Ingress.Namespace, Name: r.resolved.Ingress.Name}
 	policies, faults := policy.Filters(declared, id, r.source)
 	for i := range faults {
 		placed := annotation.Place(declared, faults[i])
-		r.closeAll(r.refuse(r.site.Ingress, &placed))
+		r.closeAll(r.refuse(r.resolved.Ingress, &placed))
 	}
 	return policies
 }
@@ -47,7 +47,7 @@ func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
 func (r *resolver) middleware(name objectName) []route.Policy {
 	object, fault := r.find(name)
 	if fault != nil {
-		r.closeAll(r.refuse(r.site.Ingress, fault.At(name.field)))
+		r.closeAll(r.refuse(r.resolved.Ingress, fault.At(name.field)))
 		return nil
 	}
 	read := policy.Middleware
@@ -127,12 +127,12 @@ func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Re
 	return source.Resource(kind, at.Name)
 }
 
-// lookAtPolicies asks about the backends that policies name. A policy that
+// checkPolicies asks about the backends that policies name. A policy that
 // cannot do its work closes the Ingress.
-func (r *resolver) lookAtPolicies() {
-	rule := route.Rule{Policies: r.site.Policies}
+func (r *resolver) checkPolicies() {
+	rule := route.Rule{Policies: r.resolved.Policies}
 	for id := range rule.BackendIDs {
-		if look := r.look(id); look.Closed != nil {
+		if look := r.summaryOf(id); look.Closed != nil {
 			r.closeAll(r.refuseHere("metadata.annotations", look.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, look.Closed.Error()))
 		}
 	}

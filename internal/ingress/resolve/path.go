@@ -29,7 +29,7 @@ func (r *resolver) readRules() {
 			continue // all its traffic goes to the default backend, if there is one
 		}
 		for j := range rule.HTTP.Paths {
-			if len(r.site.Paths) == MaxRules {
+			if len(r.resolved.Paths) == MaxRules {
 				beyond += len(rule.HTTP.Paths) - j
 				break
 			}
@@ -72,7 +72,7 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	field := fmt.Sprintf("spec.rules[%d].http.paths[%d]", path.Rule, path.Index)
 	match, fault := r.matchOf(written)
 	if fault != nil {
-		r.refuse(r.site.Ingress, fault.At(field))
+		r.refuse(r.resolved.Ingress, fault.At(field))
 		return
 	}
 	if match.Type == route.PathRegexp {
@@ -83,7 +83,7 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	}
 	path.Match = match
 	path.Target = r.targetOf(field+".backend", &written.Backend)
-	r.site.Paths = append(r.site.Paths, path)
+	r.resolved.Paths = append(r.resolved.Paths, path)
 }
 
 // matchOf says how a path is compared. The annotation for it has an effect only
@@ -136,12 +136,12 @@ func (r *resolver) readDefault() {
 		hosts = []ruleHost{{}}
 	}
 	for i, at := range hosts {
-		if len(r.site.Paths) == MaxRules {
+		if len(r.resolved.Paths) == MaxRules {
 			r.refuseHere("spec.defaultBackend", snapshot.TooLarge,
 				"there are more than %d paths, and %d hosts have no default backend: use several Ingresses", MaxRules, len(hosts)-i)
 			return
 		}
-		r.site.Paths = append(r.site.Paths, Path{Rule: at.rule, Host: at.host, Default: true, Target: target})
+		r.resolved.Paths = append(r.resolved.Paths, Path{Rule: at.rule, Host: at.host, Default: true, Target: target})
 	}
 }
 
@@ -159,13 +159,13 @@ func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) 
 	}
 	id, fault := r.source.Backend(written.Service.Name, written.Service.Port)
 	if fault != nil {
-		fault = r.refuse(r.site.Ingress, fault.At(field+".service"))
+		fault = r.refuse(r.resolved.Ingress, fault.At(field+".service"))
 		if fault.Reason == snapshot.NotFound {
 			return Target{Missing: fault}
 		}
 		return Target{Closed: fault}
 	}
-	look := r.look(id)
+	look := r.summaryOf(id)
 	target := Target{Backend: id, Empty: look.Empty, Timeouts: look.Timeouts}
 	if look.Closed != nil {
 		target.Closed = r.refuseHere(field+".service", look.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, look.Closed.Error())

@@ -23,31 +23,31 @@ func (r *resolver) refuse(object snapshot.Ref, fault *snapshot.Fault) *snapshot.
 	if r.noted[refusal] {
 		return bounded
 	}
-	if len(r.site.Refusals) >= MaxRefusals {
+	if len(r.resolved.Refusals) >= MaxRefusals {
 		r.omitted++
 		return bounded
 	}
 	r.noted[refusal] = true
-	r.site.Refusals = append(r.site.Refusals, refusal)
+	r.resolved.Refusals = append(r.resolved.Refusals, refusal)
 	return bounded
 }
 
 // refuseHere notes that something of the Ingress itself is not done.
 func (r *resolver) refuseHere(field string, reason snapshot.Reason, format string, args ...any) *snapshot.Fault {
-	return r.refuse(r.site.Ingress, &snapshot.Fault{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
+	return r.refuse(r.resolved.Ingress, &snapshot.Fault{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // closeAll closes every path. The first fault is the one that is told.
 func (r *resolver) closeAll(fault *snapshot.Fault) {
-	if r.site.Closed == nil {
-		r.site.Closed = fault
+	if r.resolved.Closed == nil {
+		r.resolved.Closed = fault
 	}
 }
 
-// tellOmitted adds how much was left out.
-func (r *resolver) tellOmitted() {
+// reportOmitted adds how much was left out.
+func (r *resolver) reportOmitted() {
 	if r.omitted > 0 {
-		r.site.Refusals = append(r.site.Refusals, snapshot.Refusal{Object: r.site.Ingress, Fault: snapshot.Fault{
+		r.resolved.Refusals = append(r.resolved.Refusals, snapshot.Refusal{Object: r.resolved.Ingress, Fault: snapshot.Fault{
 			Reason: snapshot.TooLarge, Message: fmt.Sprintf("%d more are refused: repair those that are told first", r.omitted),
 		}})
 	}

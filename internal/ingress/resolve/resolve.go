@@ -16,8 +16,8 @@ import (
 //
 // An Ingress that is being deleted is resolved like any other: it is served
 // until it is gone.
-func Ingress(view *snapshot.View, namespace, name string, options Options, backends Backends) *Site {
-	site := &Site{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
+func Ingress(view *snapshot.View, namespace, name string, options Options, backends BackendResolver) *ResolvedIngress {
+	site := &ResolvedIngress{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
 	object := view.Ingress(namespace, name)
 	if object == nil || !ours(view, object, options) {
 		return site
@@ -26,14 +26,14 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 	site.Created = createdAt(object)
 	site.AllowEmpty = options.AllowEmptyServices
 	r := &resolver{
-		source:   reference.Source{View: view, Namespace: namespace, CrossNamespace: options.CrossNamespace},
-		object:   object,
-		options:  options,
-		backends: backends,
-		site:     site,
-		looks:    map[route.BackendID]Look{},
-		hosts:    map[string]bool{},
-		noted:    map[snapshot.Refusal]bool{},
+		source:    reference.Source{View: view, Namespace: namespace, CrossNamespace: options.CrossNamespace},
+		object:    object,
+		options:   options,
+		backends:  backends,
+		resolved:  site,
+		summaries: map[route.BackendID]BackendSummary{},
+		hosts:     map[string]bool{},
+		noted:     map[snapshot.Refusal]bool{},
 	}
 	r.readAnnotations()
 	r.readRules()
@@ -50,16 +50,16 @@ type resolver struct {
 	source   reference.Source
 	object   *networkingv1.Ingress
 	options  Options
-	backends Backends
-	site     *Site
+	backends BackendResolver
+	resolved *ResolvedIngress
 
 	settings settings
 	// ruleHosts are the hosts of rules, in their order, each with the first rule
 	// that has it. The empty host is one of them.
 	ruleHosts []ruleHost
 	// hosts are all that were accepted.
-	hosts map[string]bool
-	looks map[route.BackendID]Look
+	hosts     map[string]bool
+	summaries map[route.BackendID]BackendSummary
 	// steps are those of all expressions so far.
 	steps int
 
@@ -83,26 +83,26 @@ func createdAt(object *networkingv1.Ingress) time.Time {
 	return created
 }
 
-// look asks about a backend, once.
-func (r *resolver) look(id route.BackendID) Look {
-	look, known := r.looks[id]
+// summaryOf asks about a backend, once.
+func (r *resolver) summaryOf(id route.BackendID) BackendSummary {
+	look, known := r.summaries[id]
 	if !known {
-		look = r.backends.Look(id)
-		r.looks[id] = look
+		look = r.backends.Summary(id)
+		r.summaries[id] = look
 	}
 	return look
 }
 
 // finish fills in what follows from everything else.
 func (r *resolver) finish() {
-	site := r.site
+	site := r.resolved
 	for host := range r.hosts {
 		site.Hosts = append(site.Hosts, host)
 	}
 	slices.Sort(site.Hosts)
-	for id := range r.looks {
+	for id := range r.summaries {
 		site.Backends = append(site.Backends, id)
 	}
 	slices.SortFunc(site.Backends, route.BackendID.Compare)
-	r.tellOmitted()
+	r.reportOmitted()
 }

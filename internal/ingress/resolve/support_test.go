@@ -16,11 +16,11 @@ import (
 
 // looks answers for backends, and counts how often each is asked for.
 type looks struct {
-	of    map[string]resolve.Look // by the name of the Service
+	of    map[string]resolve.BackendSummary // by the name of the Service
 	asked map[route.BackendID]int
 }
 
-func (l *looks) Look(id route.BackendID) resolve.Look {
+func (l *looks) Summary(id route.BackendID) resolve.BackendSummary {
 	if l.asked == nil {
 		l.asked = map[route.BackendID]int{}
 	}
@@ -68,12 +68,12 @@ func snapshotOf(objects ...any) *snapshot.Snapshot {
 }
 
 // resolved resolves the Ingress shop/cart.
-func resolved(s *snapshot.Snapshot, options resolve.Options) *resolve.Site {
+func resolved(s *snapshot.Snapshot, options resolve.Options) *resolve.ResolvedIngress {
 	return resolve.Ingress(s.View(), "shop", "cart", options, &looks{})
 }
 
 // told lists refusals as field and reason.
-func told(site *resolve.Site) []string {
+func told(site *resolve.ResolvedIngress) []string {
 	var all []string
 	for _, refusal := range site.Refusals {
 		all = append(all, refusal.Field+" "+string(refusal.Reason))
@@ -81,7 +81,7 @@ func told(site *resolve.Site) []string {
 	return all
 }
 
-func wantTold(t *testing.T, site *resolve.Site, want ...string) {
+func wantTold(t *testing.T, site *resolve.ResolvedIngress, want ...string) {
 	t.Helper()
 	if got := told(site); !slices.Equal(got, want) {
 		t.Errorf("refusals:\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))

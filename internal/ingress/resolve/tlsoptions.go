@@ -26,7 +26,7 @@ func (r *resolver) readHandshakes() {
 	}
 	switch {
 	case fault != nil:
-		use.Closed = r.refuse(r.site.Ingress, fault.At(name.field))
+		use.Closed = r.refuse(r.resolved.Ingress, fault.At(name.field))
 	default:
 		use.Conditions, use.Closed = r.conditions(object, name.field)
 	}
@@ -36,7 +36,7 @@ func (r *resolver) readHandshakes() {
 		r.closeAll(use.Closed)
 	}
 	if len(use.Hosts) > 0 {
-		r.site.Handshakes = append(r.site.Handshakes, use)
+		r.resolved.Handshakes = append(r.resolved.Handshakes, use)
 	}
 	r.closeHostless(name.field)
 }
@@ -58,8 +58,8 @@ func (r *resolver) conditions(object *snapshot.Resource, field string) (referenc
 // belong to hosts, and those of all others are not this Ingress's to choose.
 func (r *resolver) closeHostless(field string) {
 	var fault *snapshot.Fault
-	for i := range r.site.Paths {
-		path := &r.site.Paths[i]
+	for i := range r.resolved.Paths {
+		path := &r.resolved.Paths[i]
 		if path.Host != "" || path.Target.Closed != nil {
 			continue
 		}

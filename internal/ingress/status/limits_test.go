@@ -241,10 +241,10 @@ func TestEventRates(t *testing.T) {
 			w.Refusals(object, faults(snapshot.Invalid, "", fmt.Sprint(i)))
 			pass(time.Second)
 		}
-		if got := requests.within(time.Minute); got > accountEvents {
+		if got := requests.within(time.Minute); got > eventsPerObject {
 			t.Errorf("%d Events about one object in a minute", got)
 		}
-		if got := requests.number(); got < 4*accountEvents {
+		if got := requests.number(); got < 4*eventsPerObject {
 			t.Errorf("%d Events about one object in five minutes", got)
 		}
 		// Going and coming does not get around it.
@@ -254,7 +254,7 @@ func TestEventRates(t *testing.T) {
 			w.Refusals(object, faults(snapshot.Invalid, "", "no"))
 			pass(time.Second)
 		}
-		if got := requests.within(time.Minute); got > accountEvents {
+		if got := requests.within(time.Minute); got > eventsPerObject {
 			t.Errorf("%d Events about one object in a minute", got)
 		}
 		w.Refusals(object, nil)
@@ -262,8 +262,8 @@ func TestEventRates(t *testing.T) {
 		if got := requests.notices[len(requests.notices)-1]; got != reasonAccepted {
 			t.Errorf("the last Event is %s", got)
 		}
-		if len(w.accounts) != 0 {
-			t.Errorf("%d objects are remembered with nothing to tell", len(w.accounts))
+		if len(w.recorders) != 0 {
+			t.Errorf("%d objects are remembered with nothing to tell", len(w.recorders))
 		}
 
 		before := requests.number()
@@ -288,14 +288,14 @@ func TestNotReadyWaits(t *testing.T) {
 		w := leadFor(t, Options{}, &requests)
 		object := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "one"}
 		w.Refusals(object, faults(snapshot.NotReady, "", "it is being read"))
-		pass(notReadyPatience - time.Second)
+		pass(notReadyGrace - time.Second)
 		w.Refusals(object, nil)
 		pass(time.Minute)
 		if requests.number() != 0 {
 			t.Errorf("got Events %v about what was not ready for a moment", requests.notices)
 		}
 		w.Refusals(object, faults(snapshot.NotReady, "", "it is being read"))
-		pass(notReadyPatience - time.Second)
+		pass(notReadyGrace - time.Second)
 		w.Refusals(object, append(faults(snapshot.Invalid, "", "no"), faults(snapshot.NotReady, "", "it is being read")...))
 		pass(2 * time.Second)
 		if fmt.Sprint(requests.notices) != "[RefusedInvalid RefusedNotReady]" {

@@ -24,15 +24,15 @@ const (
 
 // notify tells one thing about an object, and returns when to look again. One at
 // a time: an object with many refusals does not hold up the others.
-func (t *term) notify(ctx context.Context, object snapshot.Ref) time.Duration {
-	_, news, rest := t.news(object)
+func (t *leadershipTerm) notify(ctx context.Context, object snapshot.Ref) time.Duration {
+	_, news, rest := t.nextEvent(object)
 	if news == nil {
 		return rest
 	}
 	if t.noticeRate.Wait(ctx) != nil {
 		return 0
 	}
-	notice, news, rest := t.news(object)
+	notice, news, rest := t.nextEvent(object)
 	if news == nil {
 		return rest
 	}
@@ -47,42 +47,42 @@ func (t *term) notify(ctx context.Context, object snapshot.Ref) time.Duration {
 		w.metrics.events.WithLabelValues(resultSent).Inc()
 	default:
 		w.metrics.events.WithLabelValues(resultFailed).Inc()
-		w.complaints.log(w.log, "an Event was not written", object.String(), err)
+		w.failures.log(w.log, "an Event was not written", object.String(), err)
 	}
-	t.told(object, *news, err)
+	t.recordEvent(object, *news, err)
 	return atOnce
 }
 
-// told notes what became of an Event.
-func (t *term) told(object snapshot.Ref, news tiding, err error) {
+// recordEvent notes what became of an Event.
+func (t *leadershipTerm) recordEvent(object snapshot.Ref, news eventPayload, err error) {
 	w := t.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a, now := w.accounts[object], time.Now()
+	a, now := w.recorders[object], time.Now()
 	switch {
 	case a == nil:
 	case err == nil:
-		a.tell(news, now)
-	case hopeless(err):
-		a.drop(news, now)
+		a.markSent(news, now)
+	case isPermanent(err):
+		a.giveUp(news, now)
 	default:
 		a.fail(now)
 	}
 }
 
-// news is what to tell about an object. An account with nothing left in it is
+// nextEvent is what to tell about an object. An account with nothing left in it is
 // closed.
-func (t *term) news(object snapshot.Ref) (kube.Notice, *tiding, time.Duration) {
+func (t *leadershipTerm) nextEvent(object snapshot.Ref) (kube.Notice, *eventPayload, time.Duration) {
 	w := t.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.accounts[object]
+	a := w.recorders[object]
 	if a == nil {
 		return kube.Notice{}, nil, 0
 	}
 	news, rest := a.next(time.Now())
 	if a.empty() {
-		delete(w.accounts, object)
+		delete(w.recorders, object)
 	}
 	if news == nil {
 		return kube.Notice{}, nil, rest
@@ -90,7 +90,7 @@ func (t *term) news(object snapshot.Ref) (kube.Notice, *tiding, time.Duration) {
 	return noticeOf(w.regarding(object), *news, a.times(*news)), news, 0
 }
 
-func noticeOf(regarding corev1.ObjectReference, news tiding, times int) kube.Notice {
+func noticeOf(regarding corev1.ObjectReference, news eventPayload, times int) kube.Notice {
 	notice := kube.Notice{Regarding: regarding, Action: actionRoute, Times: times}
 	if news.accepted {
 		notice.Reason, notice.Note = reasonAccepted, acceptedNote
@@ -102,9 +102,9 @@ func noticeOf(regarding corev1.ObjectReference, news tiding, times int) kube.Not
 	return notice
 }
 
-// hopeless errors are those that trying again does not help: the namespace is
+// isPermanent errors are those that trying again does not help: the namespace is
 // going away, or the object has a name that no Event can have.
-func hopeless(err error) bool {
+func isPermanent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -110,14 +110,14 @@ func TestMissedBecomesEvents(t *testing.T) {
 	missing := &snapshot.Fault{Field: "spec", Reason: snapshot.Conflict, Message: "nobody gives it"}
 	led, ended := make(chan struct{}), make(chan struct{})
 	w := (*Writer)(nil)
-	first := start(t, cluster, namespace, Options{While: func(ctx context.Context) {
-		w.Missed(shop, "one", missing)
+	first := start(t, cluster, namespace, Options{WhileLeading: func(ctx context.Context) {
+		w.SetFetchFailure(shop, "one", missing)
 		close(led)
 		<-ctx.Done()
 		close(ended)
 	}}, func(made *Writer) {
 		w = made
-		w.Missed(shop, "early", missing) // who does not lead has nothing to tell
+		w.SetFetchFailure(shop, "early", missing) // who does not lead has nothing to tell
 	})
 	<-led
 	const told, accepted = "Warning RefusedConflict spec: nobody gives it", "Normal Accepted nothing of it is refused any more"
@@ -125,13 +125,13 @@ func TestMissedBecomesEvents(t *testing.T) {
 	noted := func() bool {
 		first.mu.Lock()
 		defer first.mu.Unlock()
-		return first.accounts[shop] != nil && first.accounts[shop].told
+		return first.recorders[shop] != nil && first.recorders[shop].reported
 	}
 	eventually(t, "it is noted", noted)
-	first.Missed(shop, "one", nil)
-	first.Missed(shop, "other", nil)
+	first.SetFetchFailure(shop, "one", nil)
+	first.SetFetchFailure(shop, "other", nil)
 	waitEvents(t, cluster, namespace, "shop", told, accepted)
-	first.Missed(shop, "one", missing)
+	first.SetFetchFailure(shop, "one", missing)
 	eventually(t, "it is noted again", noted)
 	first.stop()
 	<-ended

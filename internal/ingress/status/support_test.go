@@ -133,7 +133,7 @@ const conditionAnnotation = "example.com/condition"
 
 func conditionOf(ingress *networkingv1.Ingress) engine.Condition {
 	text := ingress.Annotations[conditionAnnotation]
-	return engine.Condition{Refused: text == "refused", Uncertified: text == "uncertified", Unanswered: text == "unanswered"}
+	return engine.Condition{Refused: text == "refused", CertificateNotReady: text == "uncertified", NoEndpoints: text == "unanswered"}
 }
 
 // trimmed keeps of the managed fields only who has the status.

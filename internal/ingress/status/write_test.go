@@ -126,7 +126,7 @@ func TestWithdraw(t *testing.T) {
 	setClass(t, cluster, namespace, "shop", "theirs")
 	withdrawn := waitStatus(t, cluster, namespace, 1, "")
 	for _, ingress := range withdrawn {
-		if ingress.Name == "shop" && isSigned(ingress) {
+		if ingress.Name == "shop" && isManaged(ingress) {
 			t.Errorf("our field manager still has a part of it: %+v", ingress.ManagedFields)
 		}
 	}

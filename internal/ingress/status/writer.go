@@ -46,9 +46,9 @@ type Options struct {
 	// is made of the name of the machine.
 	Identity string
 
-	// While runs while this replica leads, and must return when its context is
+	// WhileLeading runs while this replica leads, and must return when its context is
 	// done: no other replica leads before it has. It may be nil.
-	While func(context.Context)
+	WhileLeading func(context.Context)
 
 	// Log and Metrics may be nil.
 	Log     *slog.Logger
@@ -75,8 +75,8 @@ type Writer struct {
 	announce func(context.Context, kube.Notice) error
 
 	mu           sync.Mutex
-	records      map[ingressKey]*record
-	accounts     map[snapshot.Ref]*account
+	records      map[ingressKey]*statusRecord
+	recorders    map[snapshot.Ref]*eventRecorder
 	uids         map[snapshot.Ref]types.UID
 	service      *corev1.Service
 	serviceKnown bool
@@ -84,9 +84,9 @@ type Writer struct {
 	nodesKnown   bool
 	published    published
 	// term is nil while another replica leads.
-	term *term
+	term *leadershipTerm
 
-	complaints complaints
+	failures failureLog
 }
 
 // New makes a Writer. It does nothing before Run.
@@ -101,7 +101,7 @@ func New(cluster *kube.Cluster, options Options) *Writer {
 	options.Identity = cmp.Or(options.Identity, madeIdentity())
 	w := &Writer{
 		cluster: cluster, options: options, log: options.Log, metrics: options.Metrics,
-		records: map[ingressKey]*record{}, accounts: map[snapshot.Ref]*account{}, uids: map[snapshot.Ref]types.UID{},
+		records: map[ingressKey]*statusRecord{}, recorders: map[snapshot.Ref]*eventRecorder{}, uids: map[snapshot.Ref]types.UID{},
 	}
 	w.election = kube.Election{
 		Namespace: options.LeaseNamespace, Name: options.LeaseName, Identity: options.Identity,
@@ -113,7 +113,7 @@ func New(cluster *kube.Cluster, options Options) *Writer {
 	w.announce = func(ctx context.Context, notice kube.Notice) error {
 		return cluster.Announce(ctx, kube.Reporter{Controller: reportingController, Instance: options.Identity}, notice)
 	}
-	w.lament(w.readdress())
+	w.logAddressProblem(w.updateAddresses())
 	return w
 }
 
@@ -143,18 +143,18 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.records[at]
-	if known == nil && !ours && !isSigned(object) {
+	if known == nil && !ours && !isManaged(object) {
 		return
 	}
 	if known == nil || known.uid != object.UID {
-		if told := w.accounts[at.ref()]; known != nil && told != nil {
-			told.forgetTold()
+		if told := w.recorders[at.ref()]; known != nil && told != nil {
+			told.forgetReported()
 		}
-		known = &record{uid: object.UID}
+		known = &statusRecord{uid: object.UID}
 	}
 	known.ours = ours
-	known.see(object)
-	known.suffer(condition, time.Now())
+	known.observeObject(object)
+	known.observe(condition, time.Now())
 	if known.idle() {
 		delete(w.records, at)
 		return
@@ -171,7 +171,7 @@ func (w *Writer) Gone(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.records, at)
-	delete(w.accounts, at.ref())
+	delete(w.recorders, at.ref())
 }
 
 func (k ingressKey) ref() snapshot.Ref {
@@ -183,18 +183,18 @@ func (k ingressKey) ref() snapshot.Ref {
 func (w *Writer) Published(service *corev1.Service) {
 	w.mu.Lock()
 	w.service, w.serviceKnown = service, true
-	problem := w.readdress()
+	problem := w.updateAddresses()
 	w.mu.Unlock()
-	w.lament(problem)
+	w.logAddressProblem(problem)
 }
 
 // Nodes takes all nodes as they were last seen.
 func (w *Writer) Nodes(nodes []*snapshot.NodeFacts) {
 	w.mu.Lock()
 	w.nodes, w.nodesKnown = nodes, true
-	problem := w.readdress()
+	problem := w.updateAddresses()
 	w.mu.Unlock()
-	w.lament(problem)
+	w.logAddressProblem(problem)
 }
 
 // Identify says which object a name stands for just now, so that Events about
@@ -218,58 +218,58 @@ func (w *Writer) Refusals(object snapshot.Ref, refusals []snapshot.Refusal) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.setFaults(object, func(a *account) { a.refusals = faults })
+	w.updateFaults(object, func(a *eventRecorder) { a.refusals = faults })
 }
 
-// Missed takes what the leader could not get for an object, by a name of its
+// SetFetchFailure takes what the leader could not get for an object, by a name of its
 // own; nil, when it could. What was told is forgotten with the lead.
-func (w *Writer) Missed(object snapshot.Ref, name string, fault *snapshot.Fault) {
+func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *snapshot.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.term == nil || w.accounts[object] == nil && fault == nil {
+	if w.term == nil || w.recorders[object] == nil && fault == nil {
 		return
 	}
-	w.setFaults(object, func(a *account) {
+	w.updateFaults(object, func(a *eventRecorder) {
 		if fault == nil {
-			delete(a.missed, name)
+			delete(a.fetchFailures, name)
 			return
 		}
-		if a.missed == nil {
-			a.missed = map[string]snapshot.Fault{}
+		if a.fetchFailures == nil {
+			a.fetchFailures = map[string]snapshot.Fault{}
 		}
-		a.missed[name] = *fault
+		a.fetchFailures[name] = *fault
 	})
 }
 
-// setFaults changes what is refused of an object. The lock is held.
-func (w *Writer) setFaults(object snapshot.Ref, change func(*account)) {
-	a := w.accounts[object]
+// updateFaults changes what is refused of an object. The lock is held.
+func (w *Writer) updateFaults(object snapshot.Ref, change func(*eventRecorder)) {
+	a := w.recorders[object]
 	if a == nil {
-		a = newAccount()
+		a = newEventRecorder()
 	}
 	change(a)
-	a.settle(time.Now())
-	if a.empty() || w.term == nil && len(a.open) == 0 {
-		delete(w.accounts, object)
+	a.updateActive(time.Now())
+	if a.empty() || w.term == nil && len(a.active) == 0 {
+		delete(w.recorders, object)
 		return
 	}
-	w.accounts[object] = a
+	w.recorders[object] = a
 	if w.term != nil {
 		w.term.notices.Add(object)
 	}
 }
 
-// readdress finds the addresses anew, and says what is wrong with them if that
+// updateAddresses finds the addresses anew, and says what is wrong with them if that
 // is news. The lock is held.
-func (w *Writer) readdress() (problem string) {
-	if w.options.PublishedService != "" && !w.addressable() {
+func (w *Writer) updateAddresses() (problem string) {
+	if w.options.PublishedService != "" && !w.addressesKnown() {
 		return ""
 	}
 	before := w.published
 	w.published = addressesOf(&w.options, w.service, w.nodes)
 	w.metrics.addresses.Set(float64(len(w.published.addresses)))
 	if w.term != nil && !sameAddresses(before.addresses, w.published.addresses) {
-		w.term.readdressed()
+		w.term.addressesChanged()
 	}
 	if w.published.problem == before.problem {
 		return ""
@@ -277,9 +277,9 @@ func (w *Writer) readdress() (problem string) {
 	return w.published.problem
 }
 
-// lament logs what is wrong with the addresses. The lock is not held: nobody
+// logAddressProblem logs what is wrong with the addresses. The lock is not held: nobody
 // waits for a log.
-func (w *Writer) lament(problem string) {
+func (w *Writer) logAddressProblem(problem string) {
 	if problem == "" {
 		return
 	}
@@ -287,9 +287,9 @@ func (w *Writer) lament(problem string) {
 	w.log.Warn("the addresses of Ingresses are not all published", observe.KeyReason, problem)
 }
 
-// addressable says that enough is known: nothing is missing that is only not
+// addressesKnown says that enough is known: nothing is missing that is only not
 // read yet.
-func (w *Writer) addressable() bool {
+func (w *Writer) addressesKnown() bool {
 	if !w.serviceKnown {
 		return false
 	}

@@ -56,9 +56,9 @@ func tryOdd(t *testing.T, data []byte) {
 	ingress := oddIngress(odd)
 	w.snapshot.Put(ingress)
 	site := resolve.Ingress(w.snapshot.View(), ingress.Namespace, ingress.Name, w.options, w)
-	outcome := translate.Site(site)
+	outcome := translate.Ingress(site)
 	checkOutcome(t, &outcome)
-	again := translate.Site(resolve.Ingress(w.snapshot.View(), ingress.Namespace, ingress.Name, w.options, w))
+	again := translate.Ingress(resolve.Ingress(w.snapshot.View(), ingress.Namespace, ingress.Name, w.options, w))
 	if !reflect.DeepEqual(outcome, again) {
 		t.Fatal("the same Ingress gives something else the second time")
 	}

@@ -27,9 +27,9 @@ type Outcome struct {
 	// knows all Ingresses chooses.
 	Certificates []CertificateClaim
 	Options      []OptionsClaim
-	// Wishes are certificates to be fetched, if the Ingress may have them for
+	// Requests are certificates to be fetched, if the Ingress may have them for
 	// its hosts.
-	Wishes []resolve.CertificateWish
+	Requests []resolve.CertificateRequest
 	// Hosts are every host of the Ingress, of rules and of TLS, sorted, each
 	// once.
 	Hosts    []string

@@ -13,13 +13,13 @@ import (
 // whose position it has.
 const defaultVariant = "default"
 
-// Site says what becomes of an Ingress. One that is not ours asks for nothing.
-func Site(site *resolve.Site) Outcome {
+// Ingress says what becomes of an Ingress. One that is not ours asks for nothing.
+func Ingress(site *resolve.ResolvedIngress) Outcome {
 	if !site.Ours {
 		return Outcome{}
 	}
-	t := translation{site: site, closed: site.Closed}
-	t.outcome = Outcome{Hosts: site.Hosts, Backends: site.Backends, Wishes: site.Wishes, Refusals: site.Refusals}
+	t := translation{resolved: site, closed: site.Closed}
+	t.outcome = Outcome{Hosts: site.Hosts, Backends: site.Backends, Requests: site.Requests, Refusals: site.Refusals}
 	t.checkPolicies()
 	for i := range site.Paths {
 		t.add(&site.Paths[i])
@@ -41,7 +41,7 @@ func Site(site *resolve.Site) Outcome {
 
 // translation is the work on one Site.
 type translation struct {
-	site *resolve.Site
+	resolved *resolve.ResolvedIngress
 	// closed says why no path may be served; nil when they may.
 	closed  *snapshot.Fault
 	outcome Outcome
@@ -55,7 +55,7 @@ func (t *translation) checkPolicies() {
 	}
 	probe := route.Rule{
 		ID: route.ID{Name: "probe"}, Response: &route.Response{Status: 503},
-		Policies: t.site.Policies, Timeouts: t.site.Timeouts,
+		Policies: t.resolved.Policies, Timeouts: t.resolved.Timeouts,
 	}
 	if problems := probe.Validate(); len(problems) > 0 {
 		t.closed = t.refuse("metadata.annotations", problems[0])
@@ -65,7 +65,7 @@ func (t *translation) checkPolicies() {
 // add gives the rule of a path, unless the table could not hold it.
 func (t *translation) add(path *resolve.Path) {
 	rule := t.place(path)
-	t.answer(rule, path)
+	t.respond(rule, path)
 	if problem := t.problemOf(rule); problem != nil {
 		rule = t.place(path)
 		rule.Response = refused(t.refuse(fieldOf(path), *problem))
@@ -78,7 +78,7 @@ func (t *translation) add(path *resolve.Path) {
 
 // place makes the rule without what it does.
 func (t *translation) place(path *resolve.Path) *route.Rule {
-	site := t.site
+	site := t.resolved
 	rule := &route.Rule{
 		ID: route.ID{
 			Kind: string(site.Ingress.Kind), Namespace: site.Ingress.Namespace, Name: site.Ingress.Name,
@@ -106,9 +106,9 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 	return rule
 }
 
-// answer says what the rule does. What is wrong with the Ingress is told before
+// respond says what the rule does. What is wrong with the Ingress is told before
 // what is wrong with the path.
-func (t *translation) answer(rule *route.Rule, path *resolve.Path) {
+func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	target := &path.Target
 	switch {
 	case t.closed != nil:
@@ -117,12 +117,12 @@ func (t *translation) answer(rule *route.Rule, path *resolve.Path) {
 		rule.Response = refused(target.Closed)
 	case target.Missing != nil:
 		rule.Response = unavailable(route.ReasonNoService, target.Missing.Message)
-	case target.Empty && !t.site.AllowEmpty:
+	case target.Empty && !t.resolved.AllowEmpty:
 		rule.Response = unavailable(route.ReasonNoEndpoint, fmt.Sprintf("the Service %s/%s has no ready endpoint", target.Backend.Namespace, target.Backend.Name))
 	default:
 		rule.Backends = []route.BackendRef{{Backend: target.Backend}}
-		rule.Policies = t.site.Policies
-		rule.Timeouts = timeouts(t.site.Timeouts, target.Timeouts)
+		rule.Policies = t.resolved.Policies
+		rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 	}
 }
 
@@ -155,7 +155,7 @@ func (t *translation) refuse(field string, problem route.Problem) *snapshot.Faul
 	}
 	// Full to the limit, the list says already that there is more.
 	if len(t.outcome.Refusals) < resolve.MaxRefusals {
-		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], snapshot.Refusal{Object: t.site.Ingress, Fault: fault})
+		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], snapshot.Refusal{Object: t.resolved.Ingress, Fault: fault})
 	}
 	return &fault
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // siteOf is an Ingress that is resolved, with one path.
-func siteOf() *resolve.Site {
+func siteOf() *resolve.ResolvedIngress {
 	backend := route.BackendID{Namespace: "shop", Name: "app", Port: 80}
-	return &resolve.Site{
+	return &resolve.ResolvedIngress{
 		Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "cart"},
 		Ours:    true, Created: time.Unix(1_700_000_000, 0).UTC(),
 		Hosts: []string{"a.example.com"}, Backends: []route.BackendID{backend},
@@ -40,14 +40,14 @@ func TestRule(t *testing.T) {
 		Policies: site.Policies, Backends: []route.BackendRef{{Backend: site.Backends[0]}},
 		Timeouts: route.Timeouts{Connect: 1, Idle: 4, Total: 3},
 	}
-	outcome := translate.Site(site)
+	outcome := translate.Ingress(site)
 	if len(outcome.Rules) != 1 || !reflect.DeepEqual(outcome.Rules[0], want) {
 		t.Errorf("got %+v", outcome.Rules)
 	}
 	if !slices.Equal(outcome.Hosts, site.Hosts) || !slices.Equal(outcome.Backends, site.Backends) {
 		t.Errorf("got %+v", outcome)
 	}
-	if got := translate.Site(&resolve.Site{Ingress: site.Ingress}); !reflect.DeepEqual(got, translate.Outcome{}) {
+	if got := translate.Ingress(&resolve.ResolvedIngress{Ingress: site.Ingress}); !reflect.DeepEqual(got, translate.Outcome{}) {
 		t.Errorf("an Ingress that is not ours gives %+v", got)
 	}
 }
@@ -58,27 +58,27 @@ func TestClosed(t *testing.T) {
 	fault := &snapshot.Fault{Field: "spec", Reason: snapshot.Invalid, Message: "broken"}
 	tests := []struct {
 		name    string
-		change  func(*resolve.Site)
+		change  func(*resolve.ResolvedIngress)
 		reason  route.Reason
 		message string
 	}{
-		{"the Ingress", func(s *resolve.Site) { s.Closed = fault; s.Paths[0].Target.Missing = fault }, route.ReasonRefused, "spec: broken"},
-		{"the target", func(s *resolve.Site) { s.Paths[0].Target.Closed = fault; s.Paths[0].Target.Missing = fault }, route.ReasonRefused, "spec: broken"},
-		{"no Service", func(s *resolve.Site) { s.Paths[0].Target.Missing = fault }, route.ReasonNoService, "broken"},
-		{"no endpoint", func(s *resolve.Site) { s.Paths[0].Target.Empty = true }, route.ReasonNoEndpoint, "the Service shop/app has no ready endpoint"},
-		{"too many policies", func(s *resolve.Site) {
+		{"the Ingress", func(s *resolve.ResolvedIngress) { s.Closed = fault; s.Paths[0].Target.Missing = fault }, route.ReasonRefused, "spec: broken"},
+		{"the target", func(s *resolve.ResolvedIngress) { s.Paths[0].Target.Closed = fault; s.Paths[0].Target.Missing = fault }, route.ReasonRefused, "spec: broken"},
+		{"no Service", func(s *resolve.ResolvedIngress) { s.Paths[0].Target.Missing = fault }, route.ReasonNoService, "broken"},
+		{"no endpoint", func(s *resolve.ResolvedIngress) { s.Paths[0].Target.Empty = true }, route.ReasonNoEndpoint, "the Service shop/app has no ready endpoint"},
+		{"too many policies", func(s *resolve.ResolvedIngress) {
 			for range route.MaxPolicies {
 				s.Policies = append(s.Policies, s.Policies[0])
 			}
 		}, route.ReasonRefused, "metadata.annotations: the routing table cannot hold it"},
-		{"timeout of the Ingress", func(s *resolve.Site) { s.Timeouts.Total = -1 }, route.ReasonRefused, "metadata.annotations: the routing table cannot hold it"},
-		{"timeout of the backend", func(s *resolve.Site) { s.Paths[0].Target.Timeouts.Connect = -1 }, route.ReasonRefused, "spec.rules[2].http.paths[1]: the routing table"},
+		{"timeout of the Ingress", func(s *resolve.ResolvedIngress) { s.Timeouts.Total = -1 }, route.ReasonRefused, "metadata.annotations: the routing table cannot hold it"},
+		{"timeout of the backend", func(s *resolve.ResolvedIngress) { s.Paths[0].Target.Timeouts.Connect = -1 }, route.ReasonRefused, "spec.rules[2].http.paths[1]: the routing table"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			site := siteOf()
 			test.change(site)
-			outcome := translate.Site(site)
+			outcome := translate.Ingress(site)
 			if len(outcome.Rules) != 1 {
 				t.Fatalf("%d rules", len(outcome.Rules))
 			}
@@ -100,7 +100,7 @@ func TestClosed(t *testing.T) {
 func TestDisplaced(t *testing.T) {
 	site := siteOf()
 	site.EntryPoints = make([]string, route.MaxEntryPoints+1)
-	outcome := translate.Site(site)
+	outcome := translate.Ingress(site)
 	if len(outcome.Rules) != 0 || len(outcome.Refusals) != 1 || outcome.Refusals[0].Reason != snapshot.TooLarge {
 		t.Errorf("%+v", outcome)
 	}
@@ -115,12 +115,12 @@ func TestDefault(t *testing.T) {
 		site := siteOf()
 		site.Priority = priority
 		site.Paths = []resolve.Path{{Rule: 1, Host: "a.example.com", Default: true, Target: site.Paths[0].Target}}
-		rule := translate.Site(site).Rules[0]
+		rule := translate.Ingress(site).Rules[0]
 		if !rule.Fallback || rule.Priority != want || rule.ID.Variant != "default" || rule.ID.Rule != 1 || rule.Match.Path != (route.PathMatch{}) {
 			t.Errorf("%+v", rule)
 		}
 		site.EncryptedOnly = true
-		rule = translate.Site(site).Rules[0]
+		rule = translate.Ingress(site).Rules[0]
 		if rule.Fallback || rule.Match.Scheme != route.SchemeHTTPS || rule.Priority != want {
 			t.Errorf("%+v", rule)
 		}
@@ -134,7 +134,7 @@ func TestClaims(t *testing.T) {
 	site.Certificates = []resolve.CertificateUse{{Certificate: certificate, Hosts: site.Hosts, Field: "spec.tls[0].secretName"}}
 	refused := reference.TLSConditions{Options: route.TLSOptions{Refused: true}}
 	site.Handshakes = []resolve.HandshakeUse{{Conditions: refused, Hosts: site.Hosts, Field: "here", Closed: fault}}
-	outcome := translate.Site(site)
+	outcome := translate.Ingress(site)
 	if want := []translate.CertificateClaim{{
 		Certificate: certificate, Hosts: site.Hosts, Ingress: site.Ingress, Created: site.Created, Field: "spec.tls[0].secretName",
 	}}; !reflect.DeepEqual(outcome.Certificates, want) {

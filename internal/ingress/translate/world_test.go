@@ -41,20 +41,20 @@ func newWorld() *world {
 }
 
 // Look builds a backend as the edge does, once.
-func (w *world) Look(id route.BackendID) resolve.Look {
+func (w *world) Summary(id route.BackendID) resolve.BackendSummary {
 	if w.backends[id] == nil {
 		result := backend.Build(w.snapshot.View(), id, backend.Options{ExternalNames: w.options.ExternalNames})
 		w.backends[id] = &result
 	}
 	result := w.backends[id]
-	return resolve.Look{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
+	return resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
 }
 
 // translate resolves and translates every Ingress.
 func (w *world) translate() {
 	for namespace, name := range w.snapshot.Names(snapshot.Ingress) {
 		site := resolve.Ingress(w.snapshot.View(), namespace, name, w.options, w)
-		w.outcomes[site.Ingress] = translate.Site(site)
+		w.outcomes[site.Ingress] = translate.Ingress(site)
 	}
 }
 

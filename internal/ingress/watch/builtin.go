@@ -19,20 +19,20 @@ func (w *Watcher) builtIn() []source {
 	client := w.cluster.Client
 	for _, namespace := range w.scopes() {
 		sources = append(sources,
-			w.mirrored(snapshot.Ingress, feedName{"ingresses", namespace}, &networkingv1.Ingress{},
+			w.mirrorSource(snapshot.Ingress, feedName{"ingresses", namespace}, &networkingv1.Ingress{},
 				kube.NewListWatcher(client.NetworkingV1().Ingresses(namespace), metav1.ListOptions{LabelSelector: w.options.Selector})),
-			w.mirrored(snapshot.Service, feedName{"services", namespace}, &corev1.Service{},
+			w.mirrorSource(snapshot.Service, feedName{"services", namespace}, &corev1.Service{},
 				kube.NewListWatcher(client.CoreV1().Services(namespace), all)),
-			w.mirrored(snapshot.EndpointSlice, feedName{"endpointslices", namespace}, &discoveryv1.EndpointSlice{},
+			w.mirrorSource(snapshot.EndpointSlice, feedName{"endpointslices", namespace}, &discoveryv1.EndpointSlice{},
 				kube.NewListWatcher(client.DiscoveryV1().EndpointSlices(namespace), all)),
 		)
 	}
 	if !w.options.NoClasses {
-		sources = append(sources, w.mirrored(snapshot.IngressClass, feedName{resource: "ingressclasses"}, &networkingv1.IngressClass{},
+		sources = append(sources, w.mirrorSource(snapshot.IngressClass, feedName{resource: "ingressclasses"}, &networkingv1.IngressClass{},
 			kube.NewListWatcher(client.NetworkingV1().IngressClasses(), all)))
 	}
 	if !w.options.NoNodes {
-		sources = append(sources, w.mirrored(snapshot.Node, feedName{resource: "nodes"}, &corev1.Node{},
+		sources = append(sources, w.mirrorSource(snapshot.Node, feedName{resource: "nodes"}, &corev1.Node{},
 			kube.NewListWatcher(client.CoreV1().Nodes(), all)))
 	}
 	return sources

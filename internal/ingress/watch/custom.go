@@ -16,9 +16,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// believedAfter is how often the API server must deny in a row what was there
+// denialsBelieved is how often the API server must deny in a row what was there
 // before. While it starts it may not know yet of kinds and of rights.
-const believedAfter = 3
+const denialsBelieved = 3
 
 // resourceOf is where the objects of a custom kind are, and whether there is
 // such a kind.
@@ -48,11 +48,11 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 	if !exists {
 		return nil
 	}
-	standing := &standing{kind: kind, watcher: w, of: map[string]snapshot.KindState{}}
+	standing := &kindStatus{kind: kind, watcher: w, of: map[string]snapshot.KindState{}}
 	var sources []source
 	for _, namespace := range w.scopes() {
 		standing.of[namespace] = snapshot.KindPending
-		part := &part{namespace: namespace, standing: standing, mirror: newMirror(ctx, w.queue, kind), pace: w.pace}
+		part := &namespacedKind{namespace: namespace, status: standing, mirror: newMirror(ctx, w.queue, kind), timing: w.timing}
 		part.mirror.listed = part.known
 		sources = append(sources, source{
 			name:    feedName{resource.Resource + "." + resource.Group, namespace},
@@ -60,36 +60,36 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 			// A client for no namespace asks for all.
 			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
-			answered: part.answered,
+			observe:  part.observe,
 		})
 	}
 	return sources
 }
 
-// part is a custom kind in one namespace. Only its reflector uses it.
-type part struct {
+// namespacedKind is a custom kind in one namespace. Only its reflector uses it.
+type namespacedKind struct {
 	namespace string
-	standing  *standing
+	status    *kindStatus
 	mirror    *mirror
-	pace      pace
+	timing    timing
 	// denials are those in a row.
 	denials int
 	was     snapshot.KindState
 }
 
 // known is called when all objects have been handed on.
-func (p *part) known() { p.become(snapshot.KindKnown) }
+func (p *namespacedKind) known() { p.become(snapshot.KindKnown) }
 
-// answered is called when the API server gives what was asked for, and when it
+// observe is called when the API server gives what was asked for, and when it
 // says that there is no such kind, or that it is not for us.
-func (p *part) answered(err error) time.Duration {
+func (p *namespacedKind) observe(err error) time.Duration {
 	if err == nil {
 		p.denials = 0
 		return 0
 	}
 	p.denials++
-	if p.was == snapshot.KindKnown && p.denials < believedAfter {
-		return p.pace.first
+	if p.was == snapshot.KindKnown && p.denials < denialsBelieved {
+		return p.timing.first
 	}
 	state := snapshot.KindForbidden
 	if apierrors.IsNotFound(err) {
@@ -97,16 +97,16 @@ func (p *part) answered(err error) time.Duration {
 		p.mirror.clear()
 	}
 	p.become(state)
-	return backoff.Jitter(p.pace.rare, 0.3)
+	return backoff.Jitter(p.timing.deniedRetry, 0.3)
 }
 
-func (p *part) become(state snapshot.KindState) {
+func (p *namespacedKind) become(state snapshot.KindState) {
 	p.was = state
-	p.standing.set(p.mirror.ctx, p.namespace, state)
+	p.status.set(p.mirror.ctx, p.namespace, state)
 }
 
-// standing is what is known of a custom kind over all namespaces.
-type standing struct {
+// kindStatus is what is known of a custom kind over all namespaces.
+type kindStatus struct {
 	kind    snapshot.Kind
 	watcher *Watcher
 
@@ -117,7 +117,7 @@ type standing struct {
 	last snapshot.KindState
 }
 
-func (s *standing) set(ctx context.Context, namespace string, state snapshot.KindState) {
+func (s *kindStatus) set(ctx context.Context, namespace string, state snapshot.KindState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[namespace] = state
@@ -129,14 +129,14 @@ func (s *standing) set(ctx context.Context, namespace string, state snapshot.Kin
 	// Only the end of the context keeps it out of the queue.
 	_ = s.watcher.queue.push(ctx, item{
 		event:     Event{Kind: s.kind, State: now, At: time.Now()},
-		delivered: func() { s.watcher.stands(s.kind, now) },
+		delivered: func() { s.watcher.setKindState(s.kind, now) },
 	})
 }
 
 // sum says how it stands with the kind as a whole. Whether it exists is the same
 // in all namespaces. One that we may not read does not take the kind away from
 // the others.
-func (s *standing) sum() snapshot.KindState {
+func (s *kindStatus) sum() snapshot.KindState {
 	count := map[snapshot.KindState]int{}
 	for _, state := range s.of {
 		count[state]++
@@ -153,8 +153,8 @@ func (s *standing) sum() snapshot.KindState {
 	}
 }
 
-// stands notes what Next has said about a kind.
-func (w *Watcher) stands(kind snapshot.Kind, state snapshot.KindState) {
+// setKindState notes what Next has said about a kind.
+func (w *Watcher) setKindState(kind snapshot.Kind, state snapshot.KindState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kinds[kind] = state

@@ -3,7 +3,7 @@ package watch
 import "time"
 
 // Hurry shortens the pauses, for tests that wait for the end of one.
-func (w *Watcher) Hurry(rare time.Duration) { w.pace.rare, w.pace.longest = rare, rare }
+func (w *Watcher) Hurry(rare time.Duration) { w.timing.deniedRetry, w.timing.longest = rare, rare }
 
 // Narrow makes the queue short.
 func (w *Watcher) Narrow(limit int) { w.queue = newQueue(limit) }

@@ -78,8 +78,8 @@ func (f *failures) note(resource string, of attempt, err error) {
 	}
 }
 
-// lasting is how long there have been failures, 0 while there are none.
-func (f *failures) lasting() time.Duration {
+// duration is how long there have been failures, 0 while there are none.
+func (f *failures) duration() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.since.IsZero() {

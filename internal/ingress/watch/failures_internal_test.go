@@ -76,17 +76,17 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"forbidden at first", false, 1, forbidden, true},
 		{"forbidden suddenly", true, 1, forbidden, false},
-		{"forbidden for good", true, believedAfter, forbidden, true},
+		{"forbidden for good", true, denialsBelieved, forbidden, true},
 		{"broken at first", false, 1, broken, false},
-		{"broken for good", false, believedAfter, broken, true},
+		{"broken for good", false, denialsBelieved, broken, true},
 		{"broken later", true, 100, broken, false},
 		{"busy", false, 100, busy, false},
 		{"away", false, 100, refusedBy(1), false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			secret := &wantedSecret{handed: test.good, failed: test.failed}
-			fault := secret.verdict(name{"shop", "tls"}, test.err)
+			secret := &wantedSecret{published: test.good, failed: test.failed}
+			fault := secret.faultOf(name{"shop", "tls"}, test.err)
 			if (fault != nil) != test.want {
 				t.Fatalf("got %v, want a fault: %t", fault, test.want)
 			}
@@ -99,10 +99,10 @@ func TestVerdict(t *testing.T) {
 
 // Pauses grow, have an end, and are not the same twice.
 func TestPauses(t *testing.T) {
-	p := defaultPace()
+	p := defaultTiming()
 	seen := map[time.Duration]bool{}
 	for failed := range 100 {
-		pause := p.after(failed+1, refusedBy(1))
+		pause := p.retryDelay(failed+1, refusedBy(1))
 		seen[pause] = true
 		if pause < p.first || pause > p.longest*3/2 {
 			t.Errorf("after %d failures the pause is %s", failed+1, pause)

@@ -14,8 +14,8 @@ import (
 // name is a namespace and a name.
 type name struct{ namespace, own string }
 
-// seen is what a mirror remembers of an object.
-type seen struct {
+// mirrored is what a mirror remembers of an object.
+type mirrored struct {
 	version string
 	// facts are those of a node. The Snapshot has the same ones.
 	facts *snapshot.NodeFacts
@@ -32,13 +32,13 @@ type mirror struct {
 	ctx   context.Context
 	queue *queue
 	kind  snapshot.Kind
-	known map[name]seen
+	known map[name]mirrored
 	// listed is called when all objects have been handed on.
 	listed func()
 }
 
 func newMirror(ctx context.Context, queue *queue, kind snapshot.Kind) *mirror {
-	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]seen{}}
+	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]mirrored{}}
 }
 
 // Transformer makes the reflector trim objects as they come in, so that a long
@@ -99,12 +99,12 @@ func (m *mirror) put(object any) {
 		return
 	}
 	trim(object)
-	now := seen{version: version}
+	now := mirrored{version: version}
 	shaped := shape(m.kind, object)
 	if facts, isNode := shaped.(*snapshot.NodeFacts); isNode {
 		now.facts = facts
 		if known && reflect.DeepEqual(before.facts, facts) {
-			m.known[at] = seen{version: version, facts: before.facts}
+			m.known[at] = mirrored{version: version, facts: before.facts}
 			return // a heartbeat
 		}
 	}

@@ -25,10 +25,10 @@ const (
 	helmRelease = "helm.sh/release.v1"
 )
 
-// secretKeeper reads the Secrets that are wanted, by name. A Secret that is
+// secretReader reads the Secrets that are wanted, by name. A Secret that is
 // wanted is read until it is settled, and again when it is said to have changed.
 // Events about it go into the part of the queue where the newest one wins.
-type secretKeeper struct {
+type secretReader struct {
 	watcher *Watcher
 
 	mu sync.Mutex
@@ -47,20 +47,20 @@ type wantedSecret struct {
 	version string
 	// failure is what was handed on in the place of data.
 	failure *snapshot.Fault
-	// handed is set while the Snapshot has the Secret, or is about to.
-	handed bool
-	// settled is set once Next has returned all there is to say.
-	settled bool
+	// published is set while the Snapshot has the Secret, or is about to.
+	published bool
+	// delivered is set once Next has returned all there is to say.
+	delivered bool
 	// failed counts the failures in a row.
 	failed int
 }
 
-func newSecretKeeper(w *Watcher) *secretKeeper {
-	return &secretKeeper{watcher: w, wanted: map[name]*wantedSecret{}, unwatched: map[string]bool{}}
+func newSecretReader(w *Watcher) *secretReader {
+	return &secretReader{watcher: w, wanted: map[name]*wantedSecret{}, unwatched: map[string]bool{}}
 }
 
 // run reads until the context is done.
-func (k *secretKeeper) run(ctx context.Context) {
+func (k *secretReader) run(ctx context.Context) {
 	work := workqueue.NewTypedDelayingQueue[name]()
 	var readers sync.WaitGroup
 	defer readers.Wait()
@@ -78,13 +78,13 @@ func (k *secretKeeper) run(ctx context.Context) {
 		})
 	}
 	k.begin(work)
-	for backoff.Sleep(ctx, backoff.Jitter(k.watcher.pace.rare, 0.3)) == nil {
+	for backoff.Sleep(ctx, backoff.Jitter(k.watcher.timing.deniedRetry, 0.3)) == nil {
 		k.readUnwatched()
 	}
 }
 
 // begin starts with what was wanted before.
-func (k *secretKeeper) begin(work workqueue.TypedDelayingInterface[name]) {
+func (k *secretReader) begin(work workqueue.TypedDelayingInterface[name]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.work = work
@@ -94,7 +94,7 @@ func (k *secretKeeper) begin(work workqueue.TypedDelayingInterface[name]) {
 }
 
 // want has a Secret read. It never waits.
-func (k *secretKeeper) want(at name) {
+func (k *secretReader) want(at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, already := k.wanted[at]; !already {
@@ -104,7 +104,7 @@ func (k *secretKeeper) want(at name) {
 }
 
 // unwant forgets a Secret. It never waits.
-func (k *secretKeeper) unwant(at name) {
+func (k *secretReader) unwant(at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	secret := k.wanted[at]
@@ -113,24 +113,24 @@ func (k *secretKeeper) unwant(at name) {
 	}
 	delete(k.wanted, at)
 	k.watcher.failures.note(secretResource, attempt{at.namespace, "get " + at.own}, nil)
-	if secret.handed {
+	if secret.published {
 		k.watcher.queue.set(refOf(at), item{event: Event{Delete: refOf(at), At: time.Now()}})
 	}
 }
 
 // readSoon has a Secret read. Before run there is nothing to do: it reads all
 // that is wanted. The caller holds mu.
-func (k *secretKeeper) readSoon(at name) {
+func (k *secretReader) readSoon(at name) {
 	if k.work != nil {
 		k.work.Add(at)
 	}
 }
 
-func (k *secretKeeper) settled() bool {
+func (k *secretReader) allDelivered() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, secret := range k.wanted {
-		if !secret.settled {
+		if !secret.delivered {
 			return false
 		}
 	}
@@ -138,7 +138,7 @@ func (k *secretKeeper) settled() bool {
 }
 
 // read reads one Secret and hands on what has changed.
-func (k *secretKeeper) read(ctx context.Context, at name) {
+func (k *secretReader) read(ctx context.Context, at name) {
 	k.mu.Lock()
 	secret := k.wanted[at]
 	k.mu.Unlock()
@@ -162,21 +162,21 @@ func (k *secretKeeper) read(ctx context.Context, at name) {
 	switch {
 	case err == nil:
 		secret.failed = 0
-		k.hand(at, secret, body)
+		k.publish(at, secret, body)
 	case apierrors.IsNotFound(err):
 		secret.failed = 0
 		k.drop(at, secret)
 	default:
 		secret.failed++
-		if fault := secret.verdict(at, err); fault != nil {
-			k.hand(at, secret, &snapshot.SecretBody{Namespace: at.namespace, Name: at.own, Failure: fault})
+		if fault := secret.faultOf(at, err); fault != nil {
+			k.publish(at, secret, &snapshot.SecretBody{Namespace: at.namespace, Name: at.own, Failure: fault})
 		}
-		k.work.AddAfter(at, k.watcher.pace.after(secret.failed, err))
+		k.work.AddAfter(at, k.watcher.timing.retryDelay(secret.failed, err))
 	}
 }
 
 // get reads a Secret. A name that no Secret can have is not found.
-func (k *secretKeeper) get(ctx context.Context, at name) (*snapshot.SecretBody, error) {
+func (k *secretReader) get(ctx context.Context, at name) (*snapshot.SecretBody, error) {
 	if len(validation.IsDNS1123Label(at.namespace)) > 0 || len(validation.IsDNS1123Subdomain(at.own)) > 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource(secretResource), at.own)
 	}
@@ -186,21 +186,21 @@ func (k *secretKeeper) get(ctx context.Context, at name) (*snapshot.SecretBody, 
 			"the Secret %s/%s is not read: add %[1]s to providers.kubernetesIngress.namespaces", at.namespace, at.own)}
 		return body, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.watcher.pace.request)
+	ctx, cancel := context.WithTimeout(ctx, k.watcher.timing.requestTimeout)
 	defer cancel()
 	secret, err := k.watcher.cluster.Client.CoreV1().Secrets(at.namespace).Get(ctx, at.own, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	body.UID, body.Type, body.Version = secret.UID, string(secret.Type), secret.ResourceVersion
-	if body.Failure = unfit(secret); body.Failure == nil {
+	if body.Failure = unusable(secret); body.Failure == nil {
 		body.Data = secret.Data
 	}
 	return body, nil
 }
 
-// unfit says why a Secret is not kept.
-func unfit(secret *corev1.Secret) *snapshot.Fault {
+// unusable says why a Secret is not kept.
+func unusable(secret *corev1.Secret) *snapshot.Fault {
 	size := 0
 	for _, value := range secret.Data {
 		size += len(value)
@@ -216,20 +216,20 @@ func unfit(secret *corev1.Secret) *snapshot.Fault {
 	return nil
 }
 
-// verdict says what an error means for who needs the Secret; nil is nothing yet.
+// faultOf says what an error means for who needs the Secret; nil is nothing yet.
 // An API server that starts denies rights that we have, so data that is known is
 // not given up at once. An answer that is neither yes nor no must not keep the
 // edge from being ready for ever, but never takes away data that is known.
-func (s *wantedSecret) verdict(at name, err error) *snapshot.Fault {
-	good := s.handed && s.failure == nil
+func (s *wantedSecret) faultOf(at name, err error) *snapshot.Fault {
+	good := s.published && s.failure == nil
 	switch {
 	case apierrors.IsForbidden(err):
-		if good && s.failed < believedAfter {
+		if good && s.failed < denialsBelieved {
 			return nil
 		}
 		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
 			"the edge may not read the Secret %s/%s: allow its role to get it", at.namespace, at.own)}
-	case !good && s.failed >= believedAfter && isBroken(err):
+	case !good && s.failed >= denialsBelieved && isBroken(err):
 		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
 			"the API server cannot read the Secret %s/%s: %v", at.namespace, at.own, err)}
 	}
@@ -244,42 +244,42 @@ func isBroken(err error) bool {
 		!apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err)
 }
 
-// after is the pause after so many failures in a row.
-func (p pace) after(failed int, err error) time.Duration {
-	if apierrors.IsForbidden(err) && failed >= believedAfter {
-		return backoff.Jitter(p.rare, 0.3)
+// retryDelay is the pause after so many failures in a row.
+func (p timing) retryDelay(failed int, err error) time.Duration {
+	if apierrors.IsForbidden(err) && failed >= denialsBelieved {
+		return backoff.Jitter(p.deniedRetry, 0.3)
 	}
-	return p.retry().Delay(failed)
+	return p.backoff().Delay(failed)
 }
 
-// hand puts a body into the queue, unless it is what was handed on before. The
+// publish puts a body into the queue, unless it is what was handed on before. The
 // caller holds mu.
-func (k *secretKeeper) hand(at name, secret *wantedSecret, body *snapshot.SecretBody) {
-	if secret.handed && secret.version == body.Version && sameFault(secret.failure, body.Failure) {
+func (k *secretReader) publish(at name, secret *wantedSecret, body *snapshot.SecretBody) {
+	if secret.published && secret.version == body.Version && sameFault(secret.failure, body.Failure) {
 		return
 	}
-	secret.handed, secret.version, secret.failure = true, body.Version, body.Failure
-	k.watcher.queue.set(refOf(at), item{event: Event{Put: body, At: time.Now()}, delivered: func() { k.settle(secret) }})
+	secret.published, secret.version, secret.failure = true, body.Version, body.Failure
+	k.watcher.queue.set(refOf(at), item{event: Event{Put: body, At: time.Now()}, delivered: func() { k.markDelivered(secret) }})
 }
 
 // drop takes a Secret that does not exist out of the Snapshot. The caller holds
 // mu.
-func (k *secretKeeper) drop(at name, secret *wantedSecret) {
-	news := item{silent: true, delivered: func() { k.settle(secret) }}
-	if secret.handed {
+func (k *secretReader) drop(at name, secret *wantedSecret) {
+	news := item{silent: true, delivered: func() { k.markDelivered(secret) }}
+	if secret.published {
 		news.silent = false
 		news.event = Event{Delete: refOf(at), At: time.Now()}
-	} else if secret.settled {
+	} else if secret.delivered {
 		return
 	}
-	secret.handed, secret.version, secret.failure = false, "", nil
+	secret.published, secret.version, secret.failure = false, "", nil
 	k.watcher.queue.set(refOf(at), news)
 }
 
-func (k *secretKeeper) settle(secret *wantedSecret) {
+func (k *secretReader) markDelivered(secret *wantedSecret) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	secret.settled = true
+	secret.delivered = true
 }
 
 func refOf(at name) snapshot.Ref {

@@ -26,17 +26,17 @@ type source struct {
 	example  runtime.Object
 	requests kube.ListWatcher
 	store    func(context.Context) cache.ReflectorStore
-	// answered is told of nil, and of answers that deny the kind, and says how
+	// observe is told of nil, and of answers that deny the kind, and says how
 	// long to wait before the next attempt. It is nil where such an answer is
 	// like any other.
-	answered func(err error) time.Duration
+	observe func(err error) time.Duration
 }
 
 // follow runs the reflector of a source until the context is done.
 func (w *Watcher) follow(ctx context.Context, from source) {
 	feed := &feed{source: from, failures: w.failures}
 	reflector := kube.Reflector{
-		Name: from.name.resource, Example: from.example, Store: from.store(ctx), Backoff: w.pace.retry(), Log: w.options.Log,
+		Name: from.name.resource, Example: from.example, Store: from.store(ctx), Backoff: w.timing.backoff(), Log: w.options.Log,
 		Requests: kube.ListWatcher{List: feed.list, Watch: feed.watch},
 		Observe:  feed.note,
 	}
@@ -68,8 +68,8 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 
 func (f *feed) note(verb string, err error) {
 	f.failures.note(f.source.name.resource, attempt{f.source.name.namespace, verb}, err)
-	if f.source.answered != nil && (err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
-		f.notBefore = time.Now().Add(f.source.answered(err))
+	if f.source.observe != nil && (err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
+		f.notBefore = time.Now().Add(f.source.observe(err))
 	}
 }
 
@@ -78,13 +78,13 @@ func (f *feed) wait(ctx context.Context) error {
 	return backoff.Sleep(ctx, time.Until(f.notBefore))
 }
 
-// mirrored makes a source whose objects go into the Snapshot as they are.
-func (w *Watcher) mirrored(kind snapshot.Kind, feed feedName, example runtime.Object, requests kube.ListWatcher) source {
+// mirrorSource makes a source whose objects go into the Snapshot as they are.
+func (w *Watcher) mirrorSource(kind snapshot.Kind, feed feedName, example runtime.Object, requests kube.ListWatcher) source {
 	return source{
 		name: feed, example: example, requests: requests,
 		store: func(ctx context.Context) cache.ReflectorStore {
 			m := newMirror(ctx, w.queue, kind)
-			m.listed = func() { w.tellListed(ctx, feed) }
+			m.listed = func() { w.queueListed(ctx, feed) }
 			return m
 		},
 	}

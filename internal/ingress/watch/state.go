@@ -19,4 +19,4 @@ func (w *Watcher) Listed() bool {
 }
 
 // Behind is how long something could not be read, 0 while everything can.
-func (w *Watcher) Behind() time.Duration { return w.failures.lasting() }
+func (w *Watcher) Behind() time.Duration { return w.failures.duration() }

@@ -17,10 +17,10 @@ import (
 // alone is a Watcher without a cluster.
 func alone() *Watcher {
 	w := &Watcher{
-		pace: defaultPace(), queue: newQueue(100), failures: newFailures(slog.New(slog.DiscardHandler)),
+		timing: defaultTiming(), queue: newQueue(100), failures: newFailures(slog.New(slog.DiscardHandler)),
 		kinds: map[snapshot.Kind]snapshot.KindState{},
 	}
-	w.secrets = newSecretKeeper(w)
+	w.secrets = newSecretReader(w)
 	return w
 }
 
@@ -44,20 +44,20 @@ func TestForgottenAndMissing(t *testing.T) {
 	w := alone()
 	k, at := w.secrets, name{"shop", "tls"}
 	k.want(at)
-	k.hand(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: "1"})
-	if got := w.events(); len(got) != 1 || got[0].Put == nil || !k.settled() {
-		t.Fatalf("got %v, settled %t, want the Secret", got, k.settled())
+	k.publish(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: "1"})
+	if got := w.events(); len(got) != 1 || got[0].Put == nil || !k.allDelivered() {
+		t.Fatalf("got %v, settled %t, want the Secret", got, k.allDelivered())
 	}
 	k.unwant(at)
 	k.want(at)
-	if k.settled() {
+	if k.allDelivered() {
 		t.Error("settled before it was read again")
 	}
 	k.drop(at, k.wanted[at])
 	if got := w.events(); len(got) != 1 || got[0].Delete != refOf(at) {
 		t.Errorf("got %v, want the end of the Secret", got)
 	}
-	if !k.settled() {
+	if !k.allDelivered() {
 		t.Error("not settled")
 	}
 }
@@ -68,14 +68,14 @@ func TestNewestSecretWins(t *testing.T) {
 	k, at := w.secrets, name{"shop", "tls"}
 	k.want(at)
 	for _, version := range []string{"1", "2", "2"} {
-		k.hand(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: version})
+		k.publish(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: version})
 	}
 	got := w.events()
 	if len(got) != 1 || got[0].Put.(*snapshot.SecretBody).Version != "2" {
 		t.Errorf("got %v, want version 2 alone", got)
 	}
 	for version, news := range map[string]bool{"1": false, "2": false, "3": true, "10": true, "odd": true} {
-		if k.wanted[at].isNews(version) != news {
+		if k.wanted[at].isNewer(version) != news {
 			t.Errorf("version %s is news: %t, want %t", version, !news, news)
 		}
 	}
@@ -86,12 +86,12 @@ var (
 	noRight = apierrors.NewForbidden(schema.GroupResource{Resource: "middlewares"}, "", errors.New("no right"))
 )
 
-func (w *Watcher) testParts(t *testing.T, namespaces ...string) map[string]*part {
-	s := &standing{kind: snapshot.Middleware, watcher: w, of: map[string]snapshot.KindState{}}
-	parts := map[string]*part{}
+func (w *Watcher) testParts(t *testing.T, namespaces ...string) map[string]*namespacedKind {
+	s := &kindStatus{kind: snapshot.Middleware, watcher: w, of: map[string]snapshot.KindState{}}
+	parts := map[string]*namespacedKind{}
 	for _, namespace := range namespaces {
 		s.of[namespace] = snapshot.KindPending
-		parts[namespace] = &part{namespace: namespace, standing: s, mirror: newMirror(t.Context(), w.queue, s.kind), pace: w.pace}
+		parts[namespace] = &namespacedKind{namespace: namespace, status: s, mirror: newMirror(t.Context(), w.queue, s.kind), timing: w.timing}
 		parts[namespace].mirror.listed = parts[namespace].known
 	}
 	return parts
@@ -111,14 +111,14 @@ func TestStandingOfKind(t *testing.T) {
 		want []string
 	}{
 		{"known in a", func() { _ = parts["a"].mirror.Replace([]any{object}, "") }, []string{"put"}},
-		{"forbidden in b", func() { parts["b"].answered(noRight) }, []string{"known"}},
-		{"still forbidden in b", func() { parts["b"].answered(noRight) }, nil},
+		{"forbidden in b", func() { parts["b"].observe(noRight) }, []string{"known"}},
+		{"still forbidden in b", func() { parts["b"].observe(noRight) }, nil},
 		{"known in b", func() { parts["b"].known() }, nil},
-		{"denied once", func() { parts["a"].answered(noKind) }, nil},
-		{"back", func() { parts["a"].answered(nil) }, nil},
-		{"denied again", func() { parts["a"].answered(noKind) }, nil},
-		{"denied twice", func() { parts["a"].answered(noKind) }, nil},
-		{"denied for good", func() { parts["a"].answered(noKind) }, []string{"delete", "missing"}},
+		{"denied once", func() { parts["a"].observe(noKind) }, nil},
+		{"back", func() { parts["a"].observe(nil) }, nil},
+		{"denied again", func() { parts["a"].observe(noKind) }, nil},
+		{"denied twice", func() { parts["a"].observe(noKind) }, nil},
+		{"denied for good", func() { parts["a"].observe(noKind) }, []string{"delete", "missing"}},
 		{"back again", func() { _ = parts["a"].mirror.Replace([]any{object}, "") }, []string{"put", "known"}},
 	}
 	words := map[snapshot.KindState]string{snapshot.KindKnown: "known", snapshot.KindMissing: "missing", snapshot.KindForbidden: "forbidden"}
@@ -148,12 +148,12 @@ func TestStandingOfKind(t *testing.T) {
 func TestDeniedKindIsAskedForRarely(t *testing.T) {
 	w := alone()
 	parts := w.testParts(t, "")
-	if pause := parts[""].answered(noKind); pause < w.pace.rare || pause > 2*w.pace.rare {
-		t.Errorf("the pause is %s, want about %s", pause, w.pace.rare)
+	if pause := parts[""].observe(noKind); pause < w.timing.deniedRetry || pause > 2*w.timing.deniedRetry {
+		t.Errorf("the pause is %s, want about %s", pause, w.timing.deniedRetry)
 	}
 	parts[""].known()
-	parts[""].answered(nil)
-	if pause := parts[""].answered(noKind); pause > time.Second {
+	parts[""].observe(nil)
+	if pause := parts[""].observe(noKind); pause > time.Second {
 		t.Errorf("the pause of a kind that was there a moment ago is %s", pause)
 	}
 }

@@ -54,14 +54,14 @@ type Event struct {
 type Watcher struct {
 	cluster  *kube.Cluster
 	options  Options
-	pace     pace
+	timing   timing
 	queue    *queue
 	failures *failures
-	secrets  *secretKeeper
+	secrets  *secretReader
 
-	// grown holds one signal at most: something new is wanted, and must be
+	// wantsChanged holds one signal at most: something new is wanted, and must be
 	// watched.
-	grown chan struct{}
+	wantsChanged chan struct{}
 
 	mu      sync.Mutex
 	started bool
@@ -74,31 +74,31 @@ type Watcher struct {
 	needed map[snapshot.Kind]int
 }
 
-// pace is how fast and how much. Tests change it.
-type pace struct {
+// timing is how fast and how much. Tests change it.
+type timing struct {
 	// first and longest are the pauses between attempts of a reflector, or to
 	// read a Secret, while the API server does not answer.
 	first, longest time.Duration
-	// rare is the pause where asking again soon is of no use: the kind does not
+	// deniedRetry is the pause where asking again soon is of no use: the kind does not
 	// exist, or we have no right to it.
-	rare time.Duration
-	// request is how long the reading of one Secret may take.
-	request time.Duration
-	// queued is how many events wait for Next at most, besides one for each
+	deniedRetry time.Duration
+	// requestTimeout is how long the reading of one Secret may take.
+	requestTimeout time.Duration
+	// queueLimit is how many events wait for Next at most, besides one for each
 	// Secret.
-	queued int
+	queueLimit int
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultTiming() timing {
+	return timing{
 		first: 200 * time.Millisecond, longest: 4 * time.Second,
-		rare: 30 * time.Second, request: 15 * time.Second, queued: 1024,
+		deniedRetry: 30 * time.Second, requestTimeout: 15 * time.Second, queueLimit: 1024,
 	}
 }
 
-// retry is the backoff of requests that fail. The jitter keeps replicas that
+// backoff is the backoff of requests that fail. The jitter keeps replicas that
 // lost the API server at the same time from coming back at the same time.
-func (p pace) retry() backoff.Policy {
+func (p timing) backoff() backoff.Policy {
 	return backoff.Policy{First: p.first, Longest: p.longest, JitterUp: 0.5}
 }
 
@@ -120,15 +120,15 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{
-		cluster: cluster, options: options, pace: defaultPace(),
-		failures: newFailures(options.Log),
-		grown:    make(chan struct{}, 1),
-		unlisted: map[feedName]struct{}{},
-		kinds:    map[snapshot.Kind]snapshot.KindState{},
-		needed:   map[snapshot.Kind]int{},
+		cluster: cluster, options: options, timing: defaultTiming(),
+		failures:     newFailures(options.Log),
+		wantsChanged: make(chan struct{}, 1),
+		unlisted:     map[feedName]struct{}{},
+		kinds:        map[snapshot.Kind]snapshot.KindState{},
+		needed:       map[snapshot.Kind]int{},
 	}
-	w.queue = newQueue(w.pace.queued)
-	w.secrets = newSecretKeeper(w)
+	w.queue = newQueue(w.timing.queueLimit)
+	w.secrets = newSecretReader(w)
 	for _, source := range w.builtIn() {
 		w.unlisted[source.name] = struct{}{}
 	}
@@ -164,7 +164,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.grown:
+		case <-w.wantsChanged:
 		}
 	}
 }
@@ -198,11 +198,11 @@ func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 	for _, ref := range wanted {
 		switch {
 		case ref.Kind == snapshot.Secret && ref.Name != "":
-			w.follows(snapshot.Secret)
+			w.ensureFollowed(snapshot.Secret)
 			w.secrets.want(name{ref.Namespace, ref.Name})
 		case ref.Kind.Custom():
 			w.needed[ref.Kind]++
-			w.follows(ref.Kind)
+			w.ensureFollowed(ref.Kind)
 		}
 	}
 	for _, ref := range unwanted {
@@ -217,8 +217,8 @@ func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 	}
 }
 
-// follows sees to it that a kind is watched. The caller holds mu.
-func (w *Watcher) follows(kind snapshot.Kind) {
+// ensureFollowed sees to it that a kind is watched. The caller holds mu.
+func (w *Watcher) ensureFollowed(kind snapshot.Kind) {
 	if _, already := w.kinds[kind]; already {
 		return
 	}
@@ -229,7 +229,7 @@ func (w *Watcher) follows(kind snapshot.Kind) {
 		}
 	}
 	select {
-	case w.grown <- struct{}{}:
+	case w.wantsChanged <- struct{}{}:
 	default:
 	}
 }
@@ -261,7 +261,7 @@ func (w *Watcher) Synced() bool {
 			return false
 		}
 	}
-	return w.secrets.settled()
+	return w.secrets.allDelivered()
 }
 
 // Failures are the kinds that cannot be read at the moment, by the names of
@@ -276,8 +276,8 @@ func (w *Watcher) listed(feed feedName) {
 	delete(w.unlisted, feed)
 }
 
-// tellListed puts the news that the list of a feed is complete behind the list.
-func (w *Watcher) tellListed(ctx context.Context, feed feedName) {
+// queueListed puts the news that the list of a feed is complete behind the list.
+func (w *Watcher) queueListed(ctx context.Context, feed feedName) {
 	// Only the end of the context keeps it out of the queue.
 	_ = w.queue.push(ctx, item{silent: true, delivered: func() { w.listed(feed) }})
 }

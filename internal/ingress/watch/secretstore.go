@@ -28,80 +28,80 @@ func (w *Watcher) secretSources() []source {
 			name: feed, example: &metav1.PartialObjectMetadata{},
 			requests: kube.NewListWatcher(client.Namespace(namespace), selected),
 			store: func(ctx context.Context) cache.ReflectorStore {
-				return &noticeBoard{ctx: ctx, keeper: w.secrets, feed: feed}
+				return &secretStore{ctx: ctx, reader: w.secrets, feed: feed}
 			},
-			answered: func(err error) time.Duration {
+			observe: func(err error) time.Duration {
 				if err == nil {
 					return 0
 				}
 				if apierrors.IsForbidden(err) {
 					w.secrets.unwatch(feed)
 				}
-				return backoff.Jitter(w.pace.rare, 0.3)
+				return backoff.Jitter(w.timing.deniedRetry, 0.3)
 			},
 		})
 	}
 	return sources
 }
 
-// noticeBoard is the store of a reflector of metadata. It remembers nothing: it
+// secretStore is the store of a reflector of metadata. It remembers nothing: it
 // says which of the wanted Secrets to read again.
-type noticeBoard struct {
+type secretStore struct {
 	ctx    context.Context
-	keeper *secretKeeper
+	reader *secretReader
 	feed   feedName
 }
 
 // Transformer makes the reflector trim metadata as it comes in.
-func (*noticeBoard) Transformer() cache.TransformFunc { return trimming }
+func (*secretStore) Transformer() cache.TransformFunc { return trimming }
 
 // Add is called for a new Secret.
-func (b *noticeBoard) Add(object any) error {
-	b.keeper.notice(identify(object))
+func (b *secretStore) Add(object any) error {
+	b.reader.observe(identify(object))
 	return nil
 }
 
 // Update is called for a changed Secret.
-func (b *noticeBoard) Update(object any) error {
-	b.keeper.notice(identify(object))
+func (b *secretStore) Update(object any) error {
+	b.reader.observe(identify(object))
 	return nil
 }
 
 // Delete is called for a Secret that is gone. It is read again all the same: it
 // may have come back already.
-func (b *noticeBoard) Delete(object any) error {
-	b.keeper.notice(identify(object))
+func (b *secretStore) Delete(object any) error {
+	b.reader.observe(identify(object))
 	return nil
 }
 
 // Replace is called with all Secrets: at first, and when the reflector has
 // missed events.
-func (b *noticeBoard) Replace(objects []any, _ string) error {
+func (b *secretStore) Replace(objects []any, _ string) error {
 	present := make(map[name]string, len(objects))
 	for _, object := range objects {
 		at, version := identify(object)
 		present[at] = version
 	}
-	b.keeper.compare(b.feed.namespace, present)
-	b.keeper.watcher.tellListed(b.ctx, b.feed)
+	b.reader.compare(b.feed.namespace, present)
+	b.reader.watcher.queueListed(b.ctx, b.feed)
 	return nil
 }
 
 // Resync is never asked for.
-func (*noticeBoard) Resync() error { return nil }
+func (*secretStore) Resync() error { return nil }
 
-// notice reads a Secret again if it is wanted and its version is news.
-func (k *secretKeeper) notice(at name, version string) {
+// observe reads a Secret again if it is wanted and its version is news.
+func (k *secretReader) observe(at name, version string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if secret := k.wanted[at]; secret != nil && secret.isNews(version) {
+	if secret := k.wanted[at]; secret != nil && secret.isNewer(version) {
 		k.readSoon(at)
 	}
 }
 
 // compare reads those Secrets of a namespace again that are not as they are in
 // the list of all.
-func (k *secretKeeper) compare(namespace string, present map[name]string) {
+func (k *secretReader) compare(namespace string, present map[name]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.unwatched, namespace)
@@ -110,15 +110,15 @@ func (k *secretKeeper) compare(namespace string, present map[name]string) {
 			continue
 		}
 		version, there := present[at]
-		if there && secret.isNews(version) || !there && secret.handed {
+		if there && secret.isNewer(version) || !there && secret.published {
 			k.readSoon(at)
 		}
 	}
 }
 
-// isNews reports whether a version is another one than that which was handed on,
+// isNewer reports whether a version is another one than that which was handed on,
 // and not an older one: the watch may be behind what was read.
-func (s *wantedSecret) isNews(version string) bool {
+func (s *wantedSecret) isNewer(version string) bool {
 	if s.version == version {
 		return false
 	}
@@ -127,7 +127,7 @@ func (s *wantedSecret) isNews(version string) bool {
 }
 
 // unwatch notes that metadata may not be watched, and that no list will come.
-func (k *secretKeeper) unwatch(feed feedName) {
+func (k *secretReader) unwatch(feed feedName) {
 	k.mu.Lock()
 	known := k.unwatched[feed.namespace]
 	k.unwatched[feed.namespace] = true
@@ -136,14 +136,14 @@ func (k *secretKeeper) unwatch(feed feedName) {
 		return
 	}
 	k.watcher.options.Log.Info("Secrets may not be watched: those that are needed are read again and again",
-		"namespace", feed.namespace, "period", k.watcher.pace.rare)
+		"namespace", feed.namespace, "period", k.watcher.timing.deniedRetry)
 	k.watcher.listed(feed)
 	// Next returns, so that its caller sees that there is nothing to wait for.
 	k.watcher.queue.set(refOf(name{namespace: feed.namespace}), item{silent: true})
 }
 
 // readUnwatched reads all Secrets again that nobody tells us of.
-func (k *secretKeeper) readUnwatched() {
+func (k *secretReader) readUnwatched() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.unwatched) == 0 {

@@ -1,4 +1,4 @@
-package wish
+package certrequest
 
 import (
 	"encoding/json"
@@ -11,29 +11,31 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ChallengesSecret is the Secret in the namespace of the edge that has the
-// answers to the challenges of authorities. The replica that fetches writes it,
-// and all replicas answer from it: an authority may ask any of them.
+// ChallengesSecret is the Secret in the namespace of the edge that has the key
+// authorizations of pending challenges. The leader writes it, and all replicas
+// serve from it: the request of an authority may reach any of them.
 const ChallengesSecret = "slipway-acme-challenges"
 
-// ChallengePath is where an authority asks; the token follows.
+// ChallengePath is the path of HTTP-01 challenges (RFC 8555, section 8.3); the
+// token follows.
 const ChallengePath = "/.well-known/acme-challenge/"
 
-// maxChallenges bounds what is served. One order has as many as it has hosts,
-// and orders run one after the other.
+// maxChallenges bounds the rules that are served. One order has a challenge for
+// each host, and the orders of a resolver run one after the other.
 const maxChallenges = 1000
 
-// Challenge is the answer that an authority is to find at a host.
+// Challenge is the response that an authority expects from a host. Its JSON form
+// is shared between replicas of different versions.
 type Challenge struct {
 	Host string `json:"host"`
-	// EntryPoint is where the authority asks.
-	EntryPoint string `json:"entryPoint"`
-	Answer     string `json:"answer"`
-	// Created is when it was written, so that what was left behind is found.
+	// EntryPoint receives the request of the authority.
+	EntryPoint       string `json:"entryPoint"`
+	KeyAuthorization string `json:"answer"`
+	// Created is when it was written, so that abandoned ones can be swept.
 	Created time.Time `json:"created"`
 }
 
-// Encode gives the challenge as the value of its token in the Secret.
+// Encode returns the value of the challenge's token in the Secret.
 func (c Challenge) Encode() []byte {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -42,7 +44,7 @@ func (c Challenge) Encode() []byte {
 	return text
 }
 
-// DecodeChallenge reads the value of a token.
+// DecodeChallenge parses the value of a token in the Secret.
 func DecodeChallenge(value []byte) (Challenge, error) {
 	var c Challenge
 	if err := json.Unmarshal(value, &c); err != nil {
@@ -51,11 +53,12 @@ func DecodeChallenge(value []byte) (Challenge, error) {
 	return c, nil
 }
 
-// challengeKind is the kind of the rules for challenges.
+// challengeKind is the Kind in the ID of challenge rules. No Kubernetes object
+// that makes rules has it.
 const challengeKind = "Challenge"
 
-// ChallengeRules gives the rules that answer the challenges of a Secret, in the
-// order of their tokens. Entries that make no rule are left out and named.
+// ChallengeRules returns the rules that serve the challenges of a Secret, in the
+// order of their tokens, and the entries that are invalid.
 func ChallengeRules(namespace string, data map[string][]byte) (rules []*route.Rule, bad []string) {
 	for i, token := range slices.Sorted(maps.Keys(data)) {
 		if i == maxChallenges {
@@ -72,9 +75,9 @@ func ChallengeRules(namespace string, data map[string][]byte) (rules []*route.Ru
 	return rules, bad
 }
 
-// challengeRule answers at one path of one host, before every other rule: those
-// that send clients elsewhere have a lower priority, and a rule without an age
-// is older than all others.
+// challengeRule returns a rule for one path of one host that wins over all
+// others: redirects have a lower priority, and a rule without an age is older
+// than all others.
 func challengeRule(namespace, token string, value []byte) (*route.Rule, error) {
 	c, err := DecodeChallenge(value)
 	if err != nil {
@@ -89,7 +92,7 @@ func challengeRule(namespace, token string, value []byte) (*route.Rule, error) {
 		Host:        c.Host,
 		Match:       route.Match{Path: route.PathMatch{Type: route.PathExact, Value: ChallengePath + token}},
 		Priority:    1<<31 - 1,
-		Response:    &route.Response{Status: 200, Reason: route.ReasonConfigured, Message: "a challenge of a certificate authority", Body: c.Answer},
+		Response:    &route.Response{Status: 200, Reason: route.ReasonConfigured, Message: "a challenge of a certificate authority", Body: c.KeyAuthorization},
 	}
 	if problems := rule.Validate(); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", problems[0].Field, problems[0].Message)
@@ -97,7 +100,8 @@ func challengeRule(namespace, token string, value []byte) (*route.Rule, error) {
 	return rule, nil
 }
 
-// TokenOf is the token that a rule answers for, and whether it is such a rule.
+// TokenOf returns the token that a rule serves, and whether it is a challenge
+// rule.
 func TokenOf(rule *route.Rule) (string, bool) {
 	if rule.ID.Kind != challengeKind {
 		return "", false

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/route"
 )
 
-// maxWishes bounds the certificates that one Ingress has fetched.
-const maxWishes = 100
+// maxRequests bounds the certificates that one Ingress has fetched.
+const maxRequests = 100
 
-// readWishes finds the certificates that the Ingress wants to have fetched: one
+// readRequests finds the certificates that the Ingress wants to have fetched: one
 // for each set of domains that the annotations name, or else one for each host
 // of the rules. A host that spec.tls names a Secret for gets that one and none
 // else, also while it is missing: a Secret that somebody is about to write must
@@ -22,7 +22,7 @@ const maxWishes = 100
 //
 // While a certificate is not there its hosts are served with the default one. A
 // host that can never get its certificate in this way is not served.
-func (r *resolver) readWishes(supplied map[string]bool) {
+func (r *resolver) readRequests(supplied map[string]bool) {
 	written := r.settings.certResolver
 	if written == "" {
 		return
@@ -48,12 +48,12 @@ func (r *resolver) readWishes(supplied map[string]bool) {
 		})
 		switch {
 		case len(hosts) == 0:
-		case len(r.site.Wishes) == maxWishes:
+		case len(r.resolved.Requests) == maxRequests:
 			r.refuseHere(r.settings.certResolverField, snapshot.TooLarge,
-				"more than %d certificates are asked for, and those after them are not fetched: use several Ingresses", maxWishes)
+				"more than %d certificates are asked for, and those after them are not fetched: use several Ingresses", maxRequests)
 			return
 		default:
-			r.wish(name, hosts)
+			r.request(name, hosts)
 		}
 	}
 }
@@ -99,17 +99,17 @@ func (r *resolver) refuseWildcard(host string) *snapshot.Fault {
 		"a certificate for %s needs a challenge by DNS, which is not supported: name a Secret for it in spec.tls", host)
 }
 
-// wish notes a certificate to be fetched, and uses it if it is there.
-func (r *resolver) wish(resolver string, hosts []string) {
+// request notes a certificate to be fetched, and uses it if it is there.
+func (r *resolver) request(resolver string, hosts []string) {
 	field := r.settings.certResolverField
-	asked := CertificateWish{Resolver: resolver, Hosts: hosts, Secret: wish.SecretName(resolver, hosts), Field: field}
+	asked := CertificateRequest{Resolver: resolver, Hosts: hosts, Secret: certrequest.SecretName(resolver, hosts), Field: field}
 	found := r.readPair(asked.Secret)
 	fits := found.certificate != nil && !slices.ContainsFunc(hosts, func(host string) bool { return !covers(found.leaf, host) })
 	switch {
 	case fits:
-		r.site.Certificates = append(r.site.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field})
+		r.resolved.Certificates = append(r.resolved.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field})
 		if found.fault != nil {
-			r.refuse(r.site.Ingress, found.fault.At(field))
+			r.refuse(r.resolved.Ingress, found.fault.At(field))
 		}
 	case found.fault != nil && found.fault.Reason != snapshot.NotFound:
 		asked.Pending = found.fault.At(field)
@@ -117,20 +117,20 @@ func (r *resolver) wish(resolver string, hosts []string) {
 		asked.Pending = &snapshot.Fault{Field: field, Reason: snapshot.NotReady, Message: fmt.Sprintf(
 			"the certificate for %s is being fetched by the resolver %s; the default one is shown meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)}
 	}
-	r.site.Wishes = append(r.site.Wishes, asked)
+	r.resolved.Requests = append(r.resolved.Requests, asked)
 }
 
 // closeUncovered closes the paths of hosts that have no certificate and that
 // there is a fault for.
 func (r *resolver) closeUncovered(faultOf func(host string) *snapshot.Fault) {
 	covered := map[string]bool{}
-	for i := range r.site.Certificates {
-		for _, host := range r.site.Certificates[i].Hosts {
+	for i := range r.resolved.Certificates {
+		for _, host := range r.resolved.Certificates[i].Hosts {
 			covered[host] = true
 		}
 	}
-	for i := range r.site.Paths {
-		path := &r.site.Paths[i]
+	for i := range r.resolved.Paths {
+		path := &r.resolved.Paths[i]
 		if fault := faultOf(path.Host); fault != nil && path.Target.Closed == nil && !coveredBy(covered, path.Host) {
 			path.Target.Closed = fault
 		}

@@ -15,69 +15,71 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/backoff"
-	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 )
 
-// The annotations of a certificate that only this package reads.
+// The annotations of a certificate's Secret that only this package reads.
 const (
-	// serverAnnotation is the directory that it comes from. One of another
-	// directory is replaced: who leaves a test authority wants that.
+	// serverAnnotation is the directory of the authority that issued it. A
+	// certificate of another directory is replaced, as after a move from a
+	// staging to a production authority.
 	serverAnnotation = "slipway.dev/acme-server"
-	// ownerAnnotation is the installation that looks after it.
+	// ownerAnnotation is the installation that manages it.
 	ownerAnnotation = "slipway.dev/acme-owner"
-	// unwishedAnnotation is since when nobody wishes for it.
-	unwishedAnnotation = "slipway.dev/acme-unwished-since"
+	// unusedAnnotation is since when no Ingress requests it. The name of the
+	// annotation is older than that of the constant.
+	unusedAnnotation = "slipway.dev/acme-unwished-since"
 )
 
 const (
 	requestTimeout = 15 * time.Second
-	// keepTries is how often it is tried to keep a certificate that is paid for,
-	// with twice the pause each time: for two minutes.
-	keepTries = 8
+	// storeTries bounds the attempts to store an issued certificate, which take two
+	// minutes with the backoff.
+	storeTries = 8
 )
 
-// keepBackoff is for the tries to keep a certificate.
-var keepBackoff = backoff.Policy{First: time.Second, Longest: 64 * time.Second}
+// storeBackoff spaces the attempts to store an issued certificate.
+var storeBackoff = backoff.Policy{First: time.Second, Longest: 64 * time.Second}
 
-// errNotOurs is about a Secret of somebody else.
+// errNotOurs is about a Secret that the edge did not create.
 var errNotOurs = errors.New("a Secret of that name is not the edge's: rename or delete it")
 
-// held is what there is of a wish.
-type held struct {
-	// secret is nil when there is none.
+// storedCertificate is what the cluster has for a request.
+type storedCertificate struct {
+	// secret is nil if it does not exist.
 	secret *corev1.Secret
-	// leaf is the certificate in it, if it is for the hosts of the wish.
+	// leaf is the certificate in it, if it covers the hosts of the request.
 	leaf *x509.Certificate
-	// stale is set where it comes from another authority than it would now.
+	// stale is set if another authority issued it than the configured one.
 	stale bool
 }
 
-// cupboard keeps certificates in Secrets.
-type cupboard struct {
+// secretStore stores certificates in Secrets.
+type secretStore struct {
 	manager  *Manager
 	resolver Resolver
 }
 
-func (c *cupboard) read(ctx context.Context, wanted wish.Wish) (held, error) {
+func (c *secretStore) read(ctx context.Context, wanted certrequest.Request) (storedCertificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	found, err := c.manager.cluster.Client.CoreV1().Secrets(wanted.Secret.Namespace).Get(ctx, wanted.Secret.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return held{}, nil
+		return storedCertificate{}, nil
 	case err != nil:
-		return held{}, fmt.Errorf("the %s cannot be read: %w", wanted.Secret, err)
-	case !wish.Fetched(found.Labels, found.Annotations, wanted.Resolver, wanted.Hosts):
-		return held{}, fmt.Errorf("%s: %w", wanted.Secret, errNotOurs)
+		return storedCertificate{}, fmt.Errorf("the %s cannot be read: %w", wanted.Secret, err)
+	case !certrequest.IssuedFor(found.Labels, found.Annotations, wanted.Resolver, wanted.Hosts):
+		return storedCertificate{}, fmt.Errorf("%s: %w", wanted.Secret, errNotOurs)
 	}
-	return held{
+	return storedCertificate{
 		secret: found, leaf: leafOf(found, wanted.Hosts),
 		stale: found.Annotations[serverAnnotation] != c.resolver.Directory,
 	}, nil
 }
 
-// leafOf is the certificate of a Secret; nil when there is none with its key, or
-// it is not for all of the hosts.
+// leafOf returns the certificate of a Secret; nil if it has no key that matches,
+// or does not cover all hosts.
 func leafOf(of *corev1.Secret, hosts []string) *x509.Certificate {
 	pair, err := tls.X509KeyPair(of.Data[corev1.TLSCertKey], of.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -91,15 +93,15 @@ func leafOf(of *corev1.Secret, hosts []string) *x509.Certificate {
 	return pair.Leaf
 }
 
-func (c *cupboard) write(ctx context.Context, wanted wish.Wish, has held, fresh *issued) error {
+func (c *secretStore) write(ctx context.Context, wanted certrequest.Request, has storedCertificate, fresh *issued) error {
 	if fresh == nil {
 		return c.put(ctx, wanted, has, nil)
 	}
-	// It cost an order: what the API server suffers from may be over soon, and
-	// who has to stop tries it once more.
+	// The certificate cost an order, so failures of the API server are retried,
+	// and a shutdown still gets one attempt (WithoutCancel).
 	var err error
-	for try := range keepTries {
-		if try > 0 && backoff.Sleep(ctx, keepBackoff.Base(try)) != nil {
+	for try := range storeTries {
+		if try > 0 && backoff.Sleep(ctx, storeBackoff.Base(try)) != nil {
 			break
 		}
 		if err = c.put(context.WithoutCancel(ctx), wanted, has, fresh); err == nil {
@@ -116,9 +118,8 @@ func (c *cupboard) write(ctx context.Context, wanted wish.Wish, has held, fresh 
 	return fmt.Errorf("the certificate was issued, but the %s could not be written: %w", wanted.Secret, err)
 }
 
-// put makes one attempt to write. Without a certificate nothing is written, only
-// asked for.
-func (c *cupboard) put(ctx context.Context, wanted wish.Wish, has held, fresh *issued) error {
+// put makes one attempt to write. Without a certificate it is a dry run.
+func (c *secretStore) put(ctx context.Context, wanted certrequest.Request, has storedCertificate, fresh *issued) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client := c.manager.cluster.Client.CoreV1().Secrets(wanted.Secret.Namespace)
@@ -138,11 +139,11 @@ func (c *cupboard) put(ctx context.Context, wanted wish.Wish, has held, fresh *i
 	return err
 }
 
-// fieldManager is who writes Secrets.
+// fieldManager owns the fields that this package writes.
 const fieldManager = "slipway-acme"
 
-// secretOf is the Secret for a wish, with what it had before.
-func (c *cupboard) secretOf(wanted wish.Wish, before *corev1.Secret) *corev1.Secret {
+// secretOf returns the Secret for a request, with what it had before.
+func (c *secretStore) secretOf(wanted certrequest.Request, before *corev1.Secret) *corev1.Secret {
 	next := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Secret.Namespace, Name: wanted.Secret.Name},
 		Type:       corev1.SecretTypeTLS,
@@ -151,12 +152,12 @@ func (c *cupboard) secretOf(wanted wish.Wish, before *corev1.Secret) *corev1.Sec
 	if before != nil {
 		next = before.DeepCopy()
 	}
-	next.Labels = with(next.Labels, map[string]string{wish.ManagedLabel: wish.ManagedValue, wish.PurposeLabel: wish.PurposeCertificate})
+	next.Labels = with(next.Labels, map[string]string{certrequest.ManagedLabel: certrequest.ManagedValue, certrequest.PurposeLabel: certrequest.PurposeCertificate})
 	next.Annotations = with(next.Annotations, map[string]string{
-		wish.ResolverAnnotation: wanted.Resolver, wish.HostsAnnotation: strings.Join(wanted.Hosts, ","),
+		certrequest.ResolverAnnotation: wanted.Resolver, certrequest.HostsAnnotation: strings.Join(wanted.Hosts, ","),
 		serverAnnotation: c.resolver.Directory, ownerAnnotation: c.manager.options.Owner,
 	})
-	delete(next.Annotations, unwishedAnnotation)
+	delete(next.Annotations, unusedAnnotation)
 	return next
 }
 

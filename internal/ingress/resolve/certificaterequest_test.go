@@ -9,9 +9,9 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 	resolverField = "metadata.annotations[" + router + "tls.certresolver]"
 )
 
-// wishing makes an Ingress that wants certificates of a resolver.
-func wishing(resolver string, hosts ...string) *networkingv1.Ingress {
+// requesting makes an Ingress that wants certificates of a resolver.
+func requesting(resolver string, hosts ...string) *networkingv1.Ingress {
 	ingress := ingressOf(hosts...)
 	ingress.Annotations[router+"tls.certresolver"] = resolver
 	return ingress
@@ -30,10 +30,10 @@ func fetching() resolve.Options {
 	return resolve.Options{Resolvers: map[string]bool{"le": true, "own": true}}
 }
 
-// wished lists wishes as resolver, hosts and whether they are pending.
-func wished(site *resolve.Site) []string {
+// requested lists requests as resolver, hosts and whether they are pending.
+func requested(site *resolve.ResolvedIngress) []string {
 	var all []string
-	for _, w := range site.Wishes {
+	for _, w := range site.Requests {
 		state := "ready"
 		if w.Pending != nil {
 			state = string(w.Pending.Reason)
@@ -43,14 +43,14 @@ func wished(site *resolve.Site) []string {
 	return all
 }
 
-func wantWished(t *testing.T, site *resolve.Site, want ...string) {
+func wantRequests(t *testing.T, site *resolve.ResolvedIngress, want ...string) {
 	t.Helper()
-	if got := wished(site); !slices.Equal(got, want) {
-		t.Errorf("wishes:\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	if got := requested(site); !slices.Equal(got, want) {
+		t.Errorf("requests:\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
 
-func closedPaths(site *resolve.Site) (hosts []string) {
+func closedPaths(site *resolve.ResolvedIngress) (hosts []string) {
 	for _, path := range site.Paths {
 		if path.Target.Closed != nil {
 			hosts = append(hosts, path.Host)
@@ -59,42 +59,42 @@ func closedPaths(site *resolve.Site) (hosts []string) {
 	return hosts
 }
 
-// TestWishes: one for each host of the rules, without those that a Secret is
+// TestRequests: one for each host of the rules, without those that a Secret is
 // named for, and those that no authority would give one for.
-func TestWishes(t *testing.T) {
-	ingress := wishing("LE", "a.example.com", "b.example.com", "x.own.example.com", "*.wild.example.com", "*.own.example.com", "")
+func TestRequests(t *testing.T) {
+	ingress := requesting("LE", "a.example.com", "b.example.com", "x.own.example.com", "*.wild.example.com", "*.own.example.com", "")
 	ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"b.example.com"}, SecretName: "missing"}, {Hosts: []string{"*.own.example.com"}, SecretName: "other"}}
 	site := resolved(snapshotOf(ingress, serviceOf("app")), fetching())
-	wantWished(t, site, "le a.example.com NotReady")
+	wantRequests(t, site, "le a.example.com NotReady")
 	wantTold(t, site, "spec.tls[0].secretName NotFound", "spec.tls[1].secretName NotFound", resolverField+" Unsupported")
 	if got := closedPaths(site); !slices.Equal(got, []string{"*.wild.example.com"}) {
 		t.Errorf("closed: %q", got)
 	}
 }
 
-// TestWishedDomains: the domains of the annotations are the certificates, and
+// TestRequestedDomains: the domains of the annotations are the certificates, and
 // the hosts of the rules are not.
-func TestWishedDomains(t *testing.T) {
-	ingress := wishing("own", "a.example.com")
+func TestRequestedDomains(t *testing.T) {
+	ingress := requesting("own", "a.example.com")
 	ingress.Annotations[router+"tls.domains.0.main"] = "Main.example.com"
 	ingress.Annotations[router+"tls.domains.0.sans"] = "san.example.com,main.example.com,*.wild.example.com"
 	ingress.Annotations[router+"tls.domains.1.main"] = "second.example.com"
 	site := resolved(snapshotOf(ingress, serviceOf("app")), fetching())
-	wantWished(t, site, "own main.example.com,san.example.com NotReady", "own second.example.com NotReady")
+	wantRequests(t, site, "own main.example.com,san.example.com NotReady", "own second.example.com NotReady")
 	if got := closedPaths(site); len(got) > 0 {
 		t.Errorf("closed: %q", got)
 	}
 }
 
-// TestWishedSecret: a certificate that is there is used, one that is for other
+// TestRequestedSecret: a certificate that is there is used, one that is for other
 // hosts is not, and one that is out of date is told about.
-func TestWishedSecret(t *testing.T) {
+func TestRequestedSecret(t *testing.T) {
 	now := time.Now()
-	at := wish.SecretName("le", []string{"a.example.com"})
+	at := certrequest.SecretName("le", []string{"a.example.com"})
 	for _, c := range []struct {
 		name, host string
 		from, to   time.Time
-		wished     string
+		requested  string
 		told       []string
 		used       bool
 	}{
@@ -105,10 +105,10 @@ func TestWishedSecret(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			name := at
 			if c.host != "a.example.com" {
-				name = wish.SecretName("le", []string{c.host})
+				name = certrequest.SecretName("le", []string{c.host})
 			}
-			site := resolved(snapshotOf(wishing("le", c.host), serviceOf("app"), secretOf(t, name, c.from, c.to)), fetching())
-			wantWished(t, site, c.wished)
+			site := resolved(snapshotOf(requesting("le", c.host), serviceOf("app"), secretOf(t, name, c.from, c.to)), fetching())
+			wantRequests(t, site, c.requested)
 			wantTold(t, site, c.told...)
 			if used := len(site.Certificates) == 1; used != c.used {
 				t.Errorf("used: %v", site.Certificates)
@@ -124,7 +124,7 @@ func TestWishedSecret(t *testing.T) {
 // certificate is not served.
 func TestUnknownResolver(t *testing.T) {
 	now := time.Now()
-	ingress := wishing("staging", "a.example.com", "b.example.com")
+	ingress := requesting("staging", "a.example.com", "b.example.com")
 	ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"a.example.com"}, SecretName: "good"}}
 	site := resolved(snapshotOf(ingress, serviceOf("app"), secretOf(t, "good", now.Add(-time.Hour), now.Add(time.Hour))), fetching())
 	wantTold(t, site, resolverField+" NotFound")
@@ -136,24 +136,24 @@ func TestUnknownResolver(t *testing.T) {
 	}
 }
 
-// TestWishCrowd: one Ingress cannot have everything fetched.
-func TestWishCrowd(t *testing.T) {
+// TestRequestLimit: one Ingress cannot have everything fetched.
+func TestRequestLimit(t *testing.T) {
 	var hosts []string
 	for i := range 150 {
 		hosts = append(hosts, fmt.Sprintf("h%d.example.com", i))
 	}
-	site := resolved(snapshotOf(wishing("le", hosts...), serviceOf("app")), fetching())
-	if len(site.Wishes) != 100 {
-		t.Errorf("%d wishes", len(site.Wishes))
+	site := resolved(snapshotOf(requesting("le", hosts...), serviceOf("app")), fetching())
+	if len(site.Requests) != 100 {
+		t.Errorf("%d requests", len(site.Requests))
 	}
 	wantTold(t, site, resolverField+" TooLarge")
 }
 
-// TestWishReads: the Secret is read, so that it is followed.
-func TestWishReads(t *testing.T) {
-	view := snapshotOf(wishing("le", "a.example.com"), serviceOf("app")).View()
+// TestRequestReads: the Secret is read, so that it is followed.
+func TestRequestReads(t *testing.T) {
+	view := snapshotOf(requesting("le", "a.example.com"), serviceOf("app")).View()
 	resolve.Ingress(view, "shop", "cart", fetching(), &looks{})
-	want := snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: wish.SecretName("le", []string{"a.example.com"})}
+	want := snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: certrequest.SecretName("le", []string{"a.example.com"})}
 	for ref := range view.Reads() {
 		if ref == want {
 			return

@@ -38,16 +38,16 @@ const (
 	stepWithdraw
 )
 
-// record is what is known of an Ingress and its status.
-type record struct {
+// statusRecord is what is known of an Ingress and its status.
+type statusRecord struct {
 	uid     types.UID
 	version string
 	ours    bool
-	// signed says that our field manager has the status.
-	signed bool
-	seen   []addressEntry
-	// trouble is nil for an Ingress that nothing is wrong with.
-	trouble *trouble
+	// managed says that our field manager has the status.
+	managed bool
+	seen    []addressEntry
+	// problems is nil for an Ingress that nothing is wrong with.
+	problems *problems
 
 	// wrote is what this process wrote last, nil for nothing.
 	wrote   []addressEntry
@@ -60,18 +60,18 @@ type record struct {
 	notBefore time.Time
 }
 
-// see takes over an Ingress, unless it is older than what is known: the watch is
+// observeObject takes over an Ingress, unless it is older than what is known: the watch is
 // behind our own writes.
-func (r *record) see(object *networkingv1.Ingress) {
+func (r *statusRecord) observeObject(object *networkingv1.Ingress) {
 	if order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, r.version); err == nil && order < 0 {
 		return
 	}
 	r.version = object.ResourceVersion
 	r.seen = canonical(object.Status.LoadBalancer.Ingress)
-	r.signed = isSigned(object)
+	r.managed = isManaged(object)
 }
 
-func isSigned(object *networkingv1.Ingress) bool {
+func isManaged(object *networkingv1.Ingress) bool {
 	for i := range object.ManagedFields {
 		if entry := &object.ManagedFields[i]; entry.Manager == FieldManager && entry.Subresource == "status" {
 			return true
@@ -81,37 +81,37 @@ func isSigned(object *networkingv1.Ingress) bool {
 }
 
 // idle says that nothing will ever be done about the status.
-func (r *record) idle() bool { return !r.ours && !r.signed }
+func (r *statusRecord) idle() bool { return !r.ours && !r.managed }
 
 // goal is what the status needs, with the entries that it is to have. The
 // addresses are unknown when they are empty.
-func (r *record) goal(where *published, found *diagnosis) (step, []addressEntry) {
+func (r *statusRecord) goal(where *published, found *statusDecision) (step, []addressEntry) {
 	switch {
 	case r.ours && len(where.addresses) > 0:
-		if found.waits && found.errors.encrypted == "" && !r.stands() {
+		if found.waits && found.errors.encrypted == "" && !r.hasOurAddresses() {
 			// A first status would say that all is well.
 			return stepLeave, nil
 		}
-		if wanted := where.told(found.errors); !sameAddresses(r.seen, wanted) {
+		if wanted := where.withErrors(found.errors); !sameAddresses(r.seen, wanted) {
 			return stepWrite, wanted
 		}
-	case !r.ours && r.signed && len(r.seen) > 0 &&
-		(samePlaces(r.seen, where.addresses) || sameAddresses(r.seen, r.wrote)):
+	case !r.ours && r.managed && len(r.seen) > 0 &&
+		(sameWithoutErrors(r.seen, where.addresses) || sameAddresses(r.seen, r.wrote)):
 		return stepWithdraw, nil
 	}
 	return stepLeave, nil
 }
 
-// stands reports whether the status has addresses of ours.
-func (r *record) stands() bool { return r.signed && len(r.seen) > 0 }
+// hasOurAddresses reports whether the status has addresses of ours.
+func (r *statusRecord) hasOurAddresses() bool { return r.managed && len(r.seen) > 0 }
 
 // next is what to do at this moment, with the entries to be written, and when to
 // look again; zero when only a change is a reason to.
-func (r *record) next(where *published, now time.Time) (step, []addressEntry, time.Duration) {
-	found := r.diagnose(now)
+func (r *statusRecord) next(where *published, now time.Time) (step, []addressEntry, time.Duration) {
+	found := r.decide(now)
 	goal, wanted := r.goal(where, &found)
 	if goal == stepLeave {
-		return stepLeave, nil, sooner(found.rest, r.calm(now))
+		return stepLeave, nil, sooner(found.rest, r.endContest(now))
 	}
 	rest := r.wait(goal, wanted, now)
 	if rest > 0 {
@@ -128,8 +128,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// calm ends a dispute that is over, or says when it will be.
-func (r *record) calm(now time.Time) time.Duration {
+// endContest ends a dispute that is over, or says when it will be.
+func (r *statusRecord) endContest(now time.Time) time.Duration {
 	if !r.contested {
 		return 0
 	}
@@ -141,7 +141,7 @@ func (r *record) calm(now time.Time) time.Duration {
 }
 
 // wait says how long a write has to wait.
-func (r *record) wait(goal step, wanted []addressEntry, now time.Time) time.Duration {
+func (r *statusRecord) wait(goal step, wanted []addressEntry, now time.Time) time.Duration {
 	if rest := r.notBefore.Sub(now); rest > 0 {
 		return rest
 	}
@@ -159,26 +159,26 @@ func (r *record) wait(goal step, wanted []addressEntry, now time.Time) time.Dura
 }
 
 // overwritten says that what we wrote is no longer there, though we still mean it.
-func (r *record) overwritten(goal step, addresses []addressEntry) bool {
+func (r *statusRecord) overwritten(goal step, addresses []addressEntry) bool {
 	return goal == stepWrite && r.wrote != nil && sameAddresses(r.wrote, addresses)
 }
 
 // written takes over what a write brought.
-func (r *record) written(done step, addresses []addressEntry, object *networkingv1.Ingress, now time.Time) {
+func (r *statusRecord) written(done step, addresses []addressEntry, object *networkingv1.Ingress, now time.Time) {
 	if r.overwritten(done, addresses) {
 		r.rewrites++
 	}
-	r.telling(addresses, now)
+	r.markReported(addresses, now)
 	r.wrote = nil
 	if done == stepWrite {
 		r.wrote = addresses
 	}
 	r.wroteAt, r.failures, r.notBefore = now, 0, time.Time{}
-	r.see(object)
+	r.observeObject(object)
 }
 
 // failed puts the next try off, and returns how long.
-func (r *record) failed(now time.Time) time.Duration {
+func (r *statusRecord) failed(now time.Time) time.Duration {
 	r.failures++
 	rest := retryAfter(r.failures)
 	r.notBefore = now.Add(rest)

@@ -12,14 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 )
 
 // desk is a clerk whose vault and source are in memory. It runs in a bubble of
 // testing/synctest, so hours cost nothing.
 type desk struct {
-	*clerk
+	*issuerWorker
 	// kept are the certificates, by Secret, and refused why nothing can be kept.
 	kept    map[snapshot.Ref]*x509.Certificate
 	stale   bool
@@ -42,7 +42,7 @@ const lifetime = 90 * 24 * time.Hour
 // newDesk starts a clerk until the end of the test.
 func newDesk(t *testing.T) *desk {
 	d := &desk{kept: map[snapshot.Ref]*x509.Certificate{}, told: map[string]string{}, began: time.Now()}
-	manager := New(nil, Options{Tell: func(ingress snapshot.Ref, _ string, fault *snapshot.Fault) {
+	manager := New(nil, Options{Report: func(ingress snapshot.Ref, _ string, fault *snapshot.Fault) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.told, ingress.Name)
@@ -50,7 +50,7 @@ func newDesk(t *testing.T) *desk {
 			d.told[ingress.Name] = string(fault.Reason) + " " + fault.Error()
 		}
 	}})
-	d.clerk = newClerk(manager, "le", d, d)
+	d.issuerWorker = newIssuerWorker(manager, "le", d, d)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	t.Cleanup(func() {
@@ -66,13 +66,13 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) read(_ context.Context, wanted wish.Wish) (held, error) {
+func (d *desk) read(_ context.Context, wanted certrequest.Request) (storedCertificate, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return held{leaf: d.kept[wanted.Secret], stale: d.stale}, nil
+	return storedCertificate{leaf: d.kept[wanted.Secret], stale: d.stale}, nil
 }
 
-func (d *desk) write(_ context.Context, wanted wish.Wish, _ held, fresh *issued) error {
+func (d *desk) write(_ context.Context, wanted certrequest.Request, _ storedCertificate, fresh *issued) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fresh != nil {
@@ -91,12 +91,12 @@ func (d *desk) obtain(_ context.Context, hosts []string, _ *x509.Certificate) (*
 	return &issued{leaf: valid(time.Now())}, nil
 }
 
-func (d *desk) advise(context.Context, *x509.Certificate) (time.Time, error) {
+func (d *desk) renewalInfo(context.Context, *x509.Certificate) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.advised++
 	if d.advice.IsZero() {
-		return time.Time{}, errNoAdvice
+		return time.Time{}, errNoRenewalInfo
 	}
 	return d.advice, nil
 }
@@ -105,11 +105,11 @@ func valid(from time.Time) *x509.Certificate {
 	return &x509.Certificate{NotBefore: from, NotAfter: from.Add(lifetime)}
 }
 
-// wishFor is a wish of the Ingress that is called as the host.
-func wishFor(host string) wish.Wish {
-	return wish.Wish{
+// requestFor is a wish of the Ingress that is called as the host.
+func requestFor(host string) certrequest.Request {
+	return certrequest.Request{
 		Resolver: "le", Hosts: []string{host}, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: host},
-		From: []wish.Wisher{{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: host}, Field: "field"}},
+		From: []certrequest.Requester{{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: host}, Field: "field"}},
 	}
 }
 
@@ -142,7 +142,7 @@ func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.fail = errors.New("no")
-		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wait()
 		if !strings.Contains(d.told["a"], "NotReady field: the certificate for a could not be fetched by the resolver le: no; it is tried again after 2000-01-01T00:01:") {
 			t.Errorf("told: %q", d.told)
@@ -158,11 +158,11 @@ func TestBackoff(t *testing.T) {
 			if len(d.orders) != i+2 {
 				t.Fatalf("attempt %d did not come within %v", i+2, least*6/5)
 			}
-			at = d.jobs[wishFor("a").Secret].due.Add(-d.manager.pace.after(i + 2)) // with the next jitter
+			at = d.jobs[requestFor("a").Secret].due.Add(-d.manager.timing.retryDelay(i + 2)) // with the next jitter
 		}
 		d.fail = nil
 		d.pass(8 * time.Hour)
-		if len(d.told) > 0 || d.kept[wishFor("a").Secret] == nil {
+		if len(d.told) > 0 || d.kept[requestFor("a").Secret] == nil {
 			t.Errorf("after success it is told: %q", d.told)
 		}
 	})
@@ -173,7 +173,7 @@ func TestBackoff(t *testing.T) {
 func TestRenewalTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wantOrders(t, "a 0s")
 		d.pass(lifetime*2/3 - lifetime/30 - time.Hour)
 		d.wantOrders(t, "a 0s")
@@ -193,29 +193,29 @@ func TestRenewalTime(t *testing.T) {
 func TestNothingIsOrderedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		there, old := wishFor("there"), wishFor("old")
+		there, old := requestFor("there"), requestFor("old")
 		d.kept[there.Secret] = valid(time.Now())
 		d.kept[old.Secret] = valid(time.Now().Add(-lifetime * 3 / 4))
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s")
 		// Told once more, nothing happens.
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s")
 		// Deleted by somebody, it is fetched again.
 		there.Ready = true
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wait()
 		delete(d.kept, there.Secret)
 		there.Ready = false
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s", "there 0s")
 		// From another authority.
 		d.stale = true
 		there.Ready = true
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wait()
 		there.Ready = false
-		d.manager.Wishes([]wish.Wish{there, old})
+		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s", "there 0s", "there 0s")
 	})
 }
@@ -225,15 +225,15 @@ func TestNothingIsOrderedInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.refused = errors.New("forbidden")
-		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wantOrders(t)
 		if !strings.Contains(d.told["a"], "nothing is ordered, because it could not be kept: forbidden") {
 			t.Errorf("told: %q", d.told)
 		}
-		d.manager.Wishes(nil)
+		d.manager.SetRequests(nil)
 		d.wait()
 		if len(d.told) > 0 {
-			t.Errorf("told to who does not wish any more: %q", d.told)
+			t.Errorf("reported to an Ingress that requests nothing any more: %q", d.told)
 		}
 	})
 }
@@ -245,12 +245,12 @@ func TestComeBack(t *testing.T) {
 		t.Run(fmt.Sprintf("busy %v", busy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t)
-				d.fail = fmt.Errorf("order: %w", &comeBackError{error: errors.New("too many"), at: time.Now().Add(3 * time.Hour), busy: busy})
-				d.manager.Wishes([]wish.Wish{wishFor("a")})
+				d.fail = fmt.Errorf("order: %w", &retryAfterError{error: errors.New("too many"), at: time.Now().Add(3 * time.Hour), busy: busy})
+				d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 				d.wantOrders(t, "a 0s")
 				d.fail = nil
 				d.pass(time.Hour)
-				d.manager.Wishes([]wish.Wish{wishFor("a"), wishFor("b")})
+				d.manager.SetRequests([]certrequest.Request{requestFor("a"), requestFor("b")})
 				if busy {
 					d.wantOrders(t, "a 0s")
 				} else {
@@ -271,11 +271,11 @@ func TestAdvice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.advice = time.Now().Add(10 * 24 * time.Hour)
-		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wantOrders(t, "a 0s")
-		there := wishFor("b")
+		there := requestFor("b")
 		d.kept[there.Secret] = valid(time.Now())
-		d.manager.Wishes([]wish.Wish{wishFor("a"), there})
+		d.manager.SetRequests([]certrequest.Request{requestFor("a"), there})
 		d.pass(10*24*time.Hour - time.Hour)
 		d.wantOrders(t, "a 0s")
 		d.pass(2 * time.Hour)
@@ -287,9 +287,9 @@ func TestAdvice(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		there := wishFor("b")
+		there := requestFor("b")
 		d.kept[there.Secret] = valid(time.Now())
-		d.manager.Wishes([]wish.Wish{there})
+		d.manager.SetRequests([]certrequest.Request{there})
 		d.pass(5 * 24 * time.Hour)
 		if d.advised != 1 {
 			t.Errorf("an authority without advice was asked %d times", d.advised)

@@ -25,10 +25,10 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// term is the time while this replica leads. It begins with everything to be
+// leadershipTerm is the time while this replica leads. It begins with everything to be
 // looked at, and ends with nothing under way. A queue gives a key to one worker
 // at a time, so an Ingress never has two writes under way.
-type term struct {
+type leadershipTerm struct {
 	writer     *Writer
 	ingresses  workqueue.TypedDelayingInterface[ingressKey]
 	notices    workqueue.TypedDelayingInterface[snapshot.Ref]
@@ -40,7 +40,7 @@ type term struct {
 
 // lead writes until the context is done.
 func (w *Writer) lead(ctx context.Context) {
-	t := &term{
+	t := &leadershipTerm{
 		writer:     w,
 		ingresses:  workqueue.NewTypedDelayingQueue[ingressKey](),
 		notices:    workqueue.NewTypedDelayingQueue[snapshot.Ref](),
@@ -56,30 +56,30 @@ func (w *Writer) lead(ctx context.Context) {
 	for range eventWorkers {
 		workers.Go(func() { serve(ctx, t.notices, t.notify) })
 	}
-	if w.options.While != nil {
-		workers.Go(func() { w.options.While(ctx) })
+	if w.options.WhileLeading != nil {
+		workers.Go(func() { w.options.WhileLeading(ctx) })
 	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-t.changed:
-			t.lookAtAll()
+			t.enqueueAll()
 		}
 	}
 	t.end()
 	workers.Wait()
 }
 
-func (t *term) begin() {
+func (t *leadershipTerm) begin() {
 	w := t.writer
 	w.mu.Lock()
 	w.term = t
-	for object, a := range w.accounts {
-		a.forgetTold()
+	for object, a := range w.recorders {
+		a.forgetReported()
 		t.notices.Add(object)
 	}
 	w.mu.Unlock()
-	t.lookAtAll()
+	t.enqueueAll()
 	w.leading.Store(true)
 	w.metrics.leads(true)
 	w.log.Info("this replica writes the status of Ingresses and Events")
@@ -87,19 +87,19 @@ func (t *term) begin() {
 
 // end stops the queues. What was refused and is not any more is nothing to
 // remember: the next leader tells it.
-func (t *term) end() {
+func (t *leadershipTerm) end() {
 	w := t.writer
 	w.leading.Store(false)
 	w.metrics.leads(false)
 	w.mu.Lock()
 	w.term = nil
-	for object, a := range w.accounts {
-		a.own, a.missed = nil, nil
-		a.settle(time.Now())
-		a.forgetTold()
+	for object, a := range w.recorders {
+		a.own, a.fetchFailures = nil, nil
+		a.updateActive(time.Now())
+		a.forgetReported()
 		a.recent = nil
 		if a.empty() {
-			delete(w.accounts, object)
+			delete(w.recorders, object)
 		}
 	}
 	for _, known := range w.records {
@@ -111,16 +111,16 @@ func (t *term) end() {
 	w.log.Info("this replica no longer writes the status of Ingresses and Events")
 }
 
-// readdressed never blocks: one signal stands for any number of changes.
-func (t *term) readdressed() {
+// addressesChanged never blocks: one signal stands for any number of changes.
+func (t *leadershipTerm) addressesChanged() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
 	}
 }
 
-// lookAtAll queues every Ingress.
-func (t *term) lookAtAll() {
+// enqueueAll queues every Ingress.
+func (t *leadershipTerm) enqueueAll() {
 	w := t.writer
 	w.mu.Lock()
 	keys := make([]ingressKey, 0, len(w.records))
@@ -152,7 +152,7 @@ func serve[K comparable](ctx context.Context, queue workqueue.TypedDelayingInter
 
 // write does what the status of an Ingress needs, and returns when to look
 // again.
-func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
+func (t *leadershipTerm) write(ctx context.Context, at ingressKey) time.Duration {
 	task, rest := t.plan(at)
 	if task.step == stepLeave {
 		return rest
@@ -168,7 +168,7 @@ func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
 	defer cancel()
 	object, err := t.writer.apply(request, task)
 	if err != nil {
-		return t.missed(ctx, task, err)
+		return t.writeFailed(ctx, task, err)
 	}
 	w := t.writer
 	w.mu.Lock()
@@ -188,11 +188,11 @@ func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
 		delete(w.records, at)
 	}
 	// Something may be wrong that is not told yet.
-	return known.diagnose(now).rest
+	return known.decide(now).rest
 }
 
 // plan copies what a write needs, so that it can be done without the lock.
-func (t *term) plan(at ingressKey) (statusWrite, time.Duration) {
+func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 	w := t.writer
 	w.mu.Lock()
 	known := w.records[at]
@@ -223,11 +223,11 @@ func (w *Writer) contest(at ingressKey, contested bool) {
 		own = append(own, snapshot.Fault{Field: "status.loadBalancer", Reason: snapshot.Conflict,
 			Message: "another controller keeps overwriting the addresses: let only one controller serve this Ingress"})
 	}
-	w.setFaults(at.ref(), func(a *account) { a.own = own })
+	w.updateFaults(at.ref(), func(a *eventRecorder) { a.own = own })
 }
 
-// missed says when to try again after an error.
-func (t *term) missed(ctx context.Context, task statusWrite, err error) time.Duration {
+// writeFailed says when to try again after an error.
+func (t *leadershipTerm) writeFailed(ctx context.Context, task statusWrite, err error) time.Duration {
 	w := t.writer
 	result := resultFailed
 	switch {
@@ -240,7 +240,7 @@ func (t *term) missed(ctx context.Context, task statusWrite, err error) time.Dur
 		// It has changed; the watch brings what it is now.
 		result = resultConflict
 	default:
-		w.complaints.log(w.log, "a status was not written and is tried again", task.at.ref().String(), err)
+		w.failures.log(w.log, "a status was not written and is tried again", task.at.ref().String(), err)
 	}
 	w.metrics.writes.WithLabelValues(result).Inc()
 	w.mu.Lock()

@@ -23,103 +23,103 @@ const (
 )
 
 const (
-	// losePatience is how long endpoints or a certificate may be away before that
+	// degradedDelay is how long endpoints or a certificate may be away before that
 	// is told, and incompletePatience how long any other object may be.
-	losePatience       = 5 * time.Second
-	incompletePatience = 10 * time.Second
-	// troublePause is the time between two troubles that are told of one Ingress.
+	degradedDelay   = 5 * time.Second
+	incompleteDelay = 10 * time.Second
+	// problemInterval is the time between two troubles that are told of one Ingress.
 	// What is refused does not wait for it, and neither does what got better.
-	troublePause = 30 * time.Second
+	problemInterval = 30 * time.Second
 )
 
-// ailment is one way of not being served.
-type ailment uint8
+// problem is one way of not being served.
+type problem uint8
 
 const (
-	ailRefused ailment = iota
-	ailIncomplete
-	ailUncertified
-	ailUnanswered
-	ailments
+	problemRefused problem = iota
+	problemIncomplete
+	problemCertificate
+	problemEndpoints
+	problemCount
 )
 
-func (a ailment) patience() time.Duration {
+func (a problem) grace() time.Duration {
 	switch a {
-	case ailRefused:
+	case problemRefused:
 		return 0
-	case ailIncomplete:
-		return incompletePatience
+	case problemIncomplete:
+		return incompleteDelay
 	default:
-		return losePatience
+		return degradedDelay
 	}
 }
 
-// problem is the error that tells of it.
-func (a ailment) problem() string {
+// portError is the error that tells of it.
+func (a problem) portError() string {
 	switch a {
-	case ailUncertified:
+	case problemCertificate:
 		return ErrorCertificateNotReady
-	case ailUnanswered:
+	case problemEndpoints:
 		return ErrorNoEndpoints
 	default:
 		return ErrorRefused
 	}
 }
 
-func (a ailment) in(condition engine.Condition) bool {
+func (a problem) in(condition engine.Condition) bool {
 	switch a {
-	case ailRefused:
+	case problemRefused:
 		return condition.Refused
-	case ailIncomplete:
+	case problemIncomplete:
 		return condition.Incomplete
-	case ailUncertified:
-		return condition.Uncertified
+	case problemCertificate:
+		return condition.CertificateNotReady
 	default:
-		return condition.Unanswered
+		return condition.NoEndpoints
 	}
 }
 
-// trouble is what is wrong with an Ingress, since when, and when each ailment was
+// problems is what is wrong with an Ingress, since when, and when each ailment was
 // last made known.
-type trouble struct {
+type problems struct {
 	condition engine.Condition
-	since     [ailments]time.Time
-	told      [ailments]time.Time
+	since     [problemCount]time.Time
+	reported  [problemCount]time.Time
 }
 
-// suffer takes over what is wrong now.
-func (r *record) suffer(condition engine.Condition, now time.Time) {
-	if r.trouble == nil {
-		if condition.Sound() {
+// observe takes over what is wrong now.
+func (r *statusRecord) observe(condition engine.Condition, now time.Time) {
+	if r.problems == nil {
+		if condition.Healthy() {
 			return
 		}
-		r.trouble = &trouble{}
+		r.problems = &problems{}
 	}
-	t := r.trouble
+	t := r.problems
 	recent := false
-	for a := range ailments {
+	for a := range problemCount {
 		switch had := a.in(t.condition); {
 		case !a.in(condition):
 			t.since[a] = time.Time{}
 		case !had:
 			t.since[a] = now
 		}
-		recent = recent || now.Sub(t.told[a]) < troublePause
+		recent = recent || now.Sub(t.reported[a]) < problemInterval
 	}
 	t.condition = condition
-	if condition.Sound() && !recent {
-		r.trouble = nil
+	if condition.Healthy() && !recent {
+		r.problems = nil
 	}
 }
 
-// telling notes which ailments a write makes known.
-func (r *record) telling(entries []addressEntry, now time.Time) {
-	if r.trouble == nil {
+// markReported notes which ailments a write makes known.
+func (r *statusRecord) markReported(entries []addressEntry, now time.Time) {
+	if r.problems == nil {
 		return
 	}
-	for a := range ailments {
-		if text := a.problem(); a.in(r.trouble.condition) && shows(entries, text) && !shows(r.seen, text) {
-			r.trouble.told[a] = now
+	for a := range problemCount {
+		if text := a.portError(); a.in(r.problems.condition) && hasPortError(entries, text) && !hasPortError(r.seen, text) {
+			r.problems.reported[a] = now
 		}
 	}
 }
@@ -128,8 +128,8 @@ func (r *record) telling(entries []addressEntry, now time.Time) {
 // none.
 type portErrors struct{ plain, encrypted string }
 
-// diagnosis is what to tell of an Ingress at this moment.
-type diagnosis struct {
+// statusDecision is what to tell of an Ingress at this moment.
+type statusDecision struct {
 	errors portErrors
 	// waits says that something is wrong that is not told yet, and rest for how
 	// long.
@@ -138,31 +138,31 @@ type diagnosis struct {
 }
 
 // add puts an ailment behind those that are worse.
-func (d *diagnosis) add(a ailment, encryptedOnly bool) {
+func (d *statusDecision) add(a problem, encryptedOnly bool) {
 	if d.errors.encrypted == "" {
-		d.errors.encrypted = a.problem()
+		d.errors.encrypted = a.portError()
 	}
-	if d.errors.plain == "" && a != ailUncertified && !encryptedOnly {
-		d.errors.plain = a.problem()
+	if d.errors.plain == "" && a != problemCertificate && !encryptedOnly {
+		d.errors.plain = a.portError()
 	}
 }
 
-// diagnose says what of the trouble is told. What the status says already goes
+// decide says what of the trouble is told. What the status says already goes
 // on being said, and anything else has to last for a while first. But a status
 // that says that something is wrong never says in between that all is well.
-func (r *record) diagnose(now time.Time) diagnosis {
-	var d, all diagnosis
-	if r.trouble == nil {
+func (r *statusRecord) decide(now time.Time) statusDecision {
+	var d, all statusDecision
+	if r.problems == nil {
 		return d
 	}
-	condition := r.trouble.condition
-	for a := range ailments {
+	condition := r.problems.condition
+	for a := range problemCount {
 		if !a.in(condition) {
 			continue
 		}
 		all.add(a, condition.EncryptedOnly)
-		rest := r.trouble.due(a).Sub(now)
-		if rest <= 0 || shows(r.seen, a.problem()) {
+		rest := r.problems.due(a).Sub(now)
+		if rest <= 0 || hasPortError(r.seen, a.portError()) {
 			d.add(a, condition.EncryptedOnly)
 			continue
 		}
@@ -178,19 +178,19 @@ func (r *record) diagnose(now time.Time) diagnosis {
 }
 
 // due is when an ailment may be told.
-func (t *trouble) due(a ailment) time.Time {
-	due := t.since[a].Add(a.patience())
-	if a == ailRefused || t.told[a].IsZero() {
+func (t *problems) due(a problem) time.Time {
+	due := t.since[a].Add(a.grace())
+	if a == problemRefused || t.reported[a].IsZero() {
 		return due
 	}
-	if paused := t.told[a].Add(troublePause); paused.After(due) {
+	if paused := t.reported[a].Add(problemInterval); paused.After(due) {
 		return paused
 	}
 	return due
 }
 
-// shows reports whether a status has an error.
-func shows(entries []addressEntry, problem string) bool {
+// hasPortError reports whether a status has an error.
+func hasPortError(entries []addressEntry, problem string) bool {
 	return slices.ContainsFunc(entries, func(entry addressEntry) bool {
 		return slices.ContainsFunc(entry.Ports, func(port portEntry) bool { return errorOf(port) == problem })
 	})
@@ -207,25 +207,25 @@ const (
 	encryptedPort = 443
 )
 
-// told are the addresses with errors at their ports. An address without ports
+// withErrors are the addresses with errors at their ports. An address without ports
 // gets those that have an error, so what is well looks as it always did. An error
 // of somebody else, such as of the load balancer, stays.
-func (p *published) told(errors portErrors) []addressEntry {
+func (p *published) withErrors(errors portErrors) []addressEntry {
 	if errors.encrypted == "" {
 		return p.addresses
 	}
 	entries := canonical(p.addresses)
 	for i := range entries {
 		if len(entries[i].Ports) == 0 {
-			entries[i].Ports = madePorts(errors)
+			entries[i].Ports = newPorts(errors)
 			continue
 		}
-		p.blame(entries[i].Ports, errors)
+		p.setPortErrors(entries[i].Ports, errors)
 	}
 	return entries
 }
 
-func madePorts(errors portErrors) []portEntry {
+func newPorts(errors portErrors) []portEntry {
 	var ports []portEntry
 	if errors.plain != "" {
 		ports = append(ports, portEntry{Port: plainPort, Protocol: protocolTCP, Error: &errors.plain})
@@ -233,9 +233,9 @@ func madePorts(errors portErrors) []portEntry {
 	return append(ports, portEntry{Port: encryptedPort, Protocol: protocolTCP, Error: &errors.encrypted})
 }
 
-// blame puts the errors at ports. Where all are plain these have the other one
+// setPortErrors puts the errors at ports. Where all are plain these have the other one
 // too: it must be somewhere.
-func (p *published) blame(ports []portEntry, errors portErrors) {
+func (p *published) setPortErrors(ports []portEntry, errors portErrors) {
 	isPlain := func(port portEntry) bool { return port.Port == p.plain }
 	alone := !slices.ContainsFunc(ports, func(port portEntry) bool { return !isPlain(port) })
 	for i := range ports {
@@ -249,9 +249,9 @@ func (p *published) blame(ports []portEntry, errors portErrors) {
 	}
 }
 
-// samePlaces compares a status with the addresses that are published, without
+// sameWithoutErrors compares a status with the addresses that are published, without
 // the errors that we put there.
-func samePlaces(seen, addresses []addressEntry) bool {
+func sameWithoutErrors(seen, addresses []addressEntry) bool {
 	bare := make([]addressEntry, 0, len(seen))
 	for i, entry := range seen {
 		entry.Ports = slices.Clone(entry.Ports)

@@ -10,14 +10,14 @@ import (
 // The watch is behind our own writes: what it shows from before one says nothing.
 func TestOlderIngressIsNotSeen(t *testing.T) {
 	ours := []addressEntry{{IP: "192.0.2.1"}}
-	known := &record{uid: "1", ours: true}
-	known.see(testIngress("shop", "1", 99))
+	known := &statusRecord{uid: "1", ours: true}
+	known.observeObject(testIngress("shop", "1", 99))
 	known.written(stepWrite, ours, testIngress("shop", "1", 101, ours...), time.Now())
-	known.see(testIngress("shop", "1", 100))
+	known.observeObject(testIngress("shop", "1", 100))
 	if got, _, _ := known.next(&published{addresses: ours}, time.Now()); got != stepLeave {
 		t.Errorf("got step %d for an Ingress from before the write", got)
 	}
-	known.see(testIngress("shop", "1", 102))
+	known.observeObject(testIngress("shop", "1", 102))
 	if got, _, _ := known.next(&published{addresses: ours}, time.Now()); got != stepWrite {
 		t.Errorf("got step %d for an Ingress from after the write", got)
 	}
@@ -27,24 +27,24 @@ func TestGoal(t *testing.T) {
 	ours, other := []addressEntry{{IP: "192.0.2.1"}}, []addressEntry{{IP: "192.0.2.2"}}
 	for _, test := range []struct {
 		name      string
-		known     record
+		known     statusRecord
 		addresses []addressEntry
 		want      step
 	}{
-		{"new", record{ours: true}, ours, stepWrite},
-		{"written", record{ours: true, signed: true, seen: ours}, ours, stepLeave},
-		{"written by others, as we would", record{ours: true, seen: ours}, ours, stepLeave},
-		{"another address", record{ours: true, signed: true, seen: other}, ours, stepWrite},
-		{"address unknown", record{ours: true, signed: true, seen: other}, nil, stepLeave},
-		{"no longer ours", record{signed: true, seen: ours}, ours, stepWithdraw},
-		{"no longer ours, and the address has changed since", record{signed: true, seen: other, wrote: other}, ours, stepWithdraw},
-		{"no longer ours, and the address is not known any more", record{signed: true, seen: other, wrote: other}, nil, stepWithdraw},
-		{"another Slipway's", record{signed: true, seen: other}, ours, stepLeave},
-		{"another Slipway's, and our address is unknown", record{signed: true, seen: other}, nil, stepLeave},
-		{"another controller's", record{seen: ours}, ours, stepLeave},
-		{"withdrawn", record{signed: true}, ours, stepLeave},
+		{"new", statusRecord{ours: true}, ours, stepWrite},
+		{"written", statusRecord{ours: true, managed: true, seen: ours}, ours, stepLeave},
+		{"written by others, as we would", statusRecord{ours: true, seen: ours}, ours, stepLeave},
+		{"another address", statusRecord{ours: true, managed: true, seen: other}, ours, stepWrite},
+		{"address unknown", statusRecord{ours: true, managed: true, seen: other}, nil, stepLeave},
+		{"no longer ours", statusRecord{managed: true, seen: ours}, ours, stepWithdraw},
+		{"no longer ours, and the address has changed since", statusRecord{managed: true, seen: other, wrote: other}, ours, stepWithdraw},
+		{"no longer ours, and the address is not known any more", statusRecord{managed: true, seen: other, wrote: other}, nil, stepWithdraw},
+		{"another Slipway's", statusRecord{managed: true, seen: other}, ours, stepLeave},
+		{"another Slipway's, and our address is unknown", statusRecord{managed: true, seen: other}, nil, stepLeave},
+		{"another controller's", statusRecord{seen: ours}, ours, stepLeave},
+		{"withdrawn", statusRecord{managed: true}, ours, stepLeave},
 	} {
-		if got, _ := test.known.goal(&published{addresses: test.addresses}, &diagnosis{}); got != test.want {
+		if got, _ := test.known.goal(&published{addresses: test.addresses}, &statusDecision{}); got != test.want {
 			t.Errorf("%s: got step %d, want %d", test.name, got, test.want)
 		}
 	}
@@ -52,11 +52,11 @@ func TestGoal(t *testing.T) {
 
 func TestSigned(t *testing.T) {
 	object := testIngress("shop", "1", 1)
-	if !isSigned(object) || isSigned(&networkingv1.Ingress{}) {
+	if !isManaged(object) || isManaged(&networkingv1.Ingress{}) {
 		t.Error("our field manager is not found, or found where it is not")
 	}
 	object.ManagedFields[0].Subresource = ""
-	if isSigned(object) {
+	if isManaged(object) {
 		t.Error("who has the spec is not who has the status")
 	}
 }

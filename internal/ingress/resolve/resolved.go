@@ -23,14 +23,14 @@ const (
 	MaxRefusals = 100
 )
 
-// Backends tells about backends. It is asked once for each that an Ingress
+// BackendResolver tells about backends. It is asked once for each that an Ingress
 // names, in its paths or in its policies.
-type Backends interface {
-	Look(id route.BackendID) Look
+type BackendResolver interface {
+	Summary(id route.BackendID) BackendSummary
 }
 
-// Look is what rules depend on in a backend.
-type Look struct {
+// BackendSummary is what rules depend on in a backend.
+type BackendSummary struct {
 	// Closed says why no request may be sent to it; nil when some may.
 	Closed *snapshot.Fault
 	// Empty is set when it has no endpoint that takes new requests.
@@ -39,8 +39,8 @@ type Look struct {
 	Timeouts route.Timeouts
 }
 
-// Site is an Ingress with everything it names found, or refused.
-type Site struct {
+// ResolvedIngress is an Ingress with everything it names found, or refused.
+type ResolvedIngress struct {
 	Ingress snapshot.Ref
 	// Ours is false for an Ingress that does not exist, or that is another
 	// controller's. Nothing else is set then.
@@ -73,7 +73,7 @@ type Site struct {
 	Closed *snapshot.Fault
 
 	Certificates []CertificateUse
-	Wishes       []CertificateWish
+	Requests     []CertificateRequest
 	Handshakes   []HandshakeUse
 
 	// Refusals are everything that is not done as it is written.
@@ -117,8 +117,8 @@ type CertificateUse struct {
 	Field string
 }
 
-// CertificateWish is a certificate that an Ingress wants to have fetched.
-type CertificateWish struct {
+// CertificateRequest is a certificate that an Ingress wants to have fetched.
+type CertificateRequest struct {
 	Resolver string
 	// Hosts are the names that it is to have, the main one first.
 	Hosts []string

@@ -11,75 +11,77 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// trust is what the table says about certificates, authorities and TLS options,
-// and who needs each of them.
-type trust struct {
+// tlsRegistry has the certificates, authorities and TLS options of the table, with
+// reference counts: each is published while a host or a backend needs it.
+type tlsRegistry struct {
 	certificates map[route.CertificateID]*sharedCertificate
 	options      map[route.TLSOptionsID]*sharedOptions
 	authorities  map[route.AuthorityID]*sharedAuthority
-	// ofHost is what was chosen for each host.
-	ofHost map[string]hostTrust
+	// ofHost has the choice of recomputeHost for each host.
+	ofHost map[string]hostTLS
 
-	// What may have to be said anew.
+	// The entries to compare with the published ones at the end of the pass.
 	dirtyCertificates map[route.CertificateID]struct{}
 	dirtyOptions      map[route.TLSOptionsID]struct{}
 	dirtyAuthorities  map[route.AuthorityID]struct{}
 }
 
-type hostTrust struct {
+type hostTLS struct {
 	certificates []*route.Certificate
 	options      *reference.TLSConditions
 }
 
-// sharedCertificate is a Secret and the hosts that it is shown for. Backends
-// that it is shown to are counted.
+// sharedCertificate is a certificate with the hosts that it is served for and the
+// number of backends that it is a client certificate for.
 type sharedCertificate struct {
-	source   *route.Certificate
-	hosts    map[string]struct{}
-	backends int
-	said     *route.Certificate
-	// turns is when it begins or ceases to be valid, and turned is set when it has
-	// and that was not said yet.
-	turns  time.Time
-	turned bool
+	source    *route.Certificate
+	hosts     map[string]struct{}
+	backends  int
+	published *route.Certificate
+	// validityChangesAt is the next time at which it becomes valid or expires, and
+	// validityChanged is set once that has happened and is not published yet.
+	validityChangesAt time.Time
+	validityChanged   bool
 }
 
 type sharedOptions struct {
-	source *reference.TLSConditions
-	hosts  map[string]struct{}
-	said   *route.TLSOptions
+	source    *reference.TLSConditions
+	hosts     map[string]struct{}
+	published *route.TLSOptions
 }
 
 type sharedAuthority struct {
-	source *route.Authority
-	users  int
-	said   *route.Authority
+	source    *route.Authority
+	users     int
+	published *route.Authority
 }
 
-func newTrust() trust {
-	return trust{
+func newTLSRegistry() tlsRegistry {
+	return tlsRegistry{
 		certificates: map[route.CertificateID]*sharedCertificate{}, options: map[route.TLSOptionsID]*sharedOptions{},
-		authorities: map[route.AuthorityID]*sharedAuthority{}, ofHost: map[string]hostTrust{},
+		authorities: map[route.AuthorityID]*sharedAuthority{}, ofHost: map[string]hostTLS{},
 		dirtyCertificates: map[route.CertificateID]struct{}{}, dirtyOptions: map[route.TLSOptionsID]struct{}{},
 		dirtyAuthorities: map[route.AuthorityID]struct{}{},
 	}
 }
 
-// backendTrust is what a backend needs to be trusted, and to be trusted by.
-type backendTrust struct {
+// backendTLS has the authorities that verify a backend and the client
+// certificates for it.
+type backendTLS struct {
 	authorities  []*route.Authority
 	certificates []*route.Certificate
 }
 
-func trustOf(result *backend.Result) *backendTrust {
+func backendTLSOf(result *backend.Result) *backendTLS {
 	if len(result.Authorities)+len(result.Certificates) == 0 {
 		return nil
 	}
-	return &backendTrust{result.Authorities, result.Certificates}
+	return &backendTLS{result.Authorities, result.Certificates}
 }
 
-// exchange puts what a backend needs now in the place of what it needed before.
-func (t *trust) exchange(before, after *backendTrust) {
+// replaceBackend replaces the TLS needs of a backend. New references are counted
+// before old ones are dropped, so that a shared entry is never removed between.
+func (t *tlsRegistry) replaceBackend(before, after *backendTLS) {
 	if after != nil {
 		for _, certificate := range after.certificates {
 			t.certificate(certificate).backends++
@@ -92,7 +94,7 @@ func (t *trust) exchange(before, after *backendTrust) {
 		}
 		t.useAuthorities(before.authorities, -1)
 	}
-	if after != nil { // what is newer counts
+	if after != nil { // the newer value counts
 		for _, certificate := range after.certificates {
 			t.certificate(certificate).source = certificate
 		}
@@ -100,8 +102,8 @@ func (t *trust) exchange(before, after *backendTrust) {
 	}
 }
 
-// setHost puts what was chosen for a host in the place of what was before.
-func (t *trust) setHost(host string, certificates []*route.Certificate, options *reference.TLSConditions) {
+// setHost replaces the certificates and TLS options of a host.
+func (t *tlsRegistry) setHost(host string, certificates []*route.Certificate, options *reference.TLSConditions) {
 	before := t.ofHost[host]
 	for _, certificate := range before.certificates {
 		delete(t.certificate(certificate).hosts, host)
@@ -125,11 +127,11 @@ func (t *trust) setHost(host string, certificates []*route.Certificate, options 
 		delete(t.ofHost, host)
 		return
 	}
-	t.ofHost[host] = hostTrust{certificates, options}
+	t.ofHost[host] = hostTLS{certificates, options}
 }
 
-// certificate gives the entry of a certificate, which may change now.
-func (t *trust) certificate(of *route.Certificate) *sharedCertificate {
+// certificate returns the entry of a certificate and marks it dirty.
+func (t *tlsRegistry) certificate(of *route.Certificate) *sharedCertificate {
 	t.dirtyCertificates[of.ID] = struct{}{}
 	shared := t.certificates[of.ID]
 	if shared == nil {
@@ -139,7 +141,7 @@ func (t *trust) certificate(of *route.Certificate) *sharedCertificate {
 	return shared
 }
 
-func (t *trust) optionsOf(of *reference.TLSConditions) *sharedOptions {
+func (t *tlsRegistry) optionsOf(of *reference.TLSConditions) *sharedOptions {
 	id := of.Options.ID
 	t.dirtyOptions[id] = struct{}{}
 	shared := t.options[id]
@@ -150,7 +152,7 @@ func (t *trust) optionsOf(of *reference.TLSConditions) *sharedOptions {
 	return shared
 }
 
-func (t *trust) useAuthorities(authorities []*route.Authority, times int) {
+func (t *tlsRegistry) useAuthorities(authorities []*route.Authority, times int) {
 	for _, authority := range authorities {
 		t.dirtyAuthorities[authority.ID] = struct{}{}
 		shared := t.authorities[authority.ID]
@@ -165,8 +167,8 @@ func (t *trust) useAuthorities(authorities []*route.Authority, times int) {
 	}
 }
 
-// emit says what changed.
-func (t *trust) emit(change *route.Change) {
+// appendDeltas appends the differences of the dirty entries to a change.
+func (t *tlsRegistry) appendDeltas(change *route.Change) {
 	for id := range t.dirtyCertificates {
 		shared := t.certificates[id]
 		var next *route.Certificate
@@ -177,15 +179,15 @@ func (t *trust) emit(change *route.Change) {
 		} else {
 			delete(t.certificates, id)
 		}
-		before := shared.said
-		shared.said = say(&change.Certificates, id, before, next)
+		before := shared.published
+		shared.published = appendDelta(&change.Certificates, id, before, next)
 		switch {
 		case next != nil && (before == nil || before.Chain != next.Chain):
-			shared.turns = turnOf(next, time.Now())
-		case next != nil && shared.turned && shared.said == before:
+			shared.validityChangesAt = nextValidityChange(next, time.Now())
+		case next != nil && shared.validityChanged && shared.published == before:
 			change.Certificates.Changed = append(change.Certificates.Changed, next)
 		}
-		shared.turned = false
+		shared.validityChanged = false
 	}
 	for id := range t.dirtyOptions {
 		shared := t.options[id]
@@ -197,7 +199,7 @@ func (t *trust) emit(change *route.Change) {
 		} else {
 			delete(t.options, id)
 		}
-		shared.said = say(&change.TLSOptions, id, shared.said, next)
+		shared.published = appendDelta(&change.TLSOptions, id, shared.published, next)
 	}
 	for id := range t.dirtyAuthorities {
 		shared := t.authorities[id]
@@ -206,16 +208,16 @@ func (t *trust) emit(change *route.Change) {
 			next = nil
 			delete(t.authorities, id)
 		}
-		shared.said = say(&change.Authorities, id, shared.said, next)
+		shared.published = appendDelta(&change.Authorities, id, shared.published, next)
 	}
 	clear(t.dirtyCertificates)
 	clear(t.dirtyOptions)
 	clear(t.dirtyAuthorities)
 }
 
-// say adds to a delta what leads from one value to the next, nil being none,
-// and gives the value that the table has then.
-func say[K comparable, V any](delta *route.Delta[K, V], id K, before, next *V) *V {
+// appendDelta appends the difference between the published and the next value to a
+// delta, where nil means none, and returns the value that is published then.
+func appendDelta[K comparable, V any](delta *route.Delta[K, V], id K, before, next *V) *V {
 	switch {
 	case next == nil && before != nil:
 		delta.Removed = append(delta.Removed, id)

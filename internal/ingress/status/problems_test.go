@@ -21,8 +21,8 @@ var (
 	sound       = engine.Condition{}
 	refusedNow  = engine.Condition{Refused: true}
 	incomplete  = engine.Condition{Incomplete: true}
-	uncertified = engine.Condition{Uncertified: true}
-	unanswered  = engine.Condition{Unanswered: true}
+	uncertified = engine.Condition{CertificateNotReady: true}
+	unanswered  = engine.Condition{NoEndpoints: true}
 )
 
 // frontService is a published Service with the ports of HTTP and HTTPS.
@@ -49,28 +49,28 @@ func TestErrorsAtPorts(t *testing.T) {
 		want      string
 	}{
 		{"nothing", given, sound, "lb.example, 192.0.2.1"},
-		{"refused", given, engine.Condition{Refused: true, Uncertified: true, Unanswered: true},
+		{"refused", given, engine.Condition{Refused: true, CertificateNotReady: true, NoEndpoints: true},
 			"lb.example 80/TCP Refused 443/TCP Refused, 192.0.2.1 80/TCP Refused 443/TCP Refused"},
 		{"incomplete", given, incomplete, "lb.example 80/TCP Refused 443/TCP Refused, 192.0.2.1 80/TCP Refused 443/TCP Refused"},
-		{"two", given, engine.Condition{Uncertified: true, Unanswered: true},
+		{"two", given, engine.Condition{CertificateNotReady: true, NoEndpoints: true},
 			"lb.example 80/TCP NoEndpoints 443/TCP CertificateNotReady, 192.0.2.1 80/TCP NoEndpoints 443/TCP CertificateNotReady"},
 		{"certificate", given, uncertified, "lb.example 443/TCP CertificateNotReady, 192.0.2.1 443/TCP CertificateNotReady"},
-		{"encrypted only", given, engine.Condition{Unanswered: true, EncryptedOnly: true}, "lb.example 443/TCP NoEndpoints, 192.0.2.1 443/TCP NoEndpoints"},
+		{"encrypted only", given, engine.Condition{NoEndpoints: true, EncryptedOnly: true}, "lb.example 443/TCP NoEndpoints, 192.0.2.1 443/TCP NoEndpoints"},
 		{"ports of a Service", service, uncertified, "192.0.2.1 80/TCP 443/TCP CertificateNotReady 443/UDP CertificateNotReady"},
 		{"ports of a Service, all", service, unanswered, "192.0.2.1 80/TCP NoEndpoints 443/TCP NoEndpoints 443/UDP NoEndpoints"},
 		{"ports of nodes", node, uncertified, "192.0.2.1 30080/TCP 30443/TCP CertificateNotReady 30443/UDP CertificateNotReady"},
 		{"an error of the cloud", cloud, unanswered, "192.0.2.1 80/TCP cloud.example/Quota 443/TCP NoEndpoints"},
 		{"no other port", single, uncertified, "192.0.2.1 80/TCP CertificateNotReady"},
 	} {
-		known := &record{ours: true}
-		known.suffer(test.condition, time.Now())
-		found := known.diagnose(time.Now().Add(time.Hour))
-		got := test.where.told(found.errors)
+		known := &statusRecord{ours: true}
+		known.observe(test.condition, time.Now())
+		found := known.decide(time.Now().Add(time.Hour))
+		got := test.where.withErrors(found.errors)
 		if text := strings.ReplaceAll(show(got), errorPrefix, ""); text != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, text, test.want)
 		}
 		// Whoever reads it later knows it for ours, and nobody else's.
-		if !samePlaces(canonical(got), test.where.addresses) || samePlaces(canonical(got), []addressEntry{{IP: "192.0.2.99"}}) || samePlaces(canonical(got), nil) {
+		if !sameWithoutErrors(canonical(got), test.where.addresses) || sameWithoutErrors(canonical(got), []addressEntry{{IP: "192.0.2.99"}}) || sameWithoutErrors(canonical(got), nil) {
 			t.Errorf("%s: %s is not taken for a status of ours, or one of others is", test.name, test.want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestNewIngressWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSufferer(t)
 		s.is(unanswered)
-		pass(losePatience - time.Millisecond)
+		pass(degradedDelay - time.Millisecond)
 		s.want()
 		s.is(sound)
 		s.want(clean)
@@ -146,7 +146,7 @@ func TestNewIngressWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSufferer(t)
 		s.is(unanswered)
-		pass(losePatience)
+		pass(degradedDelay)
 		s.want(noPods)
 		s.is(sound)
 		s.want(noPods, clean)
@@ -154,7 +154,7 @@ func TestNewIngressWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSufferer(t)
 		s.is(incomplete)
-		pass(incompletePatience - time.Millisecond)
+		pass(incompleteDelay - time.Millisecond)
 		s.want()
 		pass(time.Millisecond)
 		s.want(noGrant)
@@ -179,7 +179,7 @@ func TestRefusalIsToldAtOnce(t *testing.T) {
 func TestTroubleBehindTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSufferer(t)
-		s.is(engine.Condition{Refused: true, Unanswered: true})
+		s.is(engine.Condition{Refused: true, NoEndpoints: true})
 		s.want(noGrant)
 		s.is(unanswered)
 		s.want(noGrant, noPods)
@@ -198,11 +198,11 @@ func TestTroubleBehindTrouble(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSufferer(t)
 			s.is(first.condition)
-			pass(losePatience - time.Second)
-			s.is(engine.Condition{Uncertified: true, Unanswered: true})
+			pass(degradedDelay - time.Second)
+			s.is(engine.Condition{CertificateNotReady: true, NoEndpoints: true})
 			pass(time.Second)
 			s.want(first.text)
-			pass(losePatience - time.Second)
+			pass(degradedDelay - time.Second)
 			s.want(first.text, both)
 		})
 	}
@@ -215,7 +215,7 @@ func TestFlapping(t *testing.T) {
 	for _, test := range []struct {
 		away time.Duration
 		most int
-	}{{losePatience - time.Second, 1}, {losePatience + 2*time.Second, 2 * 20}, {45 * time.Second, 2 * 7}} {
+	}{{degradedDelay - time.Second, 1}, {degradedDelay + 2*time.Second, 2 * 20}, {45 * time.Second, 2 * 7}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSufferer(t)
 			s.is(sound)
@@ -232,11 +232,11 @@ func TestFlapping(t *testing.T) {
 			if got := len(s.written()); got > test.most+1 || test.most > 1 && got < 10 {
 				t.Errorf("away for %s: %d writes in ten minutes, want at most %d", test.away, got, test.most)
 			}
-			pass(troublePause)
+			pass(problemInterval)
 			s.is(sound)
 			s.w.mu.Lock()
 			defer s.w.mu.Unlock()
-			if s.w.records[ingressKey{"shop", "shop"}].trouble != nil {
+			if s.w.records[ingressKey{"shop", "shop"}].problems != nil {
 				t.Error("an Ingress that is well for long keeps its troubles")
 			}
 		})

@@ -8,10 +8,10 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -23,19 +23,19 @@ func fetchingTown(t *testing.T) *town {
 	}), route.NewIndex()}
 }
 
-// wisher is an Ingress that wants a certificate for its host.
-func wisher(namespace, name, host string, second int64) *networkingv1.Ingress {
+// requester is an Ingress that wants a certificate for its host.
+func requester(namespace, name, host string, second int64) *networkingv1.Ingress {
 	ingress := site(namespace, name, host, second)
 	ingress.Spec.TLS = nil
 	ingress.Annotations = map[string]string{"traefik.ingress.kubernetes.io/router.tls.certresolver": "le"}
 	return ingress
 }
 
-// wished lists the wishes as namespace, hosts, wishers and whether they are
+// requested lists the requests as namespace, hosts, requesters and whether they are
 // there.
-func (w *town) wished() []string {
+func (w *town) requested() []string {
 	var all []string
-	for _, wanted := range w.Wishes() {
+	for _, wanted := range w.Requests() {
 		text := wanted.Secret.Namespace + " " + strings.Join(wanted.Hosts, ",")
 		for _, from := range wanted.From {
 			text += " " + from.Ingress.Name
@@ -49,26 +49,26 @@ func (w *town) wished() []string {
 	return all
 }
 
-func (w *town) wantWished(want ...string) {
+func (w *town) wantRequests(want ...string) {
 	w.t.Helper()
-	if got := w.wished(); !slices.Equal(got, want) {
-		w.t.Errorf("wished: %q, want %q", got, want)
+	if got := w.requested(); !slices.Equal(got, want) {
+		w.t.Errorf("requested: %q, want %q", got, want)
 	}
 }
 
-// TestWishesOfOwner: only the namespace that has a host has certificates fetched
+// TestRequestsOfOwner: only the namespace that has a host has certificates fetched
 // for it, and it changes hands with the host.
-func TestWishesOfOwner(t *testing.T) {
+func TestRequestsOfOwner(t *testing.T) {
 	w := fetchingTown(t)
-	if result := w.put(wisher("late", "thief", "one.example", 5)); !result.WishesChanged {
-		t.Error("a wish is no news")
+	if result := w.put(requester("late", "thief", "one.example", 5)); !result.RequestsChanged {
+		t.Error("a request is not reported")
 	}
-	w.wantWished("late one.example thief")
-	owner := wisher("shop", "cart", "one.example", 1)
-	if result := w.put(owner); !result.WishesChanged {
+	w.wantRequests("late one.example thief")
+	owner := requester("shop", "cart", "one.example", 1)
+	if result := w.put(owner); !result.RequestsChanged {
 		t.Error("a new owner is no news")
 	}
-	w.wantWished("shop one.example cart")
+	w.wantRequests("shop one.example cart")
 	if got := w.refused(snapshot.Ingress, "late", "thief"); !strings.Contains(got, "no certificate is fetched for one.example: an older Ingress of namespace shop") {
 		t.Errorf("refused: %s", got)
 	}
@@ -76,35 +76,35 @@ func TestWishesOfOwner(t *testing.T) {
 		t.Errorf("refused: %s", got)
 	}
 	// Two of one namespace are one wish.
-	w.put(wisher("shop", "cart2", "one.example", 2))
-	w.wantWished("shop one.example cart cart2")
+	w.put(requester("shop", "cart2", "one.example", 2))
+	w.wantRequests("shop one.example cart cart2")
 	// Nothing of it concerns another host.
-	if result := w.put(wisher("other", "x", "two.example", 3)); !result.WishesChanged {
-		t.Error("a wish is no news")
+	if result := w.put(requester("other", "x", "two.example", 3)); !result.RequestsChanged {
+		t.Error("a request is not reported")
 	}
 	w.facts.Delete(snapshot.Ingress, "shop", "cart2")
 	w.follow([]snapshot.Ref{{Kind: snapshot.Ingress, Namespace: "shop", Name: "cart2"}})
 	w.facts.Delete(snapshot.Ingress, "shop", "cart")
 	w.follow([]snapshot.Ref{{Kind: snapshot.Ingress, Namespace: "shop", Name: "cart"}})
-	w.wantWished("late one.example thief", "other two.example x")
+	w.wantRequests("late one.example thief", "other two.example x")
 	if got := w.refused(snapshot.Ingress, "late", "thief"); strings.Contains(got, "older") {
 		t.Errorf("refused: %s", got)
 	}
 }
 
-// TestWishComesTrue: a certificate is used as soon as its Secret is there, and
-// wished for again when it is gone.
-func TestWishComesTrue(t *testing.T) {
+// TestRequestBecomesReady: a certificate is used as soon as its Secret is there, and
+// requested for again when it is gone.
+func TestRequestBecomesReady(t *testing.T) {
 	w := fetchingTown(t)
-	w.put(wisher("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"))
-	name := wish.SecretName("le", []string{"one.example"})
+	w.put(requester("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"))
+	name := certrequest.SecretName("le", []string{"one.example"})
 	body := &snapshot.SecretBody{Namespace: "shop", Name: name, Data: map[string][]byte{
 		"tls.crt": []byte(certificates[0][0]), "tls.key": []byte(certificates[0][1]),
 	}}
-	if result := w.put(body); !result.WishesChanged {
+	if result := w.put(body); !result.RequestsChanged {
 		t.Error("a certificate that came is no news")
 	}
-	w.wantWished("shop one.example cart ready")
+	w.wantRequests("shop one.example cart ready")
 	if got := w.hostsOf("shop", name); !slices.Equal(got, []string{"one.example"}) {
 		t.Errorf("it is shown for %q", got)
 	}
@@ -113,7 +113,7 @@ func TestWishComesTrue(t *testing.T) {
 	}
 	w.facts.Delete(snapshot.Secret, "shop", name)
 	w.follow([]snapshot.Ref{{Kind: snapshot.Secret, Namespace: "shop", Name: name}})
-	w.wantWished("shop one.example cart")
+	w.wantRequests("shop one.example cart")
 	if got := w.rules("shop", "cart"); slices.Contains(got, 503) {
 		t.Errorf("an Ingress without its certificate is closed: %v", got)
 	}
@@ -123,16 +123,16 @@ func TestWishComesTrue(t *testing.T) {
 // everything else, and nothing else of it is.
 func TestChallengesAreRules(t *testing.T) {
 	w := fetchingTown(t)
-	w.put(wisher("shop", "cart", "one.example", 1))
-	if !slices.Contains(slices.Collect(w.Wants()), snapshot.Ref{Kind: snapshot.Secret, Namespace: "slipway", Name: wish.ChallengesSecret}) {
+	w.put(requester("shop", "cart", "one.example", 1))
+	if !slices.Contains(slices.Collect(w.Wants()), snapshot.Ref{Kind: snapshot.Secret, Namespace: "slipway", Name: certrequest.ChallengesSecret}) {
 		t.Error("the Secret of challenges is not followed")
 	}
-	good := wish.Challenge{Host: "one.example", EntryPoint: "web", Answer: "-tok_en.thumb", Created: time.Now()}
+	good := certrequest.Challenge{Host: "one.example", EntryPoint: "web", KeyAuthorization: "-tok_en.thumb", Created: time.Now()}
 	body := func(data map[string][]byte) *snapshot.SecretBody {
-		return &snapshot.SecretBody{Namespace: "slipway", Name: wish.ChallengesSecret, Data: data}
+		return &snapshot.SecretBody{Namespace: "slipway", Name: certrequest.ChallengesSecret, Data: data}
 	}
 	result := w.put(body(map[string][]byte{
-		"-tok_en": good.Encode(), "broken": []byte("{"), "wild": wish.Challenge{Host: "*.example", EntryPoint: "web", Answer: "x"}.Encode(),
+		"-tok_en": good.Encode(), "broken": []byte("{"), "wild": certrequest.Challenge{Host: "*.example", EntryPoint: "web", KeyAuthorization: "x"}.Encode(),
 	}))
 	if !result.TokensChanged || !slices.Equal(w.Tokens(), []string{"-tok_en"}) {
 		t.Errorf("tokens: %q, changed %v", w.Tokens(), result.TokensChanged)
@@ -151,7 +151,7 @@ func TestChallengesAreRules(t *testing.T) {
 	if route.OrderOf(found).Compare(route.OrderOf(redirect)) >= 0 {
 		t.Error("a redirection with the highest priority comes before it")
 	}
-	if got := w.refused(snapshot.Secret, "slipway", wish.ChallengesSecret); !strings.Contains(got, "broken: ") || !strings.Contains(got, "wild: ") {
+	if got := w.refused(snapshot.Secret, "slipway", certrequest.ChallengesSecret); !strings.Contains(got, "broken: ") || !strings.Contains(got, "wild: ") {
 		t.Errorf("refused: %s", got)
 	}
 	if result := w.put(body(nil)); !result.TokensChanged || len(w.Tokens()) > 0 || len(result.Change.Rules.Removed) != 1 {

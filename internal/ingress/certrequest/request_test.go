@@ -1,4 +1,4 @@
-package wish
+package certrequest
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 )
 
 // TestSecretName: it follows from the resolver and the set of hosts, is a name
-// that a Secret can have, and no two wishes share one.
+// that a Secret can have, and no two requests share one.
 func TestSecretName(t *testing.T) {
 	name := SecretName("le", []string{"a.example", "b.example"})
 	if len(name) != len("acme-")+16 || !strings.HasPrefix(name, "acme-") {
@@ -21,7 +21,7 @@ func TestSecretName(t *testing.T) {
 		SecretName("staging", []string{"a.example", "b.example"}), SecretName("le", []string{"a.example"}), SecretName("le", []string{"a.example,b.example"}),
 	} {
 		if other == name {
-			t.Errorf("another wish has the name %q too", name)
+			t.Errorf("another request has the name %q too", name)
 		}
 	}
 }
@@ -30,10 +30,10 @@ func TestFetched(t *testing.T) {
 	labels := map[string]string{ManagedLabel: ManagedValue, PurposeLabel: PurposeCertificate}
 	annotations := map[string]string{ResolverAnnotation: "le", HostsAnnotation: "b.example,a.example"}
 	hosts := []string{"a.example", "b.example"}
-	if !Fetched(labels, annotations, "le", hosts) {
-		t.Error("one that was made for the wish is not known")
+	if !IssuedFor(labels, annotations, "le", hosts) {
+		t.Error("one that was made for the request is not recognised")
 	}
-	if Fetched(nil, annotations, "le", hosts) || Fetched(labels, nil, "le", hosts) || Fetched(labels, annotations, "own", hosts) || Fetched(labels, annotations, "le", hosts[:1]) {
+	if IssuedFor(nil, annotations, "le", hosts) || IssuedFor(labels, nil, "le", hosts) || IssuedFor(labels, annotations, "own", hosts) || IssuedFor(labels, annotations, "le", hosts[:1]) {
 		t.Error("one that is somebody else's, or for something else, is taken for it")
 	}
 }
@@ -41,7 +41,7 @@ func TestFetched(t *testing.T) {
 // FuzzChallengeRules: whatever is in the Secret, a rule is for one path of one
 // host, and valid.
 func FuzzChallengeRules(f *testing.F) {
-	f.Add("token", Challenge{Host: "a.example", EntryPoint: "web", Answer: "token.thumb", Created: time.Unix(1, 0)}.Encode())
+	f.Add("token", Challenge{Host: "a.example", EntryPoint: "web", KeyAuthorization: "token.thumb", Created: time.Unix(1, 0)}.Encode())
 	f.Add("..", []byte(`{"host":"*.example","entryPoint":"web","answer":"x"}`))
 	f.Add("a/../b", []byte(`{"host":"a.example","entryPoint":"web","answer":""}`))
 	f.Add("t", []byte(`null`))

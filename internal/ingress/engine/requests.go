@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/certrequest"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// sharedRequest is a certificate request that counts, shared by Ingresses of one
+// namespace.
+type sharedRequest struct {
+	resolver string
+	hosts    []string
+	ready    bool
+	// from has the field of each Ingress that requests it.
+	from map[*ingressUnit]string
+}
+
+// requestSource is the source of refusals about certificates that are not issued
+// yet.
+type requestSource struct{ unit *ingressUnit }
+
+// recomputeRequests decides which certificate requests count, for the Ingresses
+// whose requests or hosts changed. A request counts only if all of its hosts
+// belong to the namespace of the Ingress; recomputeHost refuses the others.
+func (e *Engine) recomputeRequests() {
+	for u := range e.state.requesters {
+		var granted []snapshot.Ref
+		var pending []snapshot.Refusal
+		for i := range u.outcome.Requests {
+			asked := &u.outcome.Requests[i]
+			if !e.owns(u, asked.Hosts) {
+				continue
+			}
+			granted = append(granted, e.addRequest(u, asked))
+			if asked.Pending != nil {
+				pending = append(pending, snapshot.Refusal{Object: u.ref, Fault: *asked.Pending})
+			}
+		}
+		for _, before := range u.granted {
+			if !slices.Contains(granted, before) {
+				e.removeRequest(u, before)
+			}
+		}
+		u.granted = granted
+		e.refusals.set(requestSource{u}, pending)
+	}
+}
+
+// owns reports whether all hosts belong to the namespace of an Ingress.
+func (e *Engine) owns(u *ingressUnit, hosts []string) bool {
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		claims := e.hosts[host]
+		return claims == nil || claims.owner != u.ref.Namespace
+	})
+}
+
+func (e *Engine) addRequest(u *ingressUnit, asked *resolve.CertificateRequest) snapshot.Ref {
+	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: asked.Secret}
+	shared := e.requests[ref]
+	if shared == nil {
+		shared = &sharedRequest{resolver: asked.Resolver, hosts: asked.Hosts, from: map[*ingressUnit]string{}}
+		e.requests[ref] = shared
+	}
+	field, known := shared.from[u]
+	ready := asked.Pending == nil
+	e.requestsChanged = e.requestsChanged || !known || field != asked.Field || ready != shared.ready
+	shared.from[u], shared.ready = asked.Field, ready
+	return ref
+}
+
+func (e *Engine) removeRequest(u *ingressUnit, ref snapshot.Ref) {
+	e.requestsChanged = true
+	shared := e.requests[ref]
+	delete(shared.from, u)
+	if len(shared.from) == 0 {
+		delete(e.requests, ref)
+	}
+}
+
+// Requests returns the certificates to be issued, in the order of their Secrets.
+func (e *Engine) Requests() []certrequest.Request {
+	all := make([]certrequest.Request, 0, len(e.requests))
+	for _, ref := range slices.SortedFunc(maps.Keys(e.requests), snapshot.Ref.Compare) {
+		shared := e.requests[ref]
+		wanted := certrequest.Request{Resolver: shared.resolver, Hosts: shared.hosts, Secret: ref, Ready: shared.ready}
+		for u, field := range shared.from {
+			wanted.From = append(wanted.From, certrequest.Requester{Ingress: u.ref, Field: field})
+		}
+		slices.SortFunc(wanted.From, func(a, b certrequest.Requester) int { return a.Ingress.Compare(b.Ingress) })
+		all = append(all, wanted)
+	}
+	return all
+}
+
+// challengeUnit is the unit of the Secret with the challenges. It makes rules of
+// its own, besides those of Ingresses.
+type challengeUnit struct {
+	reads    []snapshot.Ref
+	rules    ruleSet
+	resolved bool
+}
+
+func (u *challengeUnit) markDirty(r *updateState) { r.challenges = true }
+
+// updateChallenges replaces the rules for the challenges in the Secret.
+func (e *Engine) updateChallenges() {
+	u := &e.challenges
+	if e.options.Home == "" || u.resolved && !e.state.challenges {
+		return
+	}
+	u.resolved = true
+	view := e.snapshot.View()
+	body := view.Secret(e.options.Home, certrequest.ChallengesSecret)
+	u.reads = e.read(u, u.reads, view)
+	object := snapshot.Ref{Kind: snapshot.Secret, Namespace: e.options.Home, Name: certrequest.ChallengesSecret}
+	var refusals []snapshot.Refusal
+	var data map[string][]byte
+	if body != nil {
+		data = body.Data
+		if body.Failure != nil {
+			refusals = append(refusals, snapshot.Refusal{Object: object, Fault: *body.Failure})
+		}
+	}
+	rules, bad := certrequest.ChallengeRules(e.options.Home, data)
+	if len(bad) > 0 {
+		refusals = append(refusals, snapshot.Refusal{Object: object, Fault: snapshot.Fault{
+			Field: "data", Reason: snapshot.Invalid, Message: "some challenges are not served: " + strings.Join(bad[:min(3, len(bad))], "; "),
+		}})
+	}
+	e.refusals.set(u, refusals)
+	e.tokensChanged = u.rules.replace(rules, &e.state.change.Rules)
+}
+
+// Tokens returns the tokens of the challenges that are served.
+func (e *Engine) Tokens() []string {
+	var tokens []string
+	for _, rule := range e.challenges.rules {
+		if token, ok := certrequest.TokenOf(rule); ok {
+			tokens = append(tokens, token)
+		}
+	}
+	slices.Sort(tokens)
+	return tokens
+}
