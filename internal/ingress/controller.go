@@ -18,49 +18,50 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Resolve resolve.Options
 	// Node is the name of the node that this replica runs on; empty when unknown.
 	Node string
-	// Zone is told the zone of that node before the first change; it may be nil.
+	// Zone is called with the zone of that node before the first change; it may
+	// be nil.
 	Zone func(string)
-	// Throttle is the shortest time between two changes of the table.
+	// Throttle is the least time between two changes of the table; 0 for none.
 	Throttle time.Duration
-	// PublishedService is namespace/name of the Service whose addresses the
-	// status has; empty for none.
+	// PublishedService is the namespace/name of the Service whose addresses are
+	// published in the status; empty for none.
 	PublishedService string
-	// Apply puts a change in place.
+	// Apply applies a change to the edge and returns what it could not serve.
 	Apply func(*route.Change) Feedback
-	// Live is called once, when the first table is in place.
+	// Live is called once, when the first table is applied.
 	Live func()
-	// Refused is told of everything that is refused, when that has changed; nil is
-	// nobody.
+	// Refused is called with all refusals when they have changed; it may be nil.
 	Refused func([]snapshot.Refusal)
-	// Certificates fetches certificates; nil where none are.
+	// Certificates issues certificates; nil without a resolver.
 	Certificates CertificateManager
 	Metrics      *Metrics
 	Log          *slog.Logger
 }
 
-// CertificateManager is told which certificates Ingresses wish for, and which challenges of
-// authorities this replica answers. It does not wait.
+// CertificateManager gets the certificates that Ingresses request, and the tokens of
+// the challenges that this replica serves. Its methods must not block.
 type CertificateManager interface {
 	SetRequests([]certrequest.Request)
 	SetServedChallenges(tokens []string)
 }
 
-// Feedback is what of a change is not served as it was asked for.
+// Feedback has the parts of a change that the edge could not apply.
 type Feedback struct {
 	Problems []route.Problem
-	// CertificatesChanged says that Certificates has all problems there are now.
+	// CertificatesChanged is set if Certificates has changed; it is complete then.
 	CertificatesChanged bool
 	Certificates        []engine.CertificateProblem
 }
 
-// Controller follows a cluster. Its loop is in one of three states: listing
-// (not everything has been read once), completing (what the Ingresses name is
-// being read), following.
+// Controller keeps the table of the edge in step with a cluster. One goroutine
+// runs its loop and owns Snapshot and Engine, so neither needs a lock. The loop
+// passes three states: listing (the first lists are incomplete), completing (the
+// objects that Ingresses name are being read), live.
 type Controller struct {
 	options  Options
 	watcher  *watch.Watcher
@@ -68,34 +69,34 @@ type Controller struct {
 	snapshot *snapshot.Snapshot
 	engine   *engine.Engine
 
-	// changed is what has not been resolved yet, and received when the oldest
-	// of it came.
+	// changed are the objects that have not been resolved yet, and received is
+	// when the oldest of them arrived.
 	changed  []snapshot.Ref
 	received time.Time
-	// statusPending are the Ingresses that the writer has not been told of: whose they
-	// are is known when they are resolved.
+	// statusPending are the Ingresses that the writer has not got yet: their
+	// ownership is known only when they are resolved.
 	statusPending map[snapshot.Ref]struct{}
-	// first gathers what is resolved before the first table is in place, so that
-	// it is said to the edge at once: what was served last may be live meanwhile,
-	// and must not give way to something that is half read.
+	// first collects the changes until the first table is complete, so that it is
+	// applied at once: the last-good table may be live meanwhile, and must not be
+	// replaced by one that is half read. It is nil afterwards.
 	first     *route.Book
 	live      bool
-	appliedAt time.Time // when the edge was told last
-	// validityCheckedAt is when the certificates were last looked at for what time does.
+	appliedAt time.Time // when the last change was applied
+	// validityCheckedAt is when certificates were last checked for expiry.
 	validityCheckedAt time.Time
-	// requestsChanged and asked are set when the requests and the challenges have changed
-	// since the Fetcher was told of them.
+	// requestsChanged and challengesChanged are set if certificate requests or
+	// challenges changed since Certificates got them.
 	requestsChanged, challengesChanged bool
 }
 
-// New gives a Controller that reads by a watcher and writes back by a writer.
+// New returns a Controller that reads from a watcher and reports to a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
 		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, first: route.NewBook(),
 	}
 }
 
-// Run follows the cluster until ctx is done.
+// Run processes events until the context is done.
 func (c *Controller) Run(ctx context.Context) error {
 	for {
 		events, err := c.next(ctx)
@@ -113,11 +114,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// validityInterval is how often certificates are looked at for what time does to
-// them. What comes so late has been announced for months.
+// validityInterval is how often certificates are checked for expiry. A minute is
+// enough: expiry is known months before.
 const validityInterval = time.Minute
 
-// next gives what has changed; nothing, when it is time to look at certificates.
+// next returns the next events, or none when a check of certificates is due.
 func (c *Controller) next(ctx context.Context) ([]watch.Event, error) {
 	if !c.live {
 		return c.watcher.Next(ctx)
@@ -131,7 +132,7 @@ func (c *Controller) next(ctx context.Context) ([]watch.Event, error) {
 	return events, err
 }
 
-// checkValidity adds what has changed by time alone.
+// checkValidity adds the certificates that became valid or expired.
 func (c *Controller) checkValidity() {
 	now := time.Now()
 	if !c.live || now.Sub(c.validityCheckedAt) < validityInterval {
@@ -145,7 +146,8 @@ func (c *Controller) checkValidity() {
 	c.changed = append(c.changed, turned...)
 }
 
-// throttle waits until the edge may be told again, and takes what comes meanwhile.
+// throttle waits until the next change may be applied, and merges the events that
+// arrive meanwhile.
 func (c *Controller) throttle(ctx context.Context) error {
 	left := time.Until(c.appliedAt.Add(c.options.Throttle))
 	if c.options.Throttle == 0 || left <= 0 || len(c.changed) == 0 {
@@ -163,8 +165,8 @@ func (c *Controller) throttle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// applyEvents puts events into the snapshot, and tells the writer of what it writes
-// about.
+// applyEvents applies events to the snapshot, and passes on those that the writer
+// needs.
 func (c *Controller) applyEvents(events []watch.Event) {
 	nodes := false
 	for i := range events {
@@ -190,7 +192,8 @@ func (c *Controller) applyEvents(events []watch.Event) {
 	}
 }
 
-// observePut passes an object on to the writer. It reports whether it is a node.
+// observePut passes a new or changed object to the writer, if it needs it. It
+// reports whether it is a node: nodes are passed on once for all events.
 func (c *Controller) observePut(object any) bool {
 	switch o := object.(type) {
 	case *networkingv1.Ingress:
@@ -215,7 +218,9 @@ func (c *Controller) observeDelete(ref snapshot.Ref) bool {
 	return ref.Kind == snapshot.Node
 }
 
-// update resolves what changed and says it to the edge, if it is time to.
+// update runs an update pass for the changed objects and applies its result. Before
+// the first lists are complete it does nothing, and until everything that
+// Ingresses name is read it only collects.
 func (c *Controller) update() {
 	if !c.live && !c.watcher.Listed() {
 		return
@@ -252,11 +257,12 @@ func (c *Controller) update() {
 	c.reportRefusals()
 }
 
-// State gives what is known of the cluster and what follows from it. It is for
-// who asks after Run has returned.
+// State returns snapshot and engine, for lint and explain. It must not be called
+// before Run has returned.
 func (c *Controller) State() (*snapshot.Snapshot, *engine.Engine) { return c.snapshot, c.engine }
 
-// startEngine makes the engine, when everything that it is made with is known.
+// startEngine creates the engine once the nodes are listed: the zone of this
+// replica is one of its options.
 func (c *Controller) startEngine() {
 	resolving := c.options.Resolve
 	for _, node := range c.snapshot.View().Nodes() {
@@ -270,7 +276,7 @@ func (c *Controller) startEngine() {
 	c.engine = engine.New(c.snapshot, resolving)
 }
 
-// apply says a change to the edge and notes what became of it.
+// apply applies a change to the edge and records the problems it returns.
 func (c *Controller) apply(change *route.Change) {
 	if change.Empty() {
 		return
@@ -285,11 +291,11 @@ func (c *Controller) apply(change *route.Change) {
 	}
 }
 
-// goLive says that the first table is in place.
+// goLive reports that the first table is applied.
 func (c *Controller) goLive() {
 	c.live = true
 	c.validityCheckedAt = time.Now()
-	c.requestsChanged = true // none is something to know too
+	c.requestsChanged = true // also without requests: unused certificates are swept then
 	c.options.Live()
 	namespace, name, _ := strings.Cut(c.options.PublishedService, "/")
 	if name != "" && c.snapshot.View().Service(namespace, name) == nil {
@@ -297,7 +303,8 @@ func (c *Controller) goLive() {
 	}
 }
 
-// updateCertificates passes on what is requested for, and which answers are in place now.
+// updateCertificates passes on the certificate requests and the challenges that are
+// served now.
 func (c *Controller) updateCertificates() {
 	if c.options.Certificates == nil {
 		return
@@ -311,9 +318,9 @@ func (c *Controller) updateCertificates() {
 	c.challengesChanged, c.requestsChanged = false, false
 }
 
-// updateStatus tells the writer of Ingresses that changed, that began or ceased to
-// be ours, or whose condition is another. The edge has been told by then: who
-// reads in a status that all is well can send requests.
+// updateStatus passes Ingresses to the writer that changed, that began or ceased to
+// be ours, or whose condition changed. It runs after apply, so a status never
+// reports an Ingress as served before it is.
 func (c *Controller) updateStatus() {
 	for ref := range c.engine.ChangedConditions() {
 		c.statusPending[ref] = struct{}{}
@@ -326,8 +333,8 @@ func (c *Controller) updateStatus() {
 	}
 }
 
-// reportRefusals passes on what is refused now and was not before, or the other
-// way round.
+// reportRefusals passes on the objects whose refusals changed, and then all
+// refusals to metrics and the admin API.
 func (c *Controller) reportRefusals() {
 	changed := false
 	for object, refusals := range c.engine.ChangedRefusals() {
@@ -339,7 +346,7 @@ func (c *Controller) reportRefusals() {
 		c.writer.Identify(object, uid)
 		c.writer.Refusals(object, refusals)
 		for _, refusal := range refusals {
-			c.options.Log.Debug("something is refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)
+			c.options.Log.Debug("refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)
 		}
 	}
 	if !changed {

@@ -137,7 +137,7 @@ func (w *world) testForeignHost(t *testing.T) {
 func (w *world) testBrokenAuthority(t *testing.T) {
 	w.serve(t, "shop", "other", map[string]string{"certresolver": "le"}, "other.example")
 	w.serve(t, "shop", "unknown", map[string]string{"certresolver": "nobody"}, "unknown.example")
-	w.awaitEvent(t, "shop", "broken", "RefusedNotReady", "the certificate for broken.example could not be fetched by the resolver broken")
+	w.awaitEvent(t, "shop", "broken", "RefusedNotReady", "the certificate for broken.example could not be issued by the resolver broken")
 	w.awaitEvent(t, "shop", "unknown", "RefusedNotFound", `there is no resolver "nobody": the options of the edge have brief, broken, le`)
 	for _, r := range w.replicas {
 		if status, body, err := r.get(t.Context(), "broken.example"); status != 200 || body != "hello" {

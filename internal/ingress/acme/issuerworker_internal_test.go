@@ -144,7 +144,7 @@ func TestBackoff(t *testing.T) {
 		d.fail = errors.New("no")
 		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wait()
-		if !strings.Contains(d.told["a"], "NotReady field: the certificate for a could not be fetched by the resolver le: no; it is tried again after 2000-01-01T00:01:") {
+		if !strings.Contains(d.told["a"], "NotReady field: the certificate for a could not be issued by the resolver le: no; the next attempt is after 2000-01-01T00:01:") {
 			t.Errorf("told: %q", d.told)
 		}
 		at := time.Now()
@@ -201,7 +201,7 @@ func TestNothingIsOrderedAnew(t *testing.T) {
 		// Told once more, nothing happens.
 		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s")
-		// Deleted by somebody, it is fetched again.
+		// Deleted from outside, it is ordered again.
 		there.Ready = true
 		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wait()
@@ -227,7 +227,7 @@ func TestNothingIsOrderedInVain(t *testing.T) {
 		d.refused = errors.New("forbidden")
 		d.manager.SetRequests([]certrequest.Request{requestFor("a")})
 		d.wantOrders(t)
-		if !strings.Contains(d.told["a"], "nothing is ordered, because it could not be kept: forbidden") {
+		if !strings.Contains(d.told["a"], "nothing is ordered, because the certificate could not be stored: forbidden") {
 			t.Errorf("told: %q", d.told)
 		}
 		d.manager.SetRequests(nil)

@@ -15,7 +15,7 @@ import (
 )
 
 // addressLimit bounds the addresses of one status. They are written to every
-// Ingress, and whoever reads them expects a few.
+// Ingress, and tools that read them, such as external-dns, expect a few.
 const addressLimit = 64
 
 type (
@@ -25,20 +25,20 @@ type (
 	portEntry = networkingv1.IngressPortStatus
 )
 
-// published is where Ingresses are reached. The list is in order and without
-// duplicates; empty means that it is not known. problem says what is wrong with
-// what it was made of.
+// published has the addresses of Ingresses. The list is sorted and without
+// duplicates, so that all replicas write the same; empty means unknown. problem
+// describes what is wrong with their source.
 type published struct {
 	addresses []addressEntry
-	// plain is the port that is not encrypted; all others may be.
+	// plain is the port of plain HTTP; all others count as encrypted.
 	plain   int32
 	problem string
 }
 
 const protocolTCP = corev1.ProtocolTCP
 
-// addressesOf follows the options: the published Service if one is named, else
-// the address and the name that were given.
+// addressesOf returns the addresses of the published Service if one is configured,
+// else the configured IP and host name.
 func addressesOf(options *Options, service *corev1.Service, nodes []*snapshot.NodeFacts) published {
 	var found published
 	if options.PublishedService != "" {
@@ -62,7 +62,7 @@ func givenAddresses(options *Options) published {
 	var found published
 	if options.IP != "" {
 		if ip, err := netip.ParseAddr(options.IP); err != nil || ip.Zone() != "" {
-			found.problem = fmt.Sprintf("ingressEndpoint.ip %q is no IP address", options.IP)
+			found.problem = fmt.Sprintf("ingressEndpoint.ip %q is not an IP address", options.IP)
 		} else {
 			found.addresses = append(found.addresses, addressEntry{IP: ip.String()})
 		}
@@ -73,12 +73,12 @@ func givenAddresses(options *Options) published {
 	return found
 }
 
-// add takes an entry with a name, which the API server would refuse with the
-// whole status if it were none.
+// add adds an entry with a host name after validation: the API server rejects the
+// whole status for one invalid name.
 func (p *published) add(entry addressEntry, where string) {
 	entry.Hostname = strings.ToLower(strings.TrimSuffix(entry.Hostname, "."))
 	if len(validation.IsDNS1123Subdomain(entry.Hostname)) > 0 || isIP(entry.Hostname) {
-		p.problem = fmt.Sprintf("%s: %q is no name of a host", where, entry.Hostname)
+		p.problem = fmt.Sprintf("%s: %q is not a host name", where, entry.Hostname)
 		return
 	}
 	p.addresses = append(p.addresses, entry)
@@ -166,7 +166,7 @@ func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.
 	return found
 }
 
-// nodePortOf is the port of nodes for a port of a Service; 0 when there is none.
+// nodePortOf returns the node port of a port of a Service; 0 for none.
 func nodePortOf(service *corev1.Service, port int32) int32 {
 	for i := range service.Spec.Ports {
 		if service.Spec.Ports[i].Port == port {
@@ -176,8 +176,8 @@ func nodePortOf(service *corev1.Service, port int32) int32 {
 	return 0
 }
 
-// canonical gives the entries in one order, without duplicates and with
-// protocols spelt out. It changes nothing that it is given.
+// canonical returns the entries sorted, without duplicates and with explicit
+// protocols, so that lists can be compared. It does not modify its argument.
 func canonical(entries []addressEntry) []addressEntry {
 	ordered := make([]addressEntry, 0, len(entries))
 	for _, entry := range entries {
@@ -216,7 +216,7 @@ func errorOf(port portEntry) string {
 	return *port.Error
 }
 
-// sameAddresses compares two canonical lists.
+// sameAddresses reports whether two canonical lists are equal.
 func sameAddresses(a, b []addressEntry) bool {
 	return slices.EqualFunc(a, b, func(a, b addressEntry) bool { return compareEntries(a, b) == 0 })
 }

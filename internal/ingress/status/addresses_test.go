@@ -47,10 +47,10 @@ func TestGivenAddresses(t *testing.T) {
 		{"ip of version 6", Options{IP: "2001:DB8::1"}, "2001:db8::1", ""},
 		{"hostname", Options{Hostname: "Edge.Example.com."}, "edge.example.com", ""},
 		{"both are two entries", Options{IP: "192.0.2.1", Hostname: "edge.example.com"}, "edge.example.com, 192.0.2.1", ""},
-		{"a name as ip", Options{IP: "edge"}, "", `ingressEndpoint.ip "edge" is no IP address`},
-		{"a scoped ip", Options{IP: "fe80::1%eth0"}, "", "is no IP address"},
-		{"an ip as hostname", Options{Hostname: "192.0.2.1"}, "", `ingressEndpoint.hostname: "192.0.2.1" is no name of a host`},
-		{"no hostname", Options{Hostname: "a_b", IP: "192.0.2.1"}, "192.0.2.1", "is no name of a host"},
+		{"a name as ip", Options{IP: "edge"}, "", `ingressEndpoint.ip "edge" is not an IP address`},
+		{"a scoped ip", Options{IP: "fe80::1%eth0"}, "", "is not an IP address"},
+		{"an ip as hostname", Options{Hostname: "192.0.2.1"}, "", `ingressEndpoint.hostname: "192.0.2.1" is not a host name`},
+		{"no hostname", Options{Hostname: "a_b", IP: "192.0.2.1"}, "192.0.2.1", "is not a host name"},
 		{"the Service comes first", Options{IP: "192.0.2.1", PublishedService: "infra/edge"}, "", "there is no Service infra/edge"},
 		{"a Service that is not watched", Options{PublishedService: "infra/edge", Namespaces: []string{"shop"}}, "",
 			"the Service infra/edge cannot be read: add its namespace to namespaces"},
@@ -91,7 +91,7 @@ func TestServiceAddresses(t *testing.T) {
 		{"external name", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "edge.example.com."}),
 			false, "edge.example.com", ""},
 		{"external name that is an address", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "192.0.2.1"}),
-			false, "", "is no name of a host"},
+			false, "", "is not a host name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			options := &Options{PublishedService: "infra/edge", NoNodes: test.noNodes}

@@ -10,7 +10,8 @@ import (
 	applynetworkingv1 "k8s.io/client-go/applyconfigurations/networking/v1"
 )
 
-// statusWrite is a change of one status.
+// statusWrite is one write of a status. It is a copy, so that the request needs
+// no lock.
 type statusWrite struct {
 	at      ingressKey
 	uid     types.UID
@@ -20,13 +21,13 @@ type statusWrite struct {
 	addresses []addressEntry
 }
 
-// applyStatus writes by server-side apply. The identity and the version make the
-// API server refuse it for an Ingress that is another one, or has changed, since
-// it was looked at: it may belong to somebody else by now.
+// applyStatus writes a status by server-side apply. UID and resource version make
+// the API server return a conflict for an Ingress that was replaced or changed
+// since it was read: it may belong to another controller by now.
 //
-// A configuration without a status gives up all that our field manager has. The
-// addresses go then, unless somebody else wrote the same ones, and so does the
-// entry that says that they are ours.
+// A configuration without a status releases all fields of our field manager. The
+// addresses are removed, unless another manager owns them too, and so is the
+// managed-fields entry that marks them as ours.
 func (w *Writer) applyStatus(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
 	wanted := applynetworkingv1.Ingress(task.at.name, task.at.namespace).
 		WithUID(task.uid).

@@ -9,46 +9,50 @@ import (
 )
 
 const (
-	// notReadyGrace is how long something may be missing before it is told.
+	// notReadyGrace is how long an object may be not ready before an Event is written.
 	notReadyGrace = 10 * time.Second
-	// notFoundGrace is shorter: objects that are applied together come one
-	// after the other.
+	// notFoundGrace is shorter: objects that are applied together arrive one
+	// after the other, within a moment.
 	notFoundGrace = 2 * time.Second
 
-	// An object gets no more Events than this in each span.
+	// An object gets no more Events than this in each period.
 	eventsPerObject = 10
 	eventPeriod     = time.Minute
 
-	// countLimit bounds the texts whose number is remembered for one object.
+	// countLimit bounds the number of Event payloads that are counted for one
+	// object. At the limit the counts start over.
 	countLimit = 100
 )
 
-// eventRecorder is what is refused of one object, and what was told about it.
+// eventRecorder has the current refusals of one object and the Events about it. The
+// mutex of the Writer guards it.
 type eventRecorder struct {
-	// refusals are the engine's, own those of the Writer itself, and missed what
-	// the leader could not get, by its name.
+	// refusals are the engine's, own those of the Writer itself, and fetchFailures
+	// those of certificates that the leader could not get, by name of the Secret.
 	refusals      []snapshot.Fault
 	own           []snapshot.Fault
 	fetchFailures map[string]snapshot.Fault
 	// active has each of them.
 	active map[snapshot.Fault]*activeRefusal
-	// reported says that an Event was written that nothing has taken back.
+	// reported is set while a Refused Event stands without an Accepted Event
+	// after it.
 	reported bool
 	counts   map[eventPayload]int
-	// recent are the times of the last Events.
+	// recent are the times of the Events of the last period, oldest first.
 	recent []time.Time
 
 	failures  int
 	notBefore time.Time
 }
 
-// activeRefusal is a refusal that holds.
+// activeRefusal is a current refusal: since when, and whether an Event was
+// written.
 type activeRefusal struct {
 	since    time.Time
 	reported bool
 }
 
-// eventPayload is what an Event says: a fault, or that there is none any more.
+// eventPayload is the content of an Event: a fault, or that there is none any more.
 type eventPayload struct {
 	fault    snapshot.Fault
 	accepted bool
@@ -58,7 +62,8 @@ func newEventRecorder() *eventRecorder {
 	return &eventRecorder{active: map[snapshot.Fault]*activeRefusal{}, counts: map[eventPayload]int{}}
 }
 
-// updateActive makes the open refusals those that hold now.
+// updateActive rebuilds active from the current faults. A fault that continues
+// keeps its age, and so is not reported again.
 func (a *eventRecorder) updateActive(now time.Time) {
 	holds := make(map[snapshot.Fault]*activeRefusal, len(a.refusals)+len(a.own)+len(a.fetchFailures))
 	for _, fault := range a.faults() {
@@ -71,7 +76,7 @@ func (a *eventRecorder) updateActive(now time.Time) {
 	a.active = holds
 }
 
-// faults are all of them, in the order in which they are told.
+// faults returns all faults, in the order in which they are reported.
 func (a *eventRecorder) faults() []snapshot.Fault {
 	all := slices.Concat(a.refusals, a.own)
 	for _, name := range slices.Sorted(maps.Keys(a.fetchFailures)) {
@@ -80,7 +85,8 @@ func (a *eventRecorder) faults() []snapshot.Fault {
 	return all
 }
 
-// forgetReported makes everything news again, for a new leader or a new object.
+// forgetReported makes everything reportable again, for a new leader or a new
+// object of the same name.
 func (a *eventRecorder) forgetReported() {
 	a.reported = false
 	for _, opened := range a.active {
@@ -88,13 +94,13 @@ func (a *eventRecorder) forgetReported() {
 	}
 }
 
-// empty says that there is nothing left to know.
+// empty reports whether the recorder holds nothing worth keeping.
 func (a *eventRecorder) empty() bool {
 	return len(a.active) == 0 && !a.reported && len(a.recent) == 0
 }
 
-// next is what to tell at this moment, if anything, and else when to look again;
-// zero when only a change is a reason to.
+// next returns the Event to write now, or nil and when to check again; zero means
+// after the next change only.
 func (a *eventRecorder) next(now time.Time) (news *eventPayload, rest time.Duration) {
 	a.recent = slices.DeleteFunc(a.recent, func(at time.Time) bool { return now.Sub(at) >= eventPeriod })
 	news, rest = a.nextUnreported(now)
@@ -113,7 +119,8 @@ func (a *eventRecorder) next(now time.Time) (news *eventPayload, rest time.Durat
 	return news, 0
 }
 
-// nextUnreported finds what was not told yet, in the order of the list.
+// nextUnreported returns the first fault without an Event whose grace is over, or
+// the Accepted Event when all faults are gone.
 func (a *eventRecorder) nextUnreported(now time.Time) (*eventPayload, time.Duration) {
 	var rest time.Duration
 	for _, fault := range a.faults() {
@@ -135,7 +142,7 @@ func (a *eventRecorder) nextUnreported(now time.Time) (*eventPayload, time.Durat
 	return nil, rest
 }
 
-// graceFor is how long a refusal may be gone again without having been told.
+// graceFor returns how long a refusal must last before it is reported.
 func graceFor(reason snapshot.Reason) time.Duration {
 	switch reason {
 	case snapshot.NotReady:
@@ -147,10 +154,10 @@ func graceFor(reason snapshot.Reason) time.Duration {
 	}
 }
 
-// times is how often it will have been told when it is told now.
+// times returns the count of an Event, this one included.
 func (a *eventRecorder) times(news eventPayload) int { return a.counts[news] + 1 }
 
-// markSent notes that an Event was written.
+// markSent records that an Event was written.
 func (a *eventRecorder) markSent(news eventPayload, now time.Time) {
 	a.countEvent(now)
 	a.failures, a.notBefore = 0, time.Time{}
@@ -159,7 +166,7 @@ func (a *eventRecorder) markSent(news eventPayload, now time.Time) {
 	}
 	a.counts[news]++
 	if news.accepted {
-		// What was refused since then was not told by this Event.
+		// Refusals that came meanwhile are not part of this Event.
 		a.reported = false
 		return
 	}
@@ -169,7 +176,8 @@ func (a *eventRecorder) markSent(news eventPayload, now time.Time) {
 	}
 }
 
-// giveUp gives an Event up that the API server will never take.
+// giveUp drops an Event that the API server rejects permanently. It counts against
+// the limit of the object.
 func (a *eventRecorder) giveUp(news eventPayload, now time.Time) {
 	a.countEvent(now)
 	if news.accepted {
@@ -179,7 +187,7 @@ func (a *eventRecorder) giveUp(news eventPayload, now time.Time) {
 	}
 }
 
-// fail puts the next try off.
+// fail delays the next attempt with backoff.
 func (a *eventRecorder) fail(now time.Time) {
 	a.failures++
 	a.notBefore = now.Add(retryAfter(a.failures))

@@ -14,14 +14,14 @@ const (
 	failureLimit  = 64
 )
 
-// failureLog keeps thousands of objects that fail for one reason from filling
-// the log: the same kind of failure is logged once in a while.
+// failureLog logs failures, each kind once in failurePeriod: thousands of objects
+// that fail for one reason would otherwise fill the log.
 type failureLog struct {
 	mu     sync.Mutex
 	logged map[failureKey]time.Time
 }
 
-// failureKey is what failed, and the kind of the failure.
+// failureKey is an operation and the kind of its failure.
 type failureKey struct{ what, kind string }
 
 func (c *failureLog) log(log *slog.Logger, what, object string, err error) {

@@ -17,7 +17,7 @@ const (
 	writeBurst      = 50
 	writeWorkers    = 4
 
-	// Any second has at most the rate and the burst: 20 Events.
+	// Any second has at most the rate plus the burst: 20 Events.
 	eventsPerSecond = 10
 	eventBurst      = 10
 	eventWorkers    = 2
@@ -25,20 +25,21 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// leadershipTerm is the time while this replica leads. It begins with everything to be
-// looked at, and ends with nothing under way. A queue gives a key to one worker
-// at a time, so an Ingress never has two writes under way.
+// leadershipTerm is the time from winning the Lease to losing it. It begins with all
+// objects queued, and ends with no request in flight. A work queue gives a key to
+// one worker at a time, so an Ingress never has two writes in flight.
 type leadershipTerm struct {
 	writer     *Writer
 	ingresses  workqueue.TypedDelayingInterface[ingressKey]
 	notices    workqueue.TypedDelayingInterface[snapshot.Ref]
 	writeRate  flowcontrol.RateLimiter
 	noticeRate flowcontrol.RateLimiter
-	// changed has a signal when the addresses are others.
+	// changed gets a signal when the published addresses change.
 	changed chan struct{}
 }
 
-// lead writes until the context is done.
+// lead writes status and Events until the context is done. It returns only when
+// all workers have ended, because the Lease is released after it.
 func (w *Writer) lead(ctx context.Context) {
 	t := &leadershipTerm{
 		writer:     w,
@@ -82,11 +83,11 @@ func (t *leadershipTerm) begin() {
 	t.enqueueAll()
 	w.leading.Store(true)
 	w.metrics.leads(true)
-	w.log.Info("this replica writes the status of Ingresses and Events")
+	w.log.Info("became leader: writing status and Events")
 }
 
-// end stops the queues. What was refused and is not any more is nothing to
-// remember: the next leader tells it.
+// end stops the queues and drops what only a leader needs. Events about refusals
+// that end from now on are written by the next leader.
 func (t *leadershipTerm) end() {
 	w := t.writer
 	w.leading.Store(false)
@@ -108,10 +109,11 @@ func (t *leadershipTerm) end() {
 	w.mu.Unlock()
 	t.ingresses.ShutDown()
 	t.notices.ShutDown()
-	w.log.Info("this replica no longer writes the status of Ingresses and Events")
+	w.log.Info("lost leadership: status and Events are written by another replica")
 }
 
-// addressesChanged never blocks: one signal stands for any number of changes.
+// addressesChanged signals that the addresses changed. It never blocks: one signal
+// stands for any number of changes.
 func (t *leadershipTerm) addressesChanged() {
 	select {
 	case t.changed <- struct{}{}:
@@ -119,7 +121,8 @@ func (t *leadershipTerm) addressesChanged() {
 	}
 }
 
-// enqueueAll queues every Ingress.
+// enqueueAll queues every Ingress. The queue is filled without the lock, since Add
+// may wait for a worker that needs it.
 func (t *leadershipTerm) enqueueAll() {
 	w := t.writer
 	w.mu.Lock()
@@ -133,8 +136,8 @@ func (t *leadershipTerm) enqueueAll() {
 	}
 }
 
-// serve works on a queue until it is shut down. What is left in it then is
-// thrown away.
+// serve processes a queue until it is shut down. After the end of the context the
+// remaining keys are discarded.
 func serve[K comparable](ctx context.Context, queue workqueue.TypedDelayingInterface[K], work func(context.Context, K) time.Duration) {
 	for {
 		key, closed := queue.Get()
@@ -150,14 +153,15 @@ func serve[K comparable](ctx context.Context, queue workqueue.TypedDelayingInter
 	}
 }
 
-// write does what the status of an Ingress needs, and returns when to look
-// again.
+// write writes or withdraws the status of an Ingress if needed, and returns when
+// to check again.
 func (t *leadershipTerm) write(ctx context.Context, at ingressKey) time.Duration {
 	task, rest := t.plan(at)
 	if task.step == stepLeave {
 		return rest
 	}
-	// Only what is written takes from the rate. It may have changed meanwhile.
+	// Only writes take from the rate limit. The plan may be outdated after the
+	// wait.
 	if t.writeRate.Wait(ctx) != nil {
 		return 0
 	}
@@ -187,11 +191,11 @@ func (t *leadershipTerm) write(ctx context.Context, at ingressKey) time.Duration
 	if known.idle() {
 		delete(w.records, at)
 	}
-	// Something may be wrong that is not told yet.
+	// A problem may wait for its grace to end.
 	return known.decide(now).rest
 }
 
-// plan copies what a write needs, so that it can be done without the lock.
+// plan copies what a write needs, so that the request runs without the lock.
 func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 	w := t.writer
 	w.mu.Lock()
@@ -210,13 +214,13 @@ func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 	w.mu.Unlock()
 	if changed && !before {
 		w.metrics.contested.Inc()
-		w.log.Warn("another controller keeps overwriting a status", "object", at.ref().String())
+		w.log.Warn("status contested by another controller", "object", at.ref().String())
 	}
 	return write, rest
 }
 
-// contest says on the Ingress that somebody else writes its status, or takes it
-// back. The lock is held.
+// contest reports on the Ingress that another controller writes its status, or
+// clears that. The caller holds mu.
 func (w *Writer) contest(at ingressKey, contested bool) {
 	var own []snapshot.Fault
 	if contested {
@@ -226,7 +230,7 @@ func (w *Writer) contest(at ingressKey, contested bool) {
 	w.updateFaults(at.ref(), func(a *eventRecorder) { a.own = own })
 }
 
-// writeFailed says when to try again after an error.
+// writeFailed records a failed write and returns when to retry.
 func (t *leadershipTerm) writeFailed(ctx context.Context, task statusWrite, err error) time.Duration {
 	w := t.writer
 	result := resultFailed
@@ -234,13 +238,13 @@ func (t *leadershipTerm) writeFailed(ctx context.Context, task statusWrite, err 
 	case ctx.Err() != nil:
 		return 0
 	case apierrors.IsNotFound(err):
-		// It is being deleted; the watch will say so.
+		// It is being deleted; the watch delivers that.
 		return 0
 	case apierrors.IsConflict(err):
-		// It has changed; the watch brings what it is now.
+		// It has changed; the watch delivers the new version.
 		result = resultConflict
 	default:
-		w.failures.log(w.log, "a status was not written and is tried again", task.at.ref().String(), err)
+		w.failures.log(w.log, "write of a status failed, retrying", task.at.ref().String(), err)
 	}
 	w.metrics.writes.WithLabelValues(result).Inc()
 	w.mu.Lock()

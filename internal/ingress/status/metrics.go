@@ -2,7 +2,7 @@ package status
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are those of the Writer.
+// Metrics are the metrics of the Writer.
 type Metrics struct {
 	writes    *prometheus.CounterVec
 	events    *prometheus.CounterVec
@@ -29,11 +29,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "events_total", Help: "Events about refusals, by result."}, []string{"result"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "status_addresses_refused_total", Help: "Times that the addresses to publish could not be told, or not all of them; the log says why."}),
+			Name: "status_addresses_refused_total", Help: "Times that some of the addresses to publish were invalid or unknown; the log has the reason."}),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "leader", Help: "1 while this replica writes status and Events."}),
+			Name: "leader", Help: "1 while this replica is the leader, which writes status and Events."}),
 		addresses: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "status_addresses", Help: "Addresses that are published; 0 when none is known."}),
+			Name: "status_addresses", Help: "Number of published addresses; 0 while they are unknown."}),
 		contested: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "status_contested_total", Help: "Times that a status was found overwritten again after three rewrites."}),
 	}

@@ -16,14 +16,16 @@ const (
 	reasonRefused  = "Refused"
 	reasonAccepted = "Accepted"
 	actionRoute    = "Route"
-	acceptedNote   = "nothing of it is refused any more"
+	acceptedNote   = "nothing is refused any more"
 
-	// atOnce looks again as soon as others that wait had their turn.
+	// atOnce requeues behind the objects that wait already.
 	atOnce = time.Nanosecond
 )
 
-// notify tells one thing about an object, and returns when to look again. One at
-// a time: an object with many refusals does not hold up the others.
+// notify writes one Event about an object, and returns when to check again. It
+// writes one at a time, so that an object with many refusals does not hold up the
+// others. The Event is chosen again after the rate limiter, which may have waited
+// long.
 func (t *leadershipTerm) notify(ctx context.Context, object snapshot.Ref) time.Duration {
 	_, news, rest := t.nextEvent(object)
 	if news == nil {
@@ -47,13 +49,13 @@ func (t *leadershipTerm) notify(ctx context.Context, object snapshot.Ref) time.D
 		w.metrics.events.WithLabelValues(resultSent).Inc()
 	default:
 		w.metrics.events.WithLabelValues(resultFailed).Inc()
-		w.failures.log(w.log, "an Event was not written", object.String(), err)
+		w.failures.log(w.log, "write of an Event failed", object.String(), err)
 	}
 	t.recordEvent(object, *news, err)
 	return atOnce
 }
 
-// recordEvent notes what became of an Event.
+// recordEvent records the outcome of an Event.
 func (t *leadershipTerm) recordEvent(object snapshot.Ref, news eventPayload, err error) {
 	w := t.writer
 	w.mu.Lock()
@@ -70,8 +72,8 @@ func (t *leadershipTerm) recordEvent(object snapshot.Ref, news eventPayload, err
 	}
 }
 
-// nextEvent is what to tell about an object. An account with nothing left in it is
-// closed.
+// nextEvent returns the next Event about an object. A recorder that holds nothing
+// any more is deleted.
 func (t *leadershipTerm) nextEvent(object snapshot.Ref) (kube.Notice, *eventPayload, time.Duration) {
 	w := t.writer
 	w.mu.Lock()
@@ -102,14 +104,14 @@ func noticeOf(regarding corev1.ObjectReference, news eventPayload, times int) ku
 	return notice
 }
 
-// isPermanent errors are those that trying again does not help: the namespace is
-// going away, or the object has a name that no Event can have.
+// isPermanent reports whether a retry cannot help: the namespace is terminating,
+// or the object has a name that no Event can have.
 func isPermanent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// regarding names an object as Events do. The lock is held.
+// regarding returns the reference of an object for Events. The caller holds mu.
 func (w *Writer) regarding(object snapshot.Ref) corev1.ObjectReference {
 	reference := corev1.ObjectReference{
 		Namespace: object.Namespace, Name: object.Name, Kind: string(object.Kind), APIVersion: "v1", UID: w.uids[object],
@@ -123,7 +125,7 @@ func (w *Writer) regarding(object snapshot.Ref) corev1.ObjectReference {
 	case snapshot.IngressClass:
 		reference.APIVersion = "networking.k8s.io/v1"
 	case snapshot.EndpointSlice:
-		// It stands for all slices of a Service, under its name.
+		// The Ref stands for all slices of a Service, under its name.
 		reference.Kind = string(snapshot.Service)
 	default:
 		if kind, group, custom := strings.Cut(string(object.Kind), "."); custom {

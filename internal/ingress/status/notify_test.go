@@ -34,7 +34,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 	const (
 		first    = "Warning RefusedInvalid spec.rules[0]: it is blue"
 		second   = "Warning RefusedNotFound spec.rules[1]: it is not there"
-		accepted = "Normal Accepted nothing of it is refused any more"
+		accepted = "Normal Accepted nothing is refused any more"
 	)
 	blue := faults(snapshot.Invalid, "spec.rules[0]", "it is blue")
 	for range 3 {
@@ -120,7 +120,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 		w.SetFetchFailure(shop, "early", missing) // who does not lead has nothing to tell
 	})
 	<-led
-	const told, accepted = "Warning RefusedConflict spec: nobody gives it", "Normal Accepted nothing of it is refused any more"
+	const told, accepted = "Warning RefusedConflict spec: nobody gives it", "Normal Accepted nothing is refused any more"
 	waitEvents(t, cluster, namespace, "shop", told)
 	noted := func() bool {
 		first.mu.Lock()
@@ -151,5 +151,5 @@ func TestNewLeaderTellsAgain(t *testing.T) {
 	eventually(t, "the second tells it", func() bool { return second.count("events_total", resultSent) == 1 })
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
 	second.Refusals(shop, nil)
-	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no", "Normal Accepted nothing of it is refused any more")
+	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no", "Normal Accepted nothing is refused any more")
 }

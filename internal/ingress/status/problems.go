@@ -8,9 +8,9 @@ import (
 	"slipway.dev/slipway/internal/ingress/engine"
 )
 
-// The errors of a port, in the form that Kubernetes has for those of a vendor.
-// They say why an Ingress is not served there as it is written. A port has one,
-// the first of these that is true.
+// The errors of a port, in the form that Kubernetes prescribes for vendors. They
+// are the reason why an Ingress is not served there as it is written. A port has
+// one, the first of these that applies.
 const (
 	// ErrorRefused: something of the Ingress is refused; its Events say what.
 	ErrorRefused = errorPrefix + "Refused"
@@ -23,16 +23,16 @@ const (
 )
 
 const (
-	// degradedDelay is how long endpoints or a certificate may be away before that
-	// is told, and incompletePatience how long any other object may be.
+	// degradedDelay is how long endpoints or a certificate may be missing before
+	// the status reports it, and incompleteDelay how long any other object may.
 	degradedDelay   = 5 * time.Second
 	incompleteDelay = 10 * time.Second
-	// problemInterval is the time between two troubles that are told of one Ingress.
-	// What is refused does not wait for it, and neither does what got better.
+	// problemInterval is the least time between two reports of a problem of one
+	// Ingress. Refusals do not wait for it, and neither do recoveries.
 	problemInterval = 30 * time.Second
 )
 
-// problem is one way of not being served.
+// problem is one reason of not being served, the worst first.
 type problem uint8
 
 const (
@@ -54,7 +54,7 @@ func (a problem) grace() time.Duration {
 	}
 }
 
-// portError is the error that tells of it.
+// portError returns the port error that reports the problem.
 func (a problem) portError() string {
 	switch a {
 	case problemCertificate:
@@ -79,15 +79,16 @@ func (a problem) in(condition engine.Condition) bool {
 	}
 }
 
-// problems is what is wrong with an Ingress, since when, and when each ailment was
-// last made known.
+// problems are the problems of an Ingress: since when each exists, and when the
+// status last began to report it.
 type problems struct {
 	condition engine.Condition
 	since     [problemCount]time.Time
 	reported  [problemCount]time.Time
 }
 
-// observe takes over what is wrong now.
+// observe updates the problems from the condition of the Ingress. They are dropped
+// when it is healthy and no report is recent enough to delay another.
 func (r *statusRecord) observe(condition engine.Condition, now time.Time) {
 	if r.problems == nil {
 		if condition.Healthy() {
@@ -112,7 +113,7 @@ func (r *statusRecord) observe(condition engine.Condition, now time.Time) {
 	}
 }
 
-// markReported notes which ailments a write makes known.
+// markReported records which problems a write newly reports.
 func (r *statusRecord) markReported(entries []addressEntry, now time.Time) {
 	if r.problems == nil {
 		return
@@ -124,20 +125,20 @@ func (r *statusRecord) markReported(entries []addressEntry, now time.Time) {
 	}
 }
 
-// portErrors are those of the plain port and of the encrypted ones; empty is
-// none.
+// portErrors are the errors of the plain port and of the encrypted ones; empty
+// means none.
 type portErrors struct{ plain, encrypted string }
 
-// statusDecision is what to tell of an Ingress at this moment.
+// statusDecision is what the status of an Ingress reports at this moment.
 type statusDecision struct {
 	errors portErrors
-	// waits says that something is wrong that is not told yet, and rest for how
-	// long.
+	// waits is set while a problem exists that is not reported yet, and rest is
+	// for how long.
 	waits bool
 	rest  time.Duration
 }
 
-// add puts an ailment behind those that are worse.
+// add adds a problem; a worse one that was added before wins.
 func (d *statusDecision) add(a problem, encryptedOnly bool) {
 	if d.errors.encrypted == "" {
 		d.errors.encrypted = a.portError()
@@ -147,9 +148,9 @@ func (d *statusDecision) add(a problem, encryptedOnly bool) {
 	}
 }
 
-// decide says what of the trouble is told. What the status says already goes
-// on being said, and anything else has to last for a while first. But a status
-// that says that something is wrong never says in between that all is well.
+// decide chooses the problems to report. Those that the status reports already
+// stay, and others have to last for their grace first. A status with a problem
+// does not become healthy while another problem waits: then all are reported.
 func (r *statusRecord) decide(now time.Time) statusDecision {
 	var d, all statusDecision
 	if r.problems == nil {
@@ -177,7 +178,7 @@ func (r *statusRecord) decide(now time.Time) statusDecision {
 	return d
 }
 
-// due is when an ailment may be told.
+// due returns when a problem may be reported.
 func (t *problems) due(a problem) time.Time {
 	due := t.since[a].Add(a.grace())
 	if a == problemRefused || t.reported[a].IsZero() {
@@ -189,27 +190,27 @@ func (t *problems) due(a problem) time.Time {
 	return due
 }
 
-// hasPortError reports whether a status has an error.
+// hasPortError reports whether a status has an error at any port.
 func hasPortError(entries []addressEntry, problem string) bool {
 	return slices.ContainsFunc(entries, func(entry addressEntry) bool {
 		return slices.ContainsFunc(entry.Ports, func(port portEntry) bool { return errorOf(port) == problem })
 	})
 }
 
-// hasOurError reports whether an address has an error of ours.
+// hasOurError reports whether an address has an error that we wrote.
 func hasOurError(entry addressEntry) bool { return slices.ContainsFunc(entry.Ports, isOurError) }
 
 func isOurError(port portEntry) bool { return strings.HasPrefix(errorOf(port), errorPrefix) }
 
-// The ports that are told about at an address that comes without any.
+// The ports of errors at an address that comes without ports.
 const (
 	plainPort     = 80
 	encryptedPort = 443
 )
 
-// withErrors are the addresses with errors at their ports. An address without ports
-// gets those that have an error, so what is well looks as it always did. An error
-// of somebody else, such as of the load balancer, stays.
+// withErrors returns the addresses with errors at their ports. An address without
+// ports gets only those with an error, so a healthy status has none. Errors of
+// others, such as of the load balancer, stay.
 func (p *published) withErrors(errors portErrors) []addressEntry {
 	if errors.encrypted == "" {
 		return p.addresses
@@ -233,8 +234,8 @@ func newPorts(errors portErrors) []portEntry {
 	return append(ports, portEntry{Port: encryptedPort, Protocol: protocolTCP, Error: &errors.encrypted})
 }
 
-// setPortErrors puts the errors at ports. Where all are plain these have the other one
-// too: it must be somewhere.
+// setPortErrors sets the errors of ports. If all ports are plain they get the error
+// of the encrypted ones, which would be lost otherwise.
 func (p *published) setPortErrors(ports []portEntry, errors portErrors) {
 	isPlain := func(port portEntry) bool { return port.Port == p.plain }
 	alone := !slices.ContainsFunc(ports, func(port portEntry) bool { return !isPlain(port) })
@@ -249,8 +250,8 @@ func (p *published) setPortErrors(ports []portEntry, errors portErrors) {
 	}
 }
 
-// sameWithoutErrors compares a status with the addresses that are published, without
-// the errors that we put there.
+// sameWithoutErrors reports whether a status has the published addresses, apart
+// from the errors that we wrote.
 func sameWithoutErrors(seen, addresses []addressEntry) bool {
 	bare := make([]addressEntry, 0, len(seen))
 	for i, entry := range seen {

@@ -10,26 +10,26 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// FieldManager is who owns what is written to a status. The entry of that name
-// in an Ingress's managed fields says that its status is ours.
+// FieldManager owns the fields of a status that are written here. The entry of
+// that name in an Ingress's managed fields marks its status as ours.
 const FieldManager = "slipway-edge"
 
 const (
-	// A controller that overwrites our status is answered this often in a row,
-	// and then once in each contestPause.
+	// A status that another controller overwrites is written again this often in
+	// a row, and then once in each contestPause.
 	contestTries = 3
 	contestPause = 30 * time.Second
-	// contestCalm is how long a status must have stood for a dispute to be over.
+	// contestCalm is how long a status must have lasted for a contest to be over.
 	contestCalm = 2 * time.Minute
 
 	retryFirst = 250 * time.Millisecond
 	retryLimit = time.Minute
 )
 
-// ingressKey is a namespace and a name.
+// ingressKey is the namespace and name of an Ingress.
 type ingressKey struct{ namespace, name string }
 
-// step is what is to be done about a status.
+// step is the next operation on a status.
 type step uint8
 
 const (
@@ -38,21 +38,22 @@ const (
 	stepWithdraw
 )
 
-// statusRecord is what is known of an Ingress and its status.
+// statusRecord is the state of one Ingress: its status as last seen and written. The
+// mutex of the Writer guards it.
 type statusRecord struct {
 	uid     types.UID
 	version string
 	ours    bool
-	// managed says that our field manager has the status.
+	// managed is set if our field manager owns the status.
 	managed bool
 	seen    []addressEntry
-	// problems is nil for an Ingress that nothing is wrong with.
+	// problems is nil for a healthy Ingress.
 	problems *problems
 
-	// wrote is what this process wrote last, nil for nothing.
+	// wrote are the addresses that this process wrote last, nil for none.
 	wrote   []addressEntry
 	wroteAt time.Time
-	// rewrites counts how often in a row the same was written again.
+	// rewrites counts how often in a row the same addresses were written again.
 	rewrites  int
 	contested bool
 
@@ -60,8 +61,8 @@ type statusRecord struct {
 	notBefore time.Time
 }
 
-// observeObject takes over an Ingress, unless it is older than what is known: the watch is
-// behind our own writes.
+// observeObject updates the record from an Ingress, unless it is older than the
+// record: the watch lags behind our own writes.
 func (r *statusRecord) observeObject(object *networkingv1.Ingress) {
 	if order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, r.version); err == nil && order < 0 {
 		return
@@ -80,16 +81,18 @@ func isManaged(object *networkingv1.Ingress) bool {
 	return false
 }
 
-// idle says that nothing will ever be done about the status.
+// idle reports whether there is nothing to do for the status until the Ingress
+// changes: it is neither ours nor has it a status of ours.
 func (r *statusRecord) idle() bool { return !r.ours && !r.managed }
 
-// goal is what the status needs, with the entries that it is to have. The
-// addresses are unknown when they are empty.
+// goal returns the operation that the status needs, and the entries to write.
+// Without known addresses nothing is written, so that an unknown address never
+// replaces a known one.
 func (r *statusRecord) goal(where *published, found *statusDecision) (step, []addressEntry) {
 	switch {
 	case r.ours && len(where.addresses) > 0:
 		if found.waits && found.errors.encrypted == "" && !r.hasOurAddresses() {
-			// A first status would say that all is well.
+			// A first status without errors would claim that all is served.
 			return stepLeave, nil
 		}
 		if wanted := where.withErrors(found.errors); !sameAddresses(r.seen, wanted) {
@@ -102,11 +105,11 @@ func (r *statusRecord) goal(where *published, found *statusDecision) (step, []ad
 	return stepLeave, nil
 }
 
-// hasOurAddresses reports whether the status has addresses of ours.
+// hasOurAddresses reports whether the status has addresses that we wrote.
 func (r *statusRecord) hasOurAddresses() bool { return r.managed && len(r.seen) > 0 }
 
-// next is what to do at this moment, with the entries to be written, and when to
-// look again; zero when only a change is a reason to.
+// next returns the operation to do now with its entries, or stepLeave and when to
+// check again; zero means after the next change only.
 func (r *statusRecord) next(where *published, now time.Time) (step, []addressEntry, time.Duration) {
 	found := r.decide(now)
 	goal, wanted := r.goal(where, &found)
@@ -120,7 +123,7 @@ func (r *statusRecord) next(where *published, now time.Time) (step, []addressEnt
 	return goal, wanted, 0
 }
 
-// sooner is the shorter of two times; zero is none.
+// sooner returns the shorter of two durations, where zero means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -128,7 +131,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// endContest ends a dispute that is over, or says when it will be.
+// endContest ends a contest that is over, or returns how long it still lasts.
 func (r *statusRecord) endContest(now time.Time) time.Duration {
 	if !r.contested {
 		return 0
@@ -140,7 +143,8 @@ func (r *statusRecord) endContest(now time.Time) time.Duration {
 	return 0
 }
 
-// wait says how long a write has to wait.
+// wait returns how long a write has to wait, for backoff or because the status is
+// contested.
 func (r *statusRecord) wait(goal step, wanted []addressEntry, now time.Time) time.Duration {
 	if rest := r.notBefore.Sub(now); rest > 0 {
 		return rest
@@ -158,12 +162,13 @@ func (r *statusRecord) wait(goal step, wanted []addressEntry, now time.Time) tim
 	return 0
 }
 
-// overwritten says that what we wrote is no longer there, though we still mean it.
+// overwritten reports whether the write would repeat our last one, which another
+// writer has replaced.
 func (r *statusRecord) overwritten(goal step, addresses []addressEntry) bool {
 	return goal == stepWrite && r.wrote != nil && sameAddresses(r.wrote, addresses)
 }
 
-// written takes over what a write brought.
+// written updates the record after a successful write.
 func (r *statusRecord) written(done step, addresses []addressEntry, object *networkingv1.Ingress, now time.Time) {
 	if r.overwritten(done, addresses) {
 		r.rewrites++
@@ -177,7 +182,7 @@ func (r *statusRecord) written(done step, addresses []addressEntry, object *netw
 	r.observeObject(object)
 }
 
-// failed puts the next try off, and returns how long.
+// failed delays the next attempt with backoff, and returns the delay.
 func (r *statusRecord) failed(now time.Time) time.Duration {
 	r.failures++
 	rest := retryAfter(r.failures)

@@ -22,17 +22,17 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Options say what is published, and who writes it.
+// Options configure the published addresses and the leader election.
 type Options struct {
-	// IP and Hostname are published as they are, each as an address of its own.
+	// IP and Hostname are published as they are, each as one address.
 	IP       string
 	Hostname string
 	// PublishedService is the namespace/name of a Service whose addresses are
-	// published. It comes before IP and Hostname. When all three are empty no
-	// status is written; Events still are.
+	// published. It takes precedence over IP and Hostname. If all three are empty
+	// no status is written; Events still are.
 	PublishedService string
-	// NoNodes is set where nodes are not read. The addresses of a Service of type
-	// NodePort are then unknown.
+	// NoNodes is set if nodes are not read. The addresses of a Service of type
+	// NodePort are unknown then.
 	NoNodes bool
 	// Namespaces are those that are watched; empty means all.
 	Namespaces []string
@@ -42,12 +42,12 @@ type Options struct {
 	// classes need different Leases.
 	LeaseNamespace string
 	LeaseName      string
-	// Identity is this replica, such as the name of its Pod. When it is empty it
-	// is made of the name of the machine.
+	// Identity is this replica, such as the name of its Pod. Empty means the host
+	// name and a random suffix.
 	Identity string
 
-	// WhileLeading runs while this replica leads, and must return when its context is
-	// done: no other replica leads before it has. It may be nil.
+	// WhileLeading runs while this replica leads, and must return when its context
+	// is done: the Lease is released after it. It may be nil.
 	WhileLeading func(context.Context)
 
 	// Log and Metrics may be nil.
@@ -55,12 +55,12 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// reportingController names us in Events.
+// reportingController is the reporting controller of Events.
 const reportingController = "slipway.dev/edge"
 
-// Writer writes the status of Ingresses and Events about refusals. The methods
-// that tell it something return at once; what is told later replaces what was
-// told before.
+// Writer writes the status of Ingresses and Events about refusals. Its setters
+// return at once, and a later call replaces an earlier one. All replicas call
+// them, so that each can take over.
 type Writer struct {
 	cluster  *kube.Cluster
 	options  Options
@@ -69,8 +69,8 @@ type Writer struct {
 	metrics  *Metrics
 	leading  atomic.Bool
 
-	// apply and announce are the requests; tests of limits that take minutes
-	// stand in for them.
+	// apply and announce send the requests. Tests of limits that take minutes
+	// replace them.
 	apply    func(context.Context, statusWrite) (*networkingv1.Ingress, error)
 	announce func(context.Context, kube.Notice) error
 
@@ -83,13 +83,13 @@ type Writer struct {
 	nodes        []*snapshot.NodeFacts
 	nodesKnown   bool
 	published    published
-	// term is nil while another replica leads.
+	// term is nil while this replica does not lead.
 	term *leadershipTerm
 
 	failures failureLog
 }
 
-// New makes a Writer. It does nothing before Run.
+// New returns a Writer. It sends nothing before Run.
 func New(cluster *kube.Cluster, options Options) *Writer {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -106,7 +106,7 @@ func New(cluster *kube.Cluster, options Options) *Writer {
 	w.election = kube.Election{
 		Namespace: options.LeaseNamespace, Name: options.LeaseName, Identity: options.Identity,
 		Failed: func(err error) {
-			w.log.Warn("no status and no Events are written by this replica: it cannot compete for the Lease", observe.KeyError, err)
+			w.log.Warn("leader election failed: this replica writes no status and no Events", observe.KeyError, err)
 		},
 	}
 	w.apply = w.applyStatus
@@ -125,19 +125,19 @@ func madeIdentity() string {
 	return host + "_" + strings.ToLower(rand.Text()[:10])
 }
 
-// Run competes for the Lease and writes while it is held, until the context is
-// done. Then the Lease is released. The error is about options that cannot work.
+// Run competes for the Lease and writes while it holds it, until the context is
+// done. Then it releases the Lease. The error is about invalid options.
 func (w *Writer) Run(ctx context.Context) error {
 	return w.cluster.Elect(ctx, w.election, w.lead)
 }
 
-// Leading reports whether this replica writes.
+// Leading reports whether this replica is the leader.
 func (w *Writer) Leading() bool { return w.leading.Load() }
 
-// Ingress takes an Ingress as it was last seen, with its status and the entry of
-// our field manager, whether it is served by us, and what is wrong with it. It
-// must not be called before it is known which Ingresses are ours: the status of
-// others is withdrawn. It comes before the refusals of the same Ingress.
+// Ingress sets an Ingress as it was last seen, with its status and managed fields,
+// whether it is ours, and its condition. It must not be called before ownership
+// is resolved: the status of other Ingresses is withdrawn. Call it before Refusals
+// of the same Ingress.
 func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engine.Condition) {
 	at := ingressKey{object.Namespace, object.Name}
 	w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 	}
 }
 
-// Gone takes note that there is no such Ingress any more.
+// Gone removes an Ingress that was deleted.
 func (w *Writer) Gone(namespace, name string) {
 	at := ingressKey{namespace, name}
 	w.mu.Lock()
@@ -178,8 +178,8 @@ func (k ingressKey) ref() snapshot.Ref {
 	return snapshot.Ref{Kind: snapshot.Ingress, Namespace: k.namespace, Name: k.name}
 }
 
-// Published takes the published Service as it was last seen; nil when there is
-// none.
+// Published sets the published Service as it was last seen; nil if it does not
+// exist.
 func (w *Writer) Published(service *corev1.Service) {
 	w.mu.Lock()
 	w.service, w.serviceKnown = service, true
@@ -188,7 +188,7 @@ func (w *Writer) Published(service *corev1.Service) {
 	w.logAddressProblem(problem)
 }
 
-// Nodes takes all nodes as they were last seen.
+// Nodes sets all nodes as they were last seen.
 func (w *Writer) Nodes(nodes []*snapshot.NodeFacts) {
 	w.mu.Lock()
 	w.nodes, w.nodesKnown = nodes, true
@@ -197,8 +197,8 @@ func (w *Writer) Nodes(nodes []*snapshot.NodeFacts) {
 	w.logAddressProblem(problem)
 }
 
-// Identify says which object a name stands for just now, so that Events about
-// it are found with it. It is for kinds that the Writer does not see itself.
+// Identify sets the UID of an object, so that kubectl describe finds Events about
+// it. It is for kinds that the Writer does not get itself.
 func (w *Writer) Identify(object snapshot.Ref, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,8 +209,7 @@ func (w *Writer) Identify(object snapshot.Ref, uid types.UID) {
 	w.uids[object] = uid
 }
 
-// Refusals takes everything that is refused of an object; nothing, when nothing
-// is any more.
+// Refusals sets all refusals of an object; none, if nothing is refused any more.
 func (w *Writer) Refusals(object snapshot.Ref, refusals []snapshot.Refusal) {
 	faults := make([]snapshot.Fault, 0, len(refusals))
 	for i := range refusals {
@@ -221,8 +220,9 @@ func (w *Writer) Refusals(object snapshot.Ref, refusals []snapshot.Refusal) {
 	w.updateFaults(object, func(a *eventRecorder) { a.refusals = faults })
 }
 
-// SetFetchFailure takes what the leader could not get for an object, by a name of its
-// own; nil, when it could. What was told is forgotten with the lead.
+// SetFetchFailure sets why the leader could not get something for an object, by a
+// name; nil clears it. It is dropped when the leadership ends: only the leader
+// tries.
 func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *snapshot.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -241,7 +241,8 @@ func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *snapsh
 	})
 }
 
-// updateFaults changes what is refused of an object. The lock is held.
+// updateFaults changes the faults of an object and queues it for Events. The caller
+// holds mu.
 func (w *Writer) updateFaults(object snapshot.Ref, change func(*eventRecorder)) {
 	a := w.recorders[object]
 	if a == nil {
@@ -259,8 +260,8 @@ func (w *Writer) updateFaults(object snapshot.Ref, change func(*eventRecorder)) 
 	}
 }
 
-// updateAddresses finds the addresses anew, and says what is wrong with them if that
-// is news. The lock is held.
+// updateAddresses computes the published addresses again, and returns their problem
+// if it is a new one. The caller holds mu.
 func (w *Writer) updateAddresses() (problem string) {
 	if w.options.PublishedService != "" && !w.addressesKnown() {
 		return ""
@@ -277,18 +278,18 @@ func (w *Writer) updateAddresses() (problem string) {
 	return w.published.problem
 }
 
-// logAddressProblem logs what is wrong with the addresses. The lock is not held: nobody
-// waits for a log.
+// logAddressProblem logs a problem of the published addresses. The caller does not
+// hold mu, so that a slow log blocks nothing.
 func (w *Writer) logAddressProblem(problem string) {
 	if problem == "" {
 		return
 	}
 	w.metrics.refused.Inc()
-	w.log.Warn("the addresses of Ingresses are not all published", observe.KeyReason, problem)
+	w.log.Warn("some addresses of Ingresses are not published", observe.KeyReason, problem)
 }
 
-// addressesKnown says that enough is known: nothing is missing that is only not
-// read yet.
+// addressesKnown reports whether the Service, and the nodes if needed, have been
+// read: before that they only seem to be missing.
 func (w *Writer) addressesKnown() bool {
 	if !w.serviceKnown {
 		return false

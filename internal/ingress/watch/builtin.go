@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// builtIn are the kinds that every cluster has and every edge reads.
+// builtIn returns the sources of the kinds that every cluster has.
 func (w *Watcher) builtIn() []source {
 	var sources []source
 	all := metav1.ListOptions{}
@@ -38,7 +38,7 @@ func (w *Watcher) builtIn() []source {
 	return sources
 }
 
-// sourcesOf are those of a kind that is read only when something needs it.
+// sourcesOf returns the sources of a kind that is read on demand.
 func (w *Watcher) sourcesOf(ctx context.Context, kind snapshot.Kind) []source {
 	if kind == snapshot.Secret {
 		return w.secretSources()

@@ -16,12 +16,12 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// denialsBelieved is how often the API server must deny in a row what was there
-// before. While it starts it may not know yet of kinds and of rights.
+// denialsBelieved is the number of denials in a row after which a kind or a Secret
+// counts as lost. An API server that starts may not serve custom kinds or RBAC
+// rules yet.
 const denialsBelieved = 3
 
-// resourceOf is where the objects of a custom kind are, and whether there is
-// such a kind.
+// resourceOf returns the resource of a custom kind, and whether it is one.
 func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 	const ours, traefik, version = "slipway.dev", "traefik.io", "v1alpha1"
 	switch kind {
@@ -42,7 +42,7 @@ func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 	}
 }
 
-// customSources are those of a custom kind, one for each namespace.
+// customSources returns the sources of a custom kind, one for each namespace.
 func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []source {
 	resource, exists := resourceOf(kind)
 	if !exists {
@@ -66,22 +66,23 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 	return sources
 }
 
-// namespacedKind is a custom kind in one namespace. Only its reflector uses it.
+// namespacedKind is a custom kind in one namespace. Only its reflector uses it, so it
+// needs no lock.
 type namespacedKind struct {
 	namespace string
 	status    *kindStatus
 	mirror    *mirror
 	timing    timing
-	// denials are those in a row.
+	// denials counts the denials in a row.
 	denials int
 	was     snapshot.KindState
 }
 
-// known is called when all objects have been handed on.
+// known is called when all objects have been queued.
 func (p *namespacedKind) known() { p.become(snapshot.KindKnown) }
 
-// observe is called when the API server gives what was asked for, and when it
-// says that there is no such kind, or that it is not for us.
+// observe is called after a success, and after a response that the kind does not
+// exist or is forbidden. It returns the delay before the next request.
 func (p *namespacedKind) observe(err error) time.Duration {
 	if err == nil {
 		p.denials = 0
@@ -105,13 +106,13 @@ func (p *namespacedKind) become(state snapshot.KindState) {
 	p.status.set(p.mirror.ctx, p.namespace, state)
 }
 
-// kindStatus is what is known of a custom kind over all namespaces.
+// kindStatus is the state of a custom kind over all namespaces.
 type kindStatus struct {
 	kind    snapshot.Kind
 	watcher *Watcher
 
-	// mu is held while a state goes into the queue, so that the state that is
-	// last there is the last one that was set.
+	// mu is held while a state is queued, so that states are queued in the order
+	// in which they are set.
 	mu   sync.Mutex
 	of   map[string]snapshot.KindState
 	last snapshot.KindState
@@ -126,16 +127,15 @@ func (s *kindStatus) set(ctx context.Context, namespace string, state snapshot.K
 		return
 	}
 	s.last = now
-	// Only the end of the context keeps it out of the queue.
+	// push fails only at the end of the context.
 	_ = s.watcher.queue.push(ctx, item{
 		event:     Event{Kind: s.kind, State: now, At: time.Now()},
 		delivered: func() { s.watcher.setKindState(s.kind, now) },
 	})
 }
 
-// sum says how it stands with the kind as a whole. Whether it exists is the same
-// in all namespaces. One that we may not read does not take the kind away from
-// the others.
+// sum returns the state of the kind as a whole. A kind exists in all namespaces or
+// in none. A namespace that is forbidden does not affect the others.
 func (s *kindStatus) sum() snapshot.KindState {
 	count := map[snapshot.KindState]int{}
 	for _, state := range s.of {
@@ -153,7 +153,7 @@ func (s *kindStatus) sum() snapshot.KindState {
 	}
 }
 
-// setKindState notes what Next has said about a kind.
+// setKindState records the state of a kind that Next has delivered.
 func (w *Watcher) setKindState(kind snapshot.Kind, state snapshot.KindState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,19 +1,19 @@
-// Package watch reads a cluster for the goroutine that owns the Snapshot: what
-// is there, and then each change.
+// Package watch delivers the objects of a cluster, and then each change, as events
+// to the goroutine that owns the Snapshot.
 //
 // A Watcher runs one reflector for each kind and namespace. It keeps the names
-// and versions of what it has handed on and nothing else: the Snapshot is the
-// only copy. Objects are trimmed to what routes are made of before they are
-// handed on. Of Secrets only the metadata is followed; the data is read by name
-// for those that something needs, and forgotten when nothing does. Objects of
-// kinds that a cluster may not have are followed once something names one.
+// and versions of the objects that it delivered and nothing else: the Snapshot is
+// the only copy. Objects are trimmed to the fields that routes depend on. Of
+// Secrets only the metadata is watched; the data is read by name for those that
+// an Ingress needs, and dropped when none does. Custom kinds, which a cluster may
+// not have, are watched once an object names one.
 //
-// It promises that events of one object come in their order, that what was
-// missed while the API server was away is made up for, deletions too, and that
-// an API server that is away changes nothing: what is known stays. A full queue
-// holds the reflectors back, so memory is bounded by what the cluster has.
+// It promises that events of one object come in order, that events missed while
+// the API server was away are made up for, deletions too, and that an API server
+// that is away changes nothing. A full queue blocks the reflectors, so memory is
+// bounded by the size of the cluster.
 //
-// It refuses to ask for more than it was told to: with namespaces given nothing
-// is asked for the whole cluster, and a kind that is switched off is never
-// requested, so rights for it are not needed.
+// It requests nothing beyond its options: with namespaces set no request is for
+// the whole cluster, and a kind that is disabled is never requested, so it needs
+// no rights.
 package watch

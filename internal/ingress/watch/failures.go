@@ -16,33 +16,33 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// failures are what cannot be read at the moment. A retry that fails as the one
-// before it is not logged again.
+// failures tracks the resources that cannot be read at the moment. A retry that
+// fails for the same reason is not logged again.
 type failures struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	// of has the failures of each resource.
+	// of has the current failures of each resource.
 	of map[string]map[attempt]error
 	// since is when the first of them began; zero while there are none.
 	since time.Time
 }
 
-// attempt is one way in which reading a resource can fail.
+// attempt identifies a request of a resource, which fails and recovers on its own.
 type attempt struct{ namespace, verb string }
 
 func newFailures(log *slog.Logger) *failures {
 	return &failures{log: log, of: map[string]map[attempt]error{}}
 }
 
-// note takes the result of an attempt, nil for one that went well.
+// note records the outcome of an attempt, nil for success.
 func (f *failures) note(resource string, of attempt, err error) {
 	if errors.Is(err, context.Canceled) {
-		return // we have stopped, nothing has failed
+		return // stopped, not failed
 	}
-	// The URL of a request is long and says nothing that the resource does not.
+	// The URL of a request is long and only repeats the resource.
 	if request, ok := errors.AsType[*url.Error](err); ok {
-		err = fmt.Errorf("no answer from the API server: %w", request.Err)
+		err = fmt.Errorf("no response from the API server: %w", request.Err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *failures) note(resource string, of attempt, err error) {
 	}
 }
 
-// duration is how long there have been failures, 0 while there are none.
+// duration returns how long there have been failures, 0 while there are none.
 func (f *failures) duration() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,8 @@ func (f *failures) duration() time.Duration {
 	return time.Since(f.since)
 }
 
-// current gives one failure for each resource that has some.
+// current returns one failure for each failing resource, always the same for the
+// same set.
 func (f *failures) current() map[string]error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

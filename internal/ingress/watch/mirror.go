@@ -14,26 +14,25 @@ import (
 // name is a namespace and a name.
 type name struct{ namespace, own string }
 
-// mirrored is what a mirror remembers of an object.
+// mirrored is what a mirror keeps of an object.
 type mirrored struct {
 	version string
-	// facts are those of a node. The Snapshot has the same ones.
+	// facts are those of a node, shared with the Snapshot. Others have none.
 	facts *snapshot.NodeFacts
 }
 
-// mirror is the store of a reflector that hands everything on. It remembers what
-// it has handed on, so that a list that comes later becomes the changes since.
-// Only its reflector calls it.
+// mirror is the store of a reflector that turns everything into events. It keeps
+// the versions that it queued, so that a later list becomes the changes since.
+// Only its reflector calls it, so it needs no lock.
 //
-// It never fails: the only thing that keeps an event out of the queue is the end
-// of the context, and a reflector that is told of a failure then leaves its
-// stream behind.
+// Its methods never return an error: push fails only at the end of the context,
+// and a reflector that gets an error then leaks its stream.
 type mirror struct {
 	ctx   context.Context
 	queue *queue
 	kind  snapshot.Kind
 	known map[name]mirrored
-	// listed is called when all objects have been handed on.
+	// listed is called when all objects of a list have been queued.
 	listed func()
 }
 
@@ -41,8 +40,8 @@ func newMirror(ctx context.Context, queue *queue, kind snapshot.Kind) *mirror {
 	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]mirrored{}}
 }
 
-// Transformer makes the reflector trim objects as they come in, so that a long
-// list is never in memory as a whole in its full size.
+// Transformer makes the reflector trim objects on arrival, so that a long list is
+// never in memory in its full size.
 func (*mirror) Transformer() cache.TransformFunc { return trimming }
 
 // Add is called for a new object.
@@ -82,10 +81,10 @@ func (m *mirror) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called: there is no resync period.
 func (*mirror) Resync() error { return nil }
 
-// clear hands on that all objects are gone.
+// clear queues the deletion of all objects.
 func (m *mirror) clear() {
 	for at := range m.known {
 		m.remove(at)
@@ -105,7 +104,7 @@ func (m *mirror) put(object any) {
 		now.facts = facts
 		if known && reflect.DeepEqual(before.facts, facts) {
 			m.known[at] = mirrored{version: version, facts: before.facts}
-			return // a heartbeat
+			return // a heartbeat of the kubelet
 		}
 	}
 	if m.queue.push(m.ctx, item{event: Event{Put: shaped, At: time.Now()}}) == nil {
@@ -123,8 +122,8 @@ func (m *mirror) remove(at name) {
 	}
 }
 
-// identify gives the name and the resource version of an object. A reflector
-// hands on objects of its kind only, and all kinds have metadata.
+// identify returns the name and resource version of an object. The assertion holds
+// because a reflector stores objects of its kind only, which have metadata.
 func identify(object any) (name, string) {
 	metadata := object.(metav1.Object)
 	return name{metadata.GetNamespace(), metadata.GetName()}, metadata.GetResourceVersion()

@@ -7,7 +7,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// item is an event on its way, or only the news that something was delivered.
+// item is a queued event, or a silent marker that reports its delivery.
 type item struct {
 	event Event
 	// silent items are not returned by Next.
@@ -16,26 +16,26 @@ type item struct {
 	delivered func()
 }
 
-// place is that of the newest item for an object.
+// place is the key of the newest item for an object.
 type place struct {
 	ref    snapshot.Ref
 	silent bool
 }
 
-// queue is between the reflectors and Next. It has two parts. The one holds
-// events in their order; when it is full, whoever pushes waits. The other holds
-// the newest event for each Secret and never makes anybody wait, because the
-// goroutine that empties the queue puts events there too.
+// queue carries events from the reflectors to Next. It has two parts. One holds
+// events in order, and blocks push while it is full, which is the back-pressure on
+// the reflectors. The other holds the newest event of each Secret and never
+// blocks, because the goroutine that empties the queue adds to it too.
 type queue struct {
 	limit int
-	// filled holds one signal at most.
+	// filled holds at most one signal that there are items.
 	filled chan struct{}
 	closed chan struct{}
 
 	mu     sync.Mutex
 	items  []item
 	newest map[place]item
-	// room is closed, and made anew, when items are taken.
+	// room is closed and replaced when items are taken.
 	room chan struct{}
 }
 
@@ -46,7 +46,7 @@ func newQueue(limit int) *queue {
 	}
 }
 
-// push appends an item, and waits while there is no room.
+// push appends an item, and blocks while the queue is full.
 func (q *queue) push(ctx context.Context, it item) error {
 	for {
 		room := q.tryPush(it)
@@ -61,7 +61,7 @@ func (q *queue) push(ctx context.Context, it item) error {
 	}
 }
 
-// tryPush returns nil when the item is in, or else what to wait for.
+// tryPush returns nil if the item was queued, or else the channel to wait for.
 func (q *queue) tryPush(it item) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,8 +73,8 @@ func (q *queue) tryPush(it item) <-chan struct{} {
 	return nil
 }
 
-// set puts an item in the place of an older one for the same object. A silent
-// one never takes the place of an event.
+// set replaces an older item for the same object. A silent item never replaces an
+// event, which would be lost.
 func (q *queue) set(ref snapshot.Ref, it item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -89,7 +89,7 @@ func (q *queue) signal() {
 	}
 }
 
-// take waits for items and takes all of them.
+// take blocks until there are items and returns all of them.
 func (q *queue) take(ctx context.Context) ([]item, error) {
 	for {
 		select {
@@ -99,8 +99,8 @@ func (q *queue) take(ctx context.Context) ([]item, error) {
 		case <-q.closed:
 			return nil, errStopped
 		}
-		// There may be nothing after all: what the signal was for can have been
-		// taken with something before it.
+		// It may be empty: the items of this signal may have been taken with
+		// those of an earlier one.
 		if items := q.drain(); len(items) > 0 {
 			return items, nil
 		}
@@ -121,5 +121,5 @@ func (q *queue) drain() []item {
 	return items
 }
 
-// close ends the waiting of take.
+// close makes take return errStopped.
 func (q *queue) close() { close(q.closed) }

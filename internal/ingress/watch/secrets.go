@@ -25,33 +25,33 @@ const (
 	helmRelease = "helm.sh/release.v1"
 )
 
-// secretReader reads the Secrets that are wanted, by name. A Secret that is
-// wanted is read until it is settled, and again when it is said to have changed.
-// Events about it go into the part of the queue where the newest one wins.
+// secretReader reads the wanted Secrets by name. A wanted Secret is read until that
+// succeeds or fails for good, and again when its metadata changed. Its events go
+// into the part of the queue where the newest one wins.
 type secretReader struct {
 	watcher *Watcher
 
 	mu sync.Mutex
-	// work has the names to read; nil before run. No name is worked on twice at
-	// a time.
+	// work has the names to read; nil before run. A work queue gives a name to
+	// one reader at a time.
 	work   workqueue.TypedDelayingInterface[name]
 	wanted map[name]*wantedSecret
-	// unwatched are the namespaces where metadata may not be watched. Secrets
-	// there are read again and again.
+	// unwatched are the namespaces where Secrets may not be watched. Wanted ones
+	// are polled there.
 	unwatched map[string]bool
 }
 
-// wantedSecret is what is known of a Secret that is wanted.
+// wantedSecret is the state of a wanted Secret.
 type wantedSecret struct {
-	// version is that of the data that was handed on.
+	// version is the resource version of the published data.
 	version string
-	// failure is what was handed on in the place of data.
+	// failure is the fault that was published in the place of data.
 	failure *snapshot.Fault
-	// published is set while the Snapshot has the Secret, or is about to.
+	// published is set while the Snapshot has the Secret, or it is queued.
 	published bool
-	// delivered is set once Next has returned all there is to say.
+	// delivered is set once Next has returned the first result.
 	delivered bool
-	// failed counts the failures in a row.
+	// failed counts failed reads in a row.
 	failed int
 }
 
@@ -59,7 +59,7 @@ func newSecretReader(w *Watcher) *secretReader {
 	return &secretReader{watcher: w, wanted: map[name]*wantedSecret{}, unwatched: map[string]bool{}}
 }
 
-// run reads until the context is done.
+// run reads wanted Secrets until the context is done.
 func (k *secretReader) run(ctx context.Context) {
 	work := workqueue.NewTypedDelayingQueue[name]()
 	var readers sync.WaitGroup
@@ -83,7 +83,7 @@ func (k *secretReader) run(ctx context.Context) {
 	}
 }
 
-// begin starts with what was wanted before.
+// begin queues the Secrets that were wanted before run.
 func (k *secretReader) begin(work workqueue.TypedDelayingInterface[name]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +93,7 @@ func (k *secretReader) begin(work workqueue.TypedDelayingInterface[name]) {
 	}
 }
 
-// want has a Secret read. It never waits.
+// want queues a Secret for reading. It never blocks.
 func (k *secretReader) want(at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +103,7 @@ func (k *secretReader) want(at name) {
 	}
 }
 
-// unwant forgets a Secret. It never waits.
+// unwant drops a Secret, with an event if it was published. It never blocks.
 func (k *secretReader) unwant(at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,8 +118,8 @@ func (k *secretReader) unwant(at name) {
 	}
 }
 
-// readSoon has a Secret read. Before run there is nothing to do: it reads all
-// that is wanted. The caller holds mu.
+// readSoon queues a Secret for reading. Before run there is no queue: begin adds
+// all wanted Secrets. The caller holds mu.
 func (k *secretReader) readSoon(at name) {
 	if k.work != nil {
 		k.work.Add(at)
@@ -137,7 +137,7 @@ func (k *secretReader) allDelivered() bool {
 	return true
 }
 
-// read reads one Secret and hands on what has changed.
+// read reads one Secret and publishes the result if it changed.
 func (k *secretReader) read(ctx context.Context, at name) {
 	k.mu.Lock()
 	secret := k.wanted[at]
@@ -152,7 +152,7 @@ func (k *secretReader) read(ctx context.Context, at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.wanted[at] != secret {
-		return // forgotten meanwhile, and perhaps wanted anew: that is queued
+		return // unwanted meanwhile; if wanted again it is queued
 	}
 	failure := err
 	if apierrors.IsNotFound(err) {
@@ -175,7 +175,8 @@ func (k *secretReader) read(ctx context.Context, at name) {
 	}
 }
 
-// get reads a Secret. A name that no Secret can have is not found.
+// get reads a Secret. An invalid name is not found, without a request: names come
+// from Ingresses, and must not become parts of a URL unchecked.
 func (k *secretReader) get(ctx context.Context, at name) (*snapshot.SecretBody, error) {
 	if len(validation.IsDNS1123Label(at.namespace)) > 0 || len(validation.IsDNS1123Subdomain(at.own)) > 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource(secretResource), at.own)
@@ -199,7 +200,7 @@ func (k *secretReader) get(ctx context.Context, at name) (*snapshot.SecretBody, 
 	return body, nil
 }
 
-// unusable says why a Secret is not kept.
+// unusable returns why a Secret is not published, or nil.
 func unusable(secret *corev1.Secret) *snapshot.Fault {
 	size := 0
 	for _, value := range secret.Data {
@@ -216,10 +217,10 @@ func unusable(secret *corev1.Secret) *snapshot.Fault {
 	return nil
 }
 
-// faultOf says what an error means for who needs the Secret; nil is nothing yet.
-// An API server that starts denies rights that we have, so data that is known is
-// not given up at once. An answer that is neither yes nor no must not keep the
-// edge from being ready for ever, but never takes away data that is known.
+// faultOf returns the fault to publish for an error; nil for none yet. An API
+// server that starts denies rights that we have, so published data is not dropped
+// at the first denial. Other errors must not block readiness for ever, but never
+// replace published data.
 func (s *wantedSecret) faultOf(at name, err error) *snapshot.Fault {
 	good := s.published && s.failure == nil
 	switch {
@@ -237,14 +238,15 @@ func (s *wantedSecret) faultOf(at name, err error) *snapshot.Fault {
 }
 
 // isBroken reports whether the API server is there and fails for this object,
-// such as for one that it cannot decrypt.
+// such as a Secret that it cannot decrypt.
 func isBroken(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) &&
 		!apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err)
 }
 
-// retryDelay is the pause after so many failures in a row.
+// retryDelay returns the backoff after so many failures in a row. A denial that
+// lasts is retried rarely: RBAC rules change by hand.
 func (p timing) retryDelay(failed int, err error) time.Duration {
 	if apierrors.IsForbidden(err) && failed >= denialsBelieved {
 		return backoff.Jitter(p.deniedRetry, 0.3)
@@ -252,8 +254,7 @@ func (p timing) retryDelay(failed int, err error) time.Duration {
 	return p.backoff().Delay(failed)
 }
 
-// publish puts a body into the queue, unless it is what was handed on before. The
-// caller holds mu.
+// publish queues a body, unless it equals the published one. The caller holds mu.
 func (k *secretReader) publish(at name, secret *wantedSecret, body *snapshot.SecretBody) {
 	if secret.published && secret.version == body.Version && sameFault(secret.failure, body.Failure) {
 		return
@@ -262,8 +263,8 @@ func (k *secretReader) publish(at name, secret *wantedSecret, body *snapshot.Sec
 	k.watcher.queue.set(refOf(at), item{event: Event{Put: body, At: time.Now()}, delivered: func() { k.markDelivered(secret) }})
 }
 
-// drop takes a Secret that does not exist out of the Snapshot. The caller holds
-// mu.
+// drop queues the deletion of a Secret that does not exist, or a silent item if it
+// was never published: Synced waits for either. The caller holds mu.
 func (k *secretReader) drop(at name, secret *wantedSecret) {
 	news := item{silent: true, delivered: func() { k.markDelivered(secret) }}
 	if secret.published {

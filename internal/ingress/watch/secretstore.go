@@ -17,7 +17,8 @@ import (
 
 const secretResource = "secrets"
 
-// secretSources follow the metadata of Secrets, one for each namespace.
+// secretSources returns the sources of the metadata of Secrets, one for each
+// namespace. Releases of Helm are left out: they are many, large and never needed.
 func (w *Watcher) secretSources() []source {
 	client := w.cluster.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(secretResource))
 	selected := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("type", helmRelease).String()}
@@ -44,15 +45,15 @@ func (w *Watcher) secretSources() []source {
 	return sources
 }
 
-// secretStore is the store of a reflector of metadata. It remembers nothing: it
-// says which of the wanted Secrets to read again.
+// secretStore is the store of a reflector of metadata. It keeps nothing, and triggers
+// the read of wanted Secrets that changed.
 type secretStore struct {
 	ctx    context.Context
 	reader *secretReader
 	feed   feedName
 }
 
-// Transformer makes the reflector trim metadata as it comes in.
+// Transformer makes the reflector trim metadata on arrival.
 func (*secretStore) Transformer() cache.TransformFunc { return trimming }
 
 // Add is called for a new Secret.
@@ -67,8 +68,8 @@ func (b *secretStore) Update(object any) error {
 	return nil
 }
 
-// Delete is called for a Secret that is gone. It is read again all the same: it
-// may have come back already.
+// Delete is called for a Secret that is gone. It is read even so: it may have been
+// created again already.
 func (b *secretStore) Delete(object any) error {
 	b.reader.observe(identify(object))
 	return nil
@@ -87,10 +88,10 @@ func (b *secretStore) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called: there is no resync period.
 func (*secretStore) Resync() error { return nil }
 
-// observe reads a Secret again if it is wanted and its version is news.
+// observe queues a wanted Secret for reading if its version is newer.
 func (k *secretReader) observe(at name, version string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,8 +100,8 @@ func (k *secretReader) observe(at name, version string) {
 	}
 }
 
-// compare reads those Secrets of a namespace again that are not as they are in
-// the list of all.
+// compare queues the wanted Secrets of a namespace whose versions differ from a
+// complete list.
 func (k *secretReader) compare(namespace string, present map[name]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,8 +117,8 @@ func (k *secretReader) compare(namespace string, present map[name]string) {
 	}
 }
 
-// isNewer reports whether a version is another one than that which was handed on,
-// and not an older one: the watch may be behind what was read.
+// isNewer reports whether a version is newer than the published one. The watch may
+// lag behind a read, so an older version is no reason to read.
 func (s *wantedSecret) isNewer(version string) bool {
 	if s.version == version {
 		return false
@@ -126,7 +127,8 @@ func (s *wantedSecret) isNewer(version string) bool {
 	return err != nil || order > 0
 }
 
-// unwatch notes that metadata may not be watched, and that no list will come.
+// unwatch records that Secrets of a namespace may not be watched, so that no list
+// will come, and polls the wanted ones instead.
 func (k *secretReader) unwatch(feed feedName) {
 	k.mu.Lock()
 	known := k.unwatched[feed.namespace]
@@ -135,14 +137,14 @@ func (k *secretReader) unwatch(feed feedName) {
 	if known {
 		return
 	}
-	k.watcher.options.Log.Info("Secrets may not be watched: those that are needed are read again and again",
+	k.watcher.options.Log.Info("watch of Secrets is forbidden: polling those that are needed",
 		"namespace", feed.namespace, "period", k.watcher.timing.deniedRetry)
 	k.watcher.listed(feed)
-	// Next returns, so that its caller sees that there is nothing to wait for.
+	// Wakes Next, so that its caller sees that Synced may be true now.
 	k.watcher.queue.set(refOf(name{namespace: feed.namespace}), item{silent: true})
 }
 
-// readUnwatched reads all Secrets again that nobody tells us of.
+// readUnwatched queues all wanted Secrets of namespaces without a watch.
 func (k *secretReader) readUnwatched() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

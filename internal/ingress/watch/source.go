@@ -15,20 +15,20 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// feedName is a resource such as ingresses, in a namespace or, when that is
-// empty, in all.
+// feedName identifies a source: a resource such as ingresses, in a namespace or,
+// if that is empty, in all.
 type feedName struct{ resource, namespace string }
 
-// source is what one reflector reads, and where to.
+// source configures one reflector.
 type source struct {
 	name feedName
 	// example is an empty object of the kind.
 	example  runtime.Object
 	requests kube.ListWatcher
 	store    func(context.Context) cache.ReflectorStore
-	// observe is told of nil, and of answers that deny the kind, and says how
-	// long to wait before the next attempt. It is nil where such an answer is
-	// like any other.
+	// observe is called with nil after a success and with responses that deny the
+	// kind, and returns the delay before the next request. It is nil if a denial
+	// is an error like others.
 	observe func(err error) time.Duration
 }
 
@@ -43,12 +43,12 @@ func (w *Watcher) follow(ctx context.Context, from source) {
 	reflector.Run(ctx)
 }
 
-// feed delays the requests of a source after it was denied, and notes how they
-// end. Its methods are called one after the other.
+// feed delays the requests of a source after a denial, and records how they end.
+// Its methods are called one after the other.
 type feed struct {
 	source   source
 	failures *failures
-	// notBefore is when the API server may be asked again.
+	// notBefore is the earliest time of the next request.
 	notBefore time.Time
 }
 
@@ -73,12 +73,12 @@ func (f *feed) note(verb string, err error) {
 	}
 }
 
-// wait waits until the API server may be asked again.
+// wait blocks until notBefore.
 func (f *feed) wait(ctx context.Context) error {
 	return backoff.Sleep(ctx, time.Until(f.notBefore))
 }
 
-// mirrorSource makes a source whose objects go into the Snapshot as they are.
+// mirrorSource returns a source whose objects become events as they are.
 func (w *Watcher) mirrorSource(kind snapshot.Kind, feed feedName, example runtime.Object, requests kube.ListWatcher) source {
 	return source{
 		name: feed, example: example, requests: requests,

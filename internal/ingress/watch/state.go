@@ -2,8 +2,8 @@ package watch
 
 import "time"
 
-// Listed reports whether Next has returned the first list of every built-in
-// kind. What these objects name may still be missing; see Synced.
+// Listed reports whether Next has returned the first list of every built-in kind.
+// Objects that they name may still be unread; see Synced.
 func (w *Watcher) Listed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -18,5 +18,5 @@ func (w *Watcher) Listed() bool {
 	return true
 }
 
-// Behind is how long something could not be read, 0 while everything can.
+// Behind returns for how long a resource could not be read, 0 while all can.
 func (w *Watcher) Behind() time.Duration { return w.failures.duration() }

@@ -13,15 +13,15 @@ import (
 )
 
 // statusManager is the field manager that writes the status of Ingresses. Of the
-// managed fields of an Ingress it is kept whether this one owns some of its
-// status, and nothing else.
+// managed fields of an Ingress only the fact that it owns a status is kept.
 const (
 	statusManager     = "slipway-edge"
 	statusSubresource = "status"
 )
 
-// trim takes from an object what no route is made of. It changes the object,
-// which nobody else has seen, and is the same when done twice.
+// trim removes the fields of an object that routes do not depend on. It modifies
+// the object, which the reflector just decoded and nothing else refers to. It is
+// idempotent.
 func trim(object any) {
 	switch o := object.(type) {
 	case *networkingv1.Ingress:
@@ -44,13 +44,13 @@ func trim(object any) {
 	}
 }
 
-// trimming is trim in the form that a reflector takes.
+// trimming is trim as a cache.TransformFunc.
 func trimming(object any) (any, error) {
 	trim(object)
 	return object, nil
 }
 
-// trimmed is the metadata that routes are made of.
+// trimmed returns the metadata that routes depend on.
 func trimmed(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	kept := bare(full)
 	kept.UID = full.UID
@@ -69,7 +69,7 @@ func trimmed(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// bare is the metadata that tells which object it is.
+// bare returns the metadata that identifies an object and its version.
 func bare(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: full.Namespace, Name: full.Name, ResourceVersion: full.ResourceVersion}
 }
@@ -93,8 +93,8 @@ func trimSlice(slice *discoveryv1.EndpointSlice) {
 		endpoint := &slice.Endpoints[i]
 		endpoint.DeprecatedTopology = nil
 		if target := endpoint.TargetRef; target != nil {
-			// Not its version: it makes an endpoint look changed when only the
-			// status of its Pod is.
+			// Without the resource version: it would make an endpoint differ
+			// whenever the status of its Pod changes.
 			endpoint.TargetRef = &corev1.ObjectReference{Kind: target.Kind, Namespace: target.Namespace, Name: target.Name, UID: target.UID}
 		}
 	}
@@ -134,14 +134,14 @@ func trimResource(resource *unstructured.Unstructured) {
 	resource.Object = kept.Object
 }
 
-// shape gives a trimmed object the form that the Snapshot has it in.
+// shape converts a trimmed object to its form in the Snapshot.
 func shape(kind snapshot.Kind, object any) any {
 	switch o := object.(type) {
 	case *corev1.Node:
 		return factsOf(o)
 	case *unstructured.Unstructured:
-		// A spec that is no object is as good as none: whoever reads it finds
-		// that what it needs is missing.
+		// A spec that is no object counts as none: its reader refuses the missing
+		// fields.
 		spec, _ := o.Object["spec"].(map[string]any)
 		return &snapshot.Resource{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Version: o.GetResourceVersion(), Spec: spec}
 	default:
@@ -160,7 +160,7 @@ func factsOf(node *corev1.Node) *snapshot.NodeFacts {
 	for _, address := range node.Status.Addresses {
 		parsed, err := netip.ParseAddr(address.Address)
 		if err != nil {
-			continue // a host name, which no traffic is sent to
+			continue // a host name: traffic is sent to IP addresses only
 		}
 		switch address.Type {
 		case corev1.NodeInternalIP:

@@ -18,39 +18,39 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Options say what is read.
+// Options configure what a Watcher reads.
 type Options struct {
-	// Namespaces are those that are read; empty is all of them.
+	// Namespaces are those that are read; empty means all.
 	Namespaces []string
-	// Selector selects Ingresses by their labels. It is for nothing else.
+	// Selector selects Ingresses by their labels. Other kinds are not affected.
 	Selector string
 	// NoClasses leaves IngressClasses out.
 	NoClasses bool
 	// NoNodes leaves nodes out.
 	NoNodes bool
-	// Home is a namespace whose Secrets can be wanted besides, for what the edge
-	// keeps there itself; empty is none.
+	// Home is a further namespace whose Secrets can be wanted: that of the edge,
+	// which has the challenges; empty means none.
 	Home string
-	// Log gets failures, each once; nil is none.
+	// Log gets failures, each once; it may be nil.
 	Log *slog.Logger
 }
 
-// Event is one thing that happened. Exactly one of Put, Delete and Kind is set.
+// Event is one change of the cluster. Exactly one of Put, Delete and Kind is set.
 type Event struct {
 	// Put is an object for Snapshot.Put.
 	Put any
-	// Delete names an object for Snapshot.Delete. The name of an EndpointSlice
-	// is its own.
+	// Delete is an object for Snapshot.Delete. An EndpointSlice has its own name
+	// here, not that of its Service.
 	Delete snapshot.Ref
 	// Kind and State are for Snapshot.SetKind.
 	Kind  snapshot.Kind
 	State snapshot.KindState
-	// At is when it was received.
+	// At is when it was received, the start of propagation_seconds.
 	At time.Time
 }
 
-// Watcher reads a cluster. Next, Want and Synced are for the goroutine that owns
-// the Snapshot; Failures is for any.
+// Watcher watches a cluster. Next, Want and Synced are for the goroutine that owns
+// the Snapshot; Failures is safe for concurrent use.
 type Watcher struct {
 	cluster  *kube.Cluster
 	options  Options
@@ -59,33 +59,32 @@ type Watcher struct {
 	failures *failures
 	secrets  *secretReader
 
-	// wantsChanged holds one signal at most: something new is wanted, and must be
+	// wantsChanged holds at most one signal that a new kind is wanted and must be
 	// watched.
 	wantsChanged chan struct{}
 
 	mu      sync.Mutex
 	started bool
-	// unlisted are the feeds whose first list has not been taken from the queue.
+	// unlisted are the sources whose first list Next has not returned yet.
 	unlisted map[feedName]struct{}
-	// kinds are the custom kinds that were ever wanted, and what Next has said
-	// about them.
+	// kinds are the kinds that were ever wanted, with the state that Next has
+	// returned.
 	kinds map[snapshot.Kind]snapshot.KindState
-	// needed counts the objects of each of them that are wanted now.
+	// needed counts the wanted objects of each custom kind.
 	needed map[snapshot.Kind]int
 }
 
-// timing is how fast and how much. Tests change it.
+// timing has the delays, timeouts and limits. Tests change them.
 type timing struct {
-	// first and longest are the pauses between attempts of a reflector, or to
-	// read a Secret, while the API server does not answer.
+	// first and longest bound the backoff of reflectors and of reads of Secrets
+	// while the API server fails.
 	first, longest time.Duration
-	// deniedRetry is the pause where asking again soon is of no use: the kind does not
-	// exist, or we have no right to it.
+	// deniedRetry is the delay after a kind was found missing or forbidden, which
+	// rarely changes.
 	deniedRetry time.Duration
-	// requestTimeout is how long the reading of one Secret may take.
+	// requestTimeout bounds the read of one Secret.
 	requestTimeout time.Duration
-	// queueLimit is how many events wait for Next at most, besides one for each
-	// Secret.
+	// queueLimit bounds the queued events, besides one for each Secret.
 	queueLimit int
 }
 
@@ -96,23 +95,23 @@ func defaultTiming() timing {
 	}
 }
 
-// backoff is the backoff of requests that fail. The jitter keeps replicas that
-// lost the API server at the same time from coming back at the same time.
+// backoff is the policy for requests that fail. The jitter keeps replicas apart that
+// lost the API server at the same moment.
 func (p timing) backoff() backoff.Policy {
 	return backoff.Policy{First: p.first, Longest: p.longest, JitterUp: 0.5}
 }
 
-// errStopped is what Next returns when there is nobody left to wait for.
+// errStopped is returned by Next after the end of Run.
 var errStopped = errors.New("the watcher has stopped")
 
-// New makes a Watcher. It sends nothing before Run.
+// New returns a Watcher. It sends nothing before Run.
 func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 	if _, err := labels.Parse(options.Selector); err != nil {
 		return nil, fmt.Errorf("providers.kubernetesIngress.labelSelector %q: %w", options.Selector, err)
 	}
 	for _, namespace := range options.Namespaces {
 		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-			return nil, fmt.Errorf("providers.kubernetesIngress.namespaces: %q is no namespace: %s", namespace, strings.Join(problems, "; "))
+			return nil, fmt.Errorf("providers.kubernetesIngress.namespaces: %q is not a namespace: %s", namespace, strings.Join(problems, "; "))
 		}
 	}
 	options.Namespaces = slices.Compact(slices.Sorted(slices.Values(options.Namespaces)))
@@ -135,8 +134,8 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 	return w, nil
 }
 
-// Run reads until the context is done, and returns when all of it has stopped.
-// A Watcher runs once.
+// Run watches until the context is done, and returns when all reflectors have
+// stopped. A Watcher runs once.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	again := w.started
@@ -169,8 +168,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Next waits for events and returns all that are queued. The slice is empty when
-// nothing has happened but Synced may have become true.
+// Next blocks until there are events and returns all that are queued. The slice is
+// empty if nothing changed but Synced may have become true.
 func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	items, err := w.queue.take(ctx)
 	if err != nil {
@@ -188,10 +187,10 @@ func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// Want says which Secrets and which objects of custom kinds are needed that were
-// not before, and which are not any more. References to other kinds are passed
-// over. A Secret that is not wanted any more is forgotten, with an event; a
-// custom kind goes on being followed.
+// Want adds and removes Secrets and objects of custom kinds that are needed.
+// References to other kinds are ignored. A Secret that is unwanted is dropped,
+// with an event; a custom kind stays watched, because stopping and starting
+// reflectors with each edit of an Ingress would cost more than a watch.
 func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,7 +216,7 @@ func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 	}
 }
 
-// ensureFollowed sees to it that a kind is watched. The caller holds mu.
+// ensureFollowed starts the watch of a kind, if it is new. The caller holds mu.
 func (w *Watcher) ensureFollowed(kind snapshot.Kind) {
 	if _, already := w.kinds[kind]; already {
 		return
@@ -234,7 +233,7 @@ func (w *Watcher) ensureFollowed(kind snapshot.Kind) {
 	}
 }
 
-// unfollowed are the kinds that are wanted and not among those followed.
+// unfollowed returns the wanted kinds without a reflector.
 func (w *Watcher) unfollowed(followed map[snapshot.Kind]bool) []snapshot.Kind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,8 +247,9 @@ func (w *Watcher) unfollowed(followed map[snapshot.Kind]bool) []snapshot.Kind {
 }
 
 // Synced reports whether Next has returned everything: each first list, and all
-// that is wanted, as far as it exists and may be read. What Next has returned is
-// in the Snapshot when its owner asks, and what that needs has been wanted.
+// wanted objects, as far as they exist and may be read. The owner of the Snapshot
+// calls it after it has applied the events and called Want, so true means that the
+// table is complete.
 func (w *Watcher) Synced() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,25 +264,25 @@ func (w *Watcher) Synced() bool {
 	return w.secrets.allDelivered()
 }
 
-// Failures are the kinds that cannot be read at the moment, by the names of
-// their resources, with the reason.
+// Failures returns the resources that cannot be read at the moment, with the
+// reason.
 func (w *Watcher) Failures() map[string]error { return w.failures.current() }
 
-// listed notes that the first list of a feed has been taken from the queue, or
-// that there will be none.
+// listed records that Next has returned the first list of a source, or that there
+// will be none.
 func (w *Watcher) listed(feed feedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.unlisted, feed)
 }
 
-// queueListed puts the news that the list of a feed is complete behind the list.
+// queueListed queues the end of a list behind its objects.
 func (w *Watcher) queueListed(ctx context.Context, feed feedName) {
-	// Only the end of the context keeps it out of the queue.
+	// push fails only at the end of the context.
 	_ = w.queue.push(ctx, item{silent: true, delivered: func() { w.listed(feed) }})
 }
 
-// scopes are the namespaces to ask for: an empty name asks for all at once.
+// scopes returns the namespaces of requests; an empty name means all at once.
 func (w *Watcher) scopes() []string {
 	if len(w.options.Namespaces) == 0 {
 		return []string{""}
@@ -290,7 +290,7 @@ func (w *Watcher) scopes() []string {
 	return w.options.Namespaces
 }
 
-// secretScopes are the namespaces to ask for Secrets.
+// secretScopes returns the namespaces of requests for Secrets.
 func (w *Watcher) secretScopes() []string {
 	home := w.options.Home
 	if home == "" || len(w.options.Namespaces) == 0 || slices.Contains(w.options.Namespaces, home) {
