@@ -14,18 +14,19 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Target says where manifests go and who owns what they set.
+// Target is the namespace and the field manager of applied manifests.
 type Target struct {
-	// Namespace is given to namespaced objects that name none.
+	// Namespace is set on namespaced objects without one.
 	Namespace string
-	// Manager owns the applied fields. It takes fields over from others.
+	// Manager is the field manager. It takes fields over from other managers
+	// (force), because a conflict cannot be resolved by a program.
 	Manager string
 }
 
 // Apply applies the documents of a YAML text in their order, server-side, and
-// returns the objects as the API server has them now. It stops at the first
-// object that fails: the ones before it stay applied. The definition of a kind may
-// come right before the objects of it.
+// returns the objects as the API server stored them. It stops at the first object
+// that fails: those before it stay applied. A CustomResourceDefinition may come
+// right before the objects of its kind.
 func (c *Cluster) Apply(ctx context.Context, target Target, manifests string) ([]*unstructured.Unstructured, error) {
 	objects, err := decode(manifests)
 	if err != nil {
@@ -57,6 +58,8 @@ func (c *Cluster) applyObject(ctx context.Context, target Target, object *unstru
 	return resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: target.Manager, Force: true})
 }
 
+// decode parses all documents before any is applied, so that a syntax error at the
+// end changes nothing. Empty documents are skipped.
 func decode(manifests string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), 4096)

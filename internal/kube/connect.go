@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// client-go's own 5 requests per second with bursts of 10 make a first sync
-// or a larger apply crawl. The API server protects itself by priority and
-// fairness; this limit only stops a loop that has gone wild.
+// The defaults of client-go, 5 requests per second with bursts of 10, make a first
+// sync or a larger apply slow. The API server protects itself by priority and
+// fairness; this limit only stops a runaway loop.
 const (
 	requestsPerSecond = 50
 	requestBurst      = 100
@@ -25,40 +25,39 @@ const (
 // Cluster is a connection to one Kubernetes API server. It is safe for
 // concurrent use.
 type Cluster struct {
-	// Config is how the clients below connect. Copy it before changing it.
+	// Config is the configuration of the clients below. Copy it before a change.
 	Config *rest.Config
 	// Client has a typed method for each built-in kind.
 	Client kubernetes.Interface
 	// Dynamic handles any kind.
 	Dynamic dynamic.Interface
-	// Metadata handles any kind and reads no more than its metadata.
+	// Metadata handles any kind and reads its metadata only.
 	Metadata metadata.Interface
-	// Namespace is where the program itself is at home: the namespace of its
-	// Pod, or that of the kubeconfig's context, or default.
+	// Namespace is that of the program itself: of its Pod, or of the kubeconfig's
+	// context, or default.
 	Namespace string
 
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	transport http.RoundTripper
 }
 
-// Option changes how Connect connects.
+// Option changes the configuration of the clients.
 type Option func(*rest.Config)
 
-// Version puts the program's version into the user agent, slipway/<version>,
-// which is what an administrator sees in the audit log.
+// Version sets the user agent to slipway/<version>, which an administrator sees in
+// the audit log.
 func Version(version string) Option {
 	return func(config *rest.Config) { config.UserAgent = userAgent(version) }
 }
 
-// Rate limits requests to so many in a second, with bursts. Watches count once,
-// when they start.
+// Rate sets the limit of requests per second, with bursts. A watch counts once,
+// when it starts.
 func Rate(perSecond float32, burst int) Option {
 	return func(config *rest.Config) { config.QPS, config.Burst = perSecond, burst }
 }
 
-// Connect makes the clients for the current context of a kubeconfig file. It
-// reads the file but sends nothing: a server that is down shows in the first
-// request.
+// Connect returns the clients for the current context of a kubeconfig file. It
+// reads the file but sends nothing: a server that is down fails the first request.
 func Connect(kubeconfig string, options ...Option) (*Cluster, error) {
 	if kubeconfig == "" {
 		return nil, errors.New("no kubeconfig given: name the file to use")
@@ -75,8 +74,8 @@ func Connect(kubeconfig string, options ...Option) (*Cluster, error) {
 	return cluster, nil
 }
 
-// Close drops idle connections. Requests that are under way go on, and a
-// later request connects again.
+// Close closes idle connections. Requests in flight continue, and a later request
+// connects again.
 func (c *Cluster) Close() {
 	utilnet.CloseIdleConnectionsFor(c.transport)
 }

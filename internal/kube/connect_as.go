@@ -12,24 +12,24 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// ConnectOptions say where the API server is and who asks. What is empty comes
-// from the surroundings.
+// ConnectOptions are the API server and the credentials. Empty fields are
+// discovered from the environment.
 type ConnectOptions struct {
 	// Endpoint is the URL of the API server, such as https://10.0.0.1:6443.
 	Endpoint string
 	// Token is a bearer token, or the path of a file with one. The file is read
-	// again as it changes.
+	// again when it changes.
 	Token secret.Text
-	// CAFile has the authorities, as PEM, that may vouch for the API server.
+	// CAFile has the certificate authorities of the API server, as PEM.
 	CAFile string
-	// Environ reads a variable of the environment; nil is os.Getenv.
+	// Environ reads an environment variable; nil means os.Getenv.
 	Environ func(string) string
-	// ServiceAccount is the folder where a Pod finds its account; empty is
-	// where Kubernetes puts it.
+	// ServiceAccount is the folder of the Pod's service account; empty means where
+	// Kubernetes mounts it.
 	ServiceAccount string
 }
 
-// The files that Kubernetes gives to a Pod.
+// The files that Kubernetes mounts into a Pod.
 const (
 	serviceAccount     = "/var/run/secrets/kubernetes.io/serviceaccount"
 	accountToken       = "token"
@@ -39,22 +39,23 @@ const (
 
 const defaultNamespace = "default"
 
-// The built-in kinds are read in Kubernetes' own encoding, which is cheaper than
-// JSON on both sides.
+// Built-in kinds use protobuf, which costs less than JSON on both sides. Custom
+// kinds have JSON only, hence two accepted encodings.
 const (
 	acceptedEncodings = "application/vnd.kubernetes.protobuf,application/json"
 	sentEncoding      = "application/vnd.kubernetes.protobuf"
 )
 
-// ConnectAs makes the clients for the API server that it finds, in this order:
+// ConnectAs returns the clients for the API server that it discovers, in this
+// order:
 //
 //  1. KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set, as they are
 //     in a Pod: that address, with the Pod's service account.
 //  2. KUBECONFIG is set: the current context of that file.
 //  3. The endpoint of the options.
 //
-// Endpoint, Token and CAFile, where they are given, win over what is found. Like
-// Connect it sends nothing.
+// Endpoint, Token and CAFile, if set, take precedence. Like Connect it sends
+// nothing.
 func ConnectAs(options ConnectOptions, more ...Option) (*Cluster, error) {
 	if options.Environ == nil {
 		options.Environ = os.Getenv
@@ -81,7 +82,8 @@ func ConnectAs(options ConnectOptions, more ...Option) (*Cluster, error) {
 	return cluster, nil
 }
 
-// discover finds the API server, and the namespace of the program.
+// discover returns the configuration of the API server, and the namespace of the
+// program.
 func (o *ConnectOptions) discover() (*rest.Config, string, error) {
 	host, port := o.Environ("KUBERNETES_SERVICE_HOST"), o.Environ("KUBERNETES_SERVICE_PORT")
 	if host != "" && port != "" {
@@ -104,7 +106,7 @@ func (o *ConnectOptions) discover() (*rest.Config, string, error) {
 	return &rest.Config{}, namespace, nil
 }
 
-// inCluster takes from the service account what the options do not give.
+// inCluster fills in from the service account what the options do not set.
 func (o *ConnectOptions) inCluster(address string) (*rest.Config, string, error) {
 	config := &rest.Config{Host: "https://" + address}
 	if o.Token.IsZero() {
@@ -130,7 +132,7 @@ func (o *ConnectOptions) inCluster(address string) (*rest.Config, string, error)
 	return config, namespace, nil
 }
 
-// override puts what the options give in the place of what was found.
+// override replaces discovered values by those of the options.
 func (o *ConnectOptions) override(config *rest.Config) error {
 	if o.Endpoint != "" {
 		if err := checkEndpoint(o.Endpoint); err != nil {
@@ -151,8 +153,8 @@ func (o *ConnectOptions) override(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// One identity only: whoever gives a token does not want to be seen as
-	// somebody else by a certificate of the kubeconfig.
+	// One identity only: with a token in the options, a client certificate of the
+	// kubeconfig must not authenticate the program as someone else.
 	config.BearerToken, config.BearerTokenFile = value, file
 	config.Username, config.Password = "", ""
 	config.ExecProvider, config.AuthProvider = nil, nil

@@ -11,30 +11,31 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Remote is how to reach an API server that no kubeconfig names.
+// Remote is an API server that is not in a kubeconfig.
 type Remote struct {
 	// Server is its URL.
 	Server string
-	// Authorities may vouch for it, as PEM; empty are those of the system.
+	// Authorities are its certificate authorities, as PEM; empty means those of
+	// the system.
 	Authorities []byte
-	// ServerName is what its certificate is for, where that is not its host.
+	// ServerName is the name in its certificate, if that is not its host.
 	ServerName string
-	// Insecure believes any certificate.
+	// Insecure accepts any certificate.
 	Insecure bool
 	// Certificate and Key are a client certificate, as PEM.
 	Certificate []byte
 	Key         secret.Text
-	// Token is asked for each request, so that a new one is used at once. It is
-	// nil if there is a certificate.
+	// Token is called for each request, so that a renewed token is used at once.
+	// It is nil with a certificate.
 	Token func() secret.Text
 }
 
-// ConnectRemote makes the clients for an API server. Like Connect it sends
+// ConnectRemote returns the clients for an API server. Like Connect it sends
 // nothing.
 func ConnectRemote(to Remote, options ...Option) (*Cluster, error) {
 	address, err := url.Parse(to.Server)
 	if err != nil || address.Scheme != "https" || address.Host == "" {
-		return nil, fmt.Errorf("%q is no address of an API server: write https://host:port", to.Server)
+		return nil, fmt.Errorf("%q is not the address of an API server: write https://host:port", to.Server)
 	}
 	if to.Token == nil && len(to.Certificate) == 0 {
 		return nil, errors.New("there is neither a token nor a client certificate")
@@ -53,18 +54,19 @@ func ConnectRemote(to Remote, options ...Option) (*Cluster, error) {
 	return cluster, nil
 }
 
-// tokenBearer sends the token of the moment with each request.
+// tokenBearer adds the current token to each request.
 type tokenBearer struct {
 	next  http.RoundTripper
 	token func() secret.Text
 }
 
-// RoundTrip sends a request with the token.
+// RoundTrip sends a copy of the request with the token: a RoundTripper must not
+// modify the original.
 func (b *tokenBearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Set("Authorization", "Bearer "+b.token().Reveal())
 	return b.next.RoundTrip(request)
 }
 
-// WrappedRoundTripper lets client-go find the idle connections.
+// WrappedRoundTripper lets client-go close idle connections.
 func (b *tokenBearer) WrappedRoundTripper() http.RoundTripper { return b.next }

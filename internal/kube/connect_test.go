@@ -82,7 +82,7 @@ func TestWaitForServerAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = kube.WaitFor(ctx, cluster.Client.CoreV1().ConfigMaps("default"), kube.Named("any"), exists)
-	if err == nil || !strings.Contains(err.Error(), "no answer from the API server") ||
+	if err == nil || !strings.Contains(err.Error(), "no response from the API server") ||
 		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got error %v, want it to say that nobody answers, and why", err)
 	}

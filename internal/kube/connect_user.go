@@ -7,26 +7,25 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// UserChoice is what a person said about the cluster to use. What is empty is
-// found as kubectl finds it.
+// UserChoice selects a cluster on the command line. Empty fields are resolved as
+// kubectl resolves them.
 type UserChoice struct {
-	// Kubeconfig is a file. When it is empty, it is those of KUBECONFIG, or else
+	// Kubeconfig is a file. Empty means those of KUBECONFIG, or else
 	// ~/.kube/config.
 	Kubeconfig string
-	// Context is one of the file. When it is empty, it is the current one.
+	// Context is a context of the file. Empty means the current one.
 	Context string
 }
 
-// ConnectUser makes the clients for the cluster that a person means: where
-// kubectl would go with the same choice, in a Pod too. Like Connect it sends
-// nothing.
+// ConnectUser returns the clients for the cluster that kubectl would use with the
+// same choice, in a Pod too. Like Connect it sends nothing.
 func ConnectUser(choice UserChoice, options ...Option) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = choice.Kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: choice.Context})
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no kubeconfig says where the cluster is: name one with --kubeconfig, or set KUBECONFIG")
+		return nil, errors.New("no cluster is configured: name a kubeconfig with --kubeconfig, or set KUBECONFIG")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

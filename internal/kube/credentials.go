@@ -19,16 +19,16 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// How much is read of each file: far more than any of them needs.
+// The bounds of the files that are read, far beyond what they need.
 const (
 	nameLimit        = 1 << 10
 	tokenLimit       = 64 << 10
 	authoritiesLimit = 4 << 20
 )
 
-// readKubeconfig gives the current context of a kubeconfig file and its
-// namespace. Several files are read as kubectl reads them: those that exist,
-// where the first one to say something wins.
+// readKubeconfig returns the configuration and namespace of the current context of
+// a kubeconfig file. Several files are merged as kubectl merges them: those that
+// exist, where the first value wins.
 func readKubeconfig(path string) (*rest.Config, string, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	if files := filepath.SplitList(path); len(files) > 1 {
@@ -53,8 +53,8 @@ func readKubeconfig(path string) (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
-// readToken tells a token from the path of a file with one. Its errors do not
-// show the text, which may be a token after all.
+// readToken distinguishes a token from the path of a file with one. Its errors do
+// not contain the text, which may be a token after all.
 func readToken(token secret.Text) (value, file string, err error) {
 	text := strings.TrimSpace(token.Reveal())
 	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
@@ -69,6 +69,8 @@ func readToken(token secret.Text) (value, file string, err error) {
 	return text, "", checkToken(text)
 }
 
+// checkTokenFile validates a token file at the start, where the error can name it;
+// client-go reads the file later and again.
 func checkTokenFile(path string) error {
 	text, err := readBounded(path, tokenLimit)
 	if err != nil {
@@ -80,7 +82,7 @@ func checkTokenFile(path string) error {
 	return nil
 }
 
-// checkToken refuses what no header can carry.
+// checkToken refuses characters that a header cannot carry.
 func checkToken(text string) error {
 	if text == "" {
 		return errors.New("the token is empty")
@@ -93,6 +95,8 @@ func checkToken(text string) error {
 	return nil
 }
 
+// checkAuthorities checks that a file has at least one certificate: client-go
+// would fall back to an empty pool and fail each handshake.
 func checkAuthorities(path string) error {
 	text, err := readBounded(path, authoritiesLimit)
 	if err != nil {
@@ -104,9 +108,9 @@ func checkAuthorities(path string) error {
 	return nil
 }
 
-// readBounded reads a small file without the space around its text.
+// readBounded reads a small file and trims white space.
 func readBounded(path string, limit int64) (string, error) {
-	// Before it is opened: opening a pipe would wait for a writer.
+	// Checked before opening: to open a named pipe would block until a writer comes.
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -129,11 +133,13 @@ func readBounded(path string, limit int64) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
+// checkEndpoint validates the URL of an API server. Its errors do not quote a URL
+// with a user name, which may hold a password.
 func checkEndpoint(endpoint string) error {
 	parsed, err := url.Parse(endpoint)
 	switch {
 	case err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
-		return errors.New("the endpoint is no URL of an API server: write it as https://host:port")
+		return errors.New("the endpoint is not the URL of an API server: write it as https://host:port")
 	case parsed.User != nil:
 		return errors.New("the endpoint has a user name in it: give a token instead")
 	case parsed.RawQuery != "" || parsed.Fragment != "":
@@ -142,8 +148,8 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// refusePlainText keeps credentials from the wire where anybody can read them.
-// What stays on this machine is on no wire.
+// refusePlainText refuses to send credentials without TLS, where anyone on the
+// network path could read them. Loopback is allowed.
 func refusePlainText(config *rest.Config) error {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -156,7 +162,7 @@ func refusePlainText(config *rest.Config) error {
 		config.ExecProvider == nil && config.AuthProvider == nil {
 		return nil
 	}
-	return fmt.Errorf("%s is not encrypted and would show the token to everybody on the way: use https", server.Redacted())
+	return fmt.Errorf("%s is not encrypted and would send the token in plain text: use https", server.Redacted())
 }
 
 func isLoopback(host string) bool {

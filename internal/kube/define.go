@@ -12,51 +12,52 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The API server serves a kind some moments after it has taken its definition.
+// The API server serves a kind some moments after it has stored its definition.
+// Discovery has no watch, so the kind is polled.
 const (
-	kindPatience = 30 * time.Second
-	kindLook     = 50 * time.Millisecond
+	kindTimeout = 30 * time.Second
+	kindPoll    = 50 * time.Millisecond
 )
 
-// DefinitionResource is that of CustomResourceDefinitions.
+// DefinitionResource returns the resource of CustomResourceDefinitions.
 func DefinitionResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// Define does what Apply does, and waits until the API server serves the kinds that
-// are defined in the manifests and lists them.
+// Define applies manifests as Apply does, and waits until the API server serves the
+// kinds that they define.
 func (c *Cluster) Define(ctx context.Context, target Target, manifests string) ([]*unstructured.Unstructured, error) {
 	applied, err := c.Apply(ctx, target, manifests)
 	if err != nil {
 		return applied, err
 	}
-	c.mapper.Reset() // which may remember kinds that were there before
+	c.mapper.Reset() // its cache may have kinds of an earlier definition
 	for _, object := range applied {
 		for _, kind := range kindsOf(object) {
 			if _, err := c.mapping(ctx, kind); err != nil {
-				return applied, fmt.Errorf("the API server has the definition %s and does not serve it: %w", object.GetName(), err)
+				return applied, fmt.Errorf("the API server does not serve the definition %s: %w", object.GetName(), err)
 			}
 		}
 	}
 	return applied, nil
 }
 
-// mapping finds where objects of a kind are. One that is defined and not served yet
-// is waited for.
+// mapping returns the resource and scope of a kind. It waits for a kind that is
+// defined and not served yet.
 func (c *Cluster) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	look := func() (*meta.RESTMapping, error) { return c.mapper.RESTMapping(kind.GroupKind(), kind.Version) }
 	mapping, err := look()
 	if !meta.IsNoMatchError(err) {
 		return mapping, err
 	}
-	// The kind may be newer than what discovery remembers.
+	// The kind may be newer than the discovery cache.
 	c.mapper.Reset()
 	if mapping, err = look(); !meta.IsNoMatchError(err) || !c.defined(ctx, kind) {
 		return mapping, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, kindPatience)
+	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
-	ticks := time.NewTicker(kindLook)
+	ticks := time.NewTicker(kindPoll)
 	defer ticks.Stop()
 	for meta.IsNoMatchError(err) {
 		select {
@@ -70,8 +71,8 @@ func (c *Cluster) mapping(ctx context.Context, kind schema.GroupVersionKind) (*m
 	return mapping, err
 }
 
-// defined reports whether a CustomResourceDefinition promises a kind. Who may not see
-// them is told that the kind is not there, as without one.
+// defined reports whether a CustomResourceDefinition defines a kind. Without the
+// right to list them it is false, and mapping fails at once.
 func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) bool {
 	definitions, err := c.Dynamic.Resource(DefinitionResource()).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -85,8 +86,8 @@ func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) boo
 	return false
 }
 
-// kindsOf are the kinds, in each served version, that a CustomResourceDefinition
-// defines. Other objects define none.
+// kindsOf returns the kinds, in each served version, that a
+// CustomResourceDefinition defines; none for other objects.
 func kindsOf(object *unstructured.Unstructured) []schema.GroupVersionKind {
 	if object.GetKind() != "CustomResourceDefinition" || object.GroupVersionKind().Group != DefinitionResource().Group {
 		return nil

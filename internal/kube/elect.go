@@ -19,47 +19,46 @@ import (
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	// client-go stretches the period by up to 1.2 times itself, and a leader that
-	// died is missed after one period, the lease and another period: 19.4 s at
-	// most. With the usual 2 s it would be 23.8.
+	// client-go adds jitter of up to 1.2 periods, and a dead leader is replaced
+	// after one period, the lease and another period: 19.4 s at most. With the
+	// usual 2 s it would be 23.8 s.
 	retryPeriod = time.Second
 
 	releaseTimeout = 5 * time.Second
 	releaseTries   = 3
 )
 
-// Election is a Lease that replicas compete for. It needs the verbs get, create
-// and update on leases of coordination.k8s.io in its namespace, and no other.
+// Election is a leader election by a Lease. It needs the verbs get, create and
+// update on leases of coordination.k8s.io in its namespace, and no others.
 type Election struct {
 	Namespace string
 	Name      string
-	// Identity is who competes. Two processes that live at the same time must not
-	// share one.
+	// Identity is the holder in the Lease. Two processes that run at the same time
+	// must not share one.
 	Identity string
 
-	// Duration is how long a leader that is not heard of stays leader; 15 s when
-	// it is zero. The API server keeps whole seconds.
+	// Duration is the lease duration, after which a leader that does not renew is
+	// replaced; zero means 15 s. The API server stores whole seconds.
 	Duration time.Duration
-	// Renew is how long a leader tries to renew before it stops; 10 s when it is
-	// zero. It is shorter than Duration, so that there is never a second leader.
+	// Renew is how long a leader retries to renew before it stops; zero means
+	// 10 s. It is shorter than Duration, so that there are never two leaders.
 	Renew time.Duration
-	// Retry is how often the Lease is looked at; 1 s when it is zero.
+	// Retry is the interval of attempts to acquire or renew; zero means 1 s.
 	Retry time.Duration
 
-	// Failed is told what keeps us from competing, once for each change of it: a
-	// right that is missing is one message and not one each second. It may be
+	// Failed is called when a request for the Lease fails, once per kind of
+	// failure: a missing right is one message and not one each second. It may be
 	// nil.
 	Failed func(error)
 }
 
-// Elect competes for the Lease until the context is done, and runs lead
-// whenever it is won. The context of lead ends as soon as the Lease is lost, and
-// also when ctx ends; lead must return then, because nothing else goes on before
-// it has. At the end the Lease is released, so that another replica takes over
-// at once.
+// Elect competes for the Lease until the context is done, and runs lead whenever
+// it is won. The context of lead ends when the Lease is lost or ctx ends; lead must
+// return then, because Elect waits for it. At the end the Lease is released, so
+// that another replica takes over at once.
 //
-// An API server that is away or says no is asked again for as long as it takes.
-// The error is about an Election that cannot work.
+// Requests that fail or are denied are retried without limit. The error is about
+// an invalid Election.
 func (c *Cluster) Elect(ctx context.Context, election Election, lead func(context.Context)) error {
 	lock := &watchedLock{failed: election.Failed, last: map[string]string{}, LeaseLock: resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: election.Namespace, Name: election.Name},
@@ -77,7 +76,7 @@ func (c *Cluster) Elect(ctx context.Context, election Election, lead func(contex
 	return nil
 }
 
-// compete goes on until the Lease was won and lost, or the context is done.
+// compete returns when the Lease was won and lost, or the context is done.
 func compete(ctx context.Context, election Election, lock *watchedLock, lead func(context.Context)) error {
 	var current leaderTerm
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -85,8 +84,8 @@ func compete(ctx context.Context, election Election, lock *watchedLock, lead fun
 		LeaseDuration: cmp.Or(election.Duration, leaseDuration),
 		RenewDeadline: cmp.Or(election.Renew, renewDeadline),
 		RetryPeriod:   cmp.Or(election.Retry, retryPeriod),
-		// The elector would release while lead still runs, and would keep lead
-		// running for as long as the release takes.
+		// The elector would release while lead still runs, and end the context of
+		// lead only after the release.
 		ReleaseOnCancel: false,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) { current.run(ctx, held, lead) },
@@ -96,8 +95,8 @@ func compete(ctx context.Context, election Election, lock *watchedLock, lead fun
 	if err != nil {
 		return err
 	}
-	// The Lease is renewed until lead has returned, so it outlives ctx. The
-	// elector's own log repeats what the lock sees.
+	// The Lease is renewed until lead has returned, so its context outlives ctx.
+	// The elector's own log would repeat the errors of the lock.
 	holding, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	defer stop()
 	ended := make(chan struct{})
@@ -118,8 +117,8 @@ func compete(ctx context.Context, election Election, lock *watchedLock, lead fun
 	}
 }
 
-// leaderTerm is the time from winning the Lease to losing it. The elector starts
-// the work on a goroutine of its own that it never waits for.
+// leaderTerm is the time from winning the Lease to losing it. The elector runs the
+// callback on a goroutine that it never waits for; leaderTerm does.
 type leaderTerm struct {
 	mu      sync.Mutex
 	over    bool
@@ -141,7 +140,7 @@ func (l *leaderTerm) run(ctx, held context.Context, lead func(context.Context)) 
 	lead(leading)
 }
 
-// end waits for the work, and lets none begin.
+// end waits for lead to return, and keeps a late callback from starting it.
 func (l *leaderTerm) end() {
 	l.mu.Lock()
 	l.over = true
@@ -149,12 +148,12 @@ func (l *leaderTerm) end() {
 	l.running.Wait()
 }
 
-// watchedLock is the Lease, and remembers what its requests failed with.
+// watchedLock is the Lease lock, and reports the failures of its requests.
 type watchedLock struct {
 	resourcelock.LeaseLock
 	failed func(error)
-	// last is the kind of the last failure by verb: one that may read and not
-	// write would otherwise seem to recover each time it reads.
+	// last is the kind of the last failure by verb: with the right to read and not
+	// to write, each read would otherwise look like a recovery.
 	last map[string]string
 }
 
@@ -165,22 +164,22 @@ func (w *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 	return record, raw, err
 }
 
-// Create makes the Lease.
+// Create creates the Lease.
 func (w *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := w.LeaseLock.Create(ctx, record)
 	w.note("create", err)
 	return err
 }
 
-// Update writes the Lease.
+// Update updates the Lease.
 func (w *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := w.LeaseLock.Update(ctx, record)
 	w.note("update", err)
 	return err
 }
 
-// note passes an error on when it is another one than before. That a Lease does
-// not exist yet, or that somebody else was faster, is no failure.
+// note reports an error if its kind is new. A Lease that does not exist yet, or a
+// write that another replica won, is no failure.
 func (w *watchedLock) note(verb string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -198,8 +197,8 @@ func (w *watchedLock) note(verb string, err error) {
 	}
 }
 
-// release gives the Lease up if it is ours. A renewal that was cut off may still
-// arrive at the API server, hence the tries.
+// release gives the Lease up if this replica holds it. A cancelled renewal may
+// still reach the API server and cause a conflict, hence the retries.
 func (w *watchedLock) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -218,9 +217,9 @@ func (w *watchedLock) release(ctx context.Context) {
 	}
 }
 
-// FailureKind is the same for errors that a person would call the same, and
-// empty for nil: the reason that the API server gives, or else the innermost
-// error, which has no ports and request numbers in its text.
+// FailureKind returns a text that is equal for errors of the same cause, and empty
+// for nil: the status reason of the API server, or else the innermost error, whose
+// text has no ports and request numbers. It is for logging a failure once.
 func FailureKind(err error) string {
 	if err == nil {
 		return ""

@@ -17,30 +17,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NoteLimit is how many bytes the text of an Event may have.
+// NoteLimit is the most bytes of the note of an Event, as the API server enforces
+// it.
 const NoteLimit = 1024
 
-// objectNameLimit is how long the name of an object may be.
+// objectNameLimit is the most bytes of the name of an object.
 const objectNameLimit = 253
 
-// Notice is something to tell whoever looks at an object.
+// Notice is the content of an Event.
 type Notice struct {
-	// Regarding is the object. Without its UID the Event is found by name, and
-	// kubectl describe does not show it.
+	// Regarding is the object. Without its UID kubectl describe does not show the
+	// Event.
 	Regarding corev1.ObjectReference
-	// Warning marks something that needs somebody's attention.
+	// Warning makes the type Warning instead of Normal.
 	Warning bool
-	// Reason says what happened in one word, such as RefusedInvalid.
+	// Reason is why, in one CamelCase word, such as RefusedInvalid.
 	Reason string
-	// Action says in one word what was being done.
+	// Action is what was being done, in one word.
 	Action string
-	// Note is the text. What is longer than NoteLimit is cut.
+	// Note is the text. It is truncated to NoteLimit.
 	Note string
-	// Times is how often it was told, this time included.
+	// Times is how often it was written, this time included.
 	Times int
 }
 
-// Reporter says who tells a Notice.
+// Reporter is the source of an Event.
 type Reporter struct {
 	// Controller is the program, such as slipway.dev/edge.
 	Controller string
@@ -48,9 +49,9 @@ type Reporter struct {
 	Instance string
 }
 
-// Announce makes a Notice an Event. The same notice about the same object is one
-// Event, whoever tells it: when it is there already it is counted on, so that
-// replicas that take turns do not repeat each other.
+// Announce writes a Notice as an Event. The name of the Event is derived from its
+// content, so the same notice about the same object is one Event with a count,
+// also when the leader changes.
 //
 // It needs the verbs create and patch on events of events.k8s.io.
 func (c *Cluster) Announce(ctx context.Context, reporter Reporter, notice Notice) error {
@@ -79,7 +80,7 @@ func (n *Notice) event(reporter Reporter) *eventsv1.Event {
 	}
 	namespace := n.Regarding.Namespace
 	if namespace == "" {
-		// Where the API server wants the Events of what has no namespace.
+		// The API server requires this namespace for cluster-scoped objects.
 		namespace = metav1.NamespaceDefault
 	}
 	return &eventsv1.Event{
@@ -95,7 +96,8 @@ func (n *Notice) event(reporter Reporter) *eventsv1.Event {
 	}
 }
 
-// name follows from what is told about what.
+// name is derived from the object and the content. Length prefixes keep different
+// parts from joining to the same text.
 func (n *Notice) name(kind string) string {
 	told := sha256.New()
 	r := n.Regarding
@@ -107,7 +109,7 @@ func (n *Notice) name(kind string) string {
 	return strings.TrimRight(start, ".-") + suffix
 }
 
-// cutText shortens a text to a number of bytes, and never within a character.
+// cutText truncates a text to a number of bytes, never within a character.
 func cutText(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= limit {

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Source is what can be listed and watched: each typed and dynamic client of
-// a kind is one, such as client.AppsV1().Deployments("demo").
+// Source can be listed and watched: each typed, dynamic and metadata client of a
+// kind is one, such as client.AppsV1().Deployments("demo").
 type Source[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Named selects the one object of that name.
+// Named selects the object of a name.
 func Named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
@@ -28,21 +28,21 @@ func Labelled(selector string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: selector}
 }
 
-// WaitFor follows the selected objects until the condition holds, and returns
-// them as they were then. The condition sees all of them, in no order, at the
-// start and after each change, and must not modify them. Changes in quick
-// succession may be seen as one. It returns nil when it holds; otherwise its
-// error says what is missing, which is also what WaitFor's error ends with
-// when the context is done first. The objects seen last are returned then too.
+// WaitFor watches the selected objects until the condition returns nil, and returns
+// the objects of that moment. The condition gets all of them, in no order, after
+// the first list and after each change, and must not modify them. Changes in quick
+// succession may be seen as one. Its error describes what is missing; WaitFor wraps
+// it if the context is done first, and returns the objects seen last.
 //
-// It never gives up by itself: an API server that is away may come back.
+// It retries failed requests without limit: an API server that is away may come
+// back.
 func WaitFor[T runtime.Object, L runtime.Object](
 	ctx context.Context, source Source[L], selected metav1.ListOptions, condition func([]T) error,
 ) ([]T, error) {
 	follow := newFollower[T](source, selected)
 	defer follow.start(ctx)()
 
-	missing := errors.New("no answer from the API server")
+	missing := errors.New("no response from the API server")
 	var objects []T
 	for {
 		select {

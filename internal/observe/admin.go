@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// Mount is a part of the program that answers on the admin server too. It must
-// only read: whoever is on the machine may ask.
+// Mount is a handler of another package on the admin server. It must be read-only:
+// every user of the machine can send requests.
 type Mount struct {
-	// Prefix is what the paths of the part start with, such as /api/v1/.
+	// Prefix is the path prefix of the handler, such as /api/v1/.
 	Prefix  string
 	Handler http.Handler
 }
 
-// ServeAdmin serves profiles under /debug/pprof, and what is mounted, until the
-// context ends, and then stops in good order. It closes the listener, and
-// refuses one that others can reach. Mounts see only GET and HEAD, and only
-// requests that were made to this machine by no other site.
+// ServeAdmin serves profiles under /debug/pprof and the mounts until the context
+// ends, and then shuts down gracefully. It closes the listener, and refuses one
+// that is not on loopback. Mounts get only GET and HEAD, and no cross-site requests
+// of browsers.
 //
-// The command line of the process is not served, unlike in net/http/pprof: it
+// Unlike net/http/pprof it does not serve the command line of the process, which
 // may hold a token.
 func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger, mounts ...Mount) error {
 	address, err := netip.ParseAddrPort(listener.Addr().String())
 	if err != nil || !address.Addr().Unmap().IsLoopback() {
-		_ = listener.Close() // the refusal says what matters
+		_ = listener.Close() // the refusal is the error that matters
 		return fmt.Errorf("the admin server would listen on %s, which others can reach: use a loopback address", listener.Addr())
 	}
 	mux := http.NewServeMux()
@@ -44,10 +44,10 @@ func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger, mo
 	return serve(ctx, listener, &http.Server{Handler: onlyLocal(mux), WriteTimeout: adminWriteTimeout}, log.With(KeyServer, "admin"))
 }
 
-// onlyLocal refuses what a browser sends on behalf of another site. A page
-// cannot connect to loopback by its own name, but a name that its owner points
-// at 127.0.0.1 (DNS rebinding) can, as can a plain link or image; the Host,
-// Origin and Sec-Fetch-Site headers tell. See CVE-2022-41924 (Tailscale) and
+// onlyLocal refuses requests that a browser sends on behalf of another site. A page
+// cannot connect to loopback under its own name, but a name that its owner points
+// at 127.0.0.1 (DNS rebinding) can, as can a plain link or image. The headers Host,
+// Origin and Sec-Fetch-Site reveal both. See CVE-2022-41924 (Tailscale) and
 // CVE-2026-27589 (Caddy). All requests here only read; nothing else is routed.
 func onlyLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func onlyLocal(next http.Handler) http.Handler {
 }
 
 // isLocalHost reports whether a Host header names this machine. The port may
-// be another: kubectl port-forward has its own.
+// differ from ours: kubectl port-forward has its own.
 func isLocalHost(hostport string) bool {
 	host := (&url.URL{Host: hostport}).Hostname()
 	if strings.EqualFold(host, "localhost") {

@@ -7,17 +7,18 @@ import (
 	"sync"
 )
 
-// Health knows whether the process is ready for traffic: every condition is
-// met, there is at least one, and it is not stopping. A process that has not
-// said what it waits for is not ready. The zero value is usable.
+// Health tracks whether the process is ready for traffic: there is at least one
+// condition, every condition is met, and the process is not stopping. Without
+// conditions it is not ready, so that a role cannot forget to declare them. The
+// zero value is usable, from any goroutine.
 type Health struct {
 	mu         sync.Mutex
 	conditions []*Condition
 	stopping   bool
 }
 
-// Condition is one thing that must hold before the process is ready. It may be
-// met and unmet any number of times, from any goroutine.
+// Condition is a requirement for readiness. It may be met and unmet any number of
+// times, from any goroutine.
 type Condition struct {
 	health *Health
 	name   string
@@ -25,9 +26,9 @@ type Condition struct {
 	reason string
 }
 
-// Condition declares a condition that is not met yet, with the reason for
-// people ("no routing table is live yet"). A name that is declared already
-// gives the same condition, as it is.
+// Condition declares a condition that is not met yet, with the reason for /readyz
+// ("no routing table is live yet"). A name that is declared already returns the
+// existing condition unchanged.
 func (h *Health) Condition(name, reason string) *Condition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,10 +42,10 @@ func (h *Health) Condition(name, reason string) *Condition {
 	return c
 }
 
-// Met says that the condition holds.
+// Met marks the condition as met.
 func (c *Condition) Met() { c.set(true, "") }
 
-// Unmet says that the condition does not hold, and why.
+// Unmet marks the condition as not met, with the reason.
 func (c *Condition) Unmet(reason string) { c.set(false, reason) }
 
 func (c *Condition) set(met bool, reason string) {
@@ -53,15 +54,15 @@ func (c *Condition) set(met bool, reason string) {
 	c.met, c.reason = met, reason
 }
 
-// Stopping makes the process not ready for good, so that it gets no new
-// traffic while it finishes what it has.
+// Stopping makes the process not ready for good, so that it gets no new traffic
+// while it drains.
 func (h *Health) Stopping() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopping = true
 }
 
-// Missing lists what keeps the process from being ready; nothing when it is.
+// Missing returns the reasons why the process is not ready; none if it is.
 func (h *Health) Missing() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +84,7 @@ func (h *Health) Missing() []string {
 // Ready reports whether nothing is missing.
 func (h *Health) Ready() bool { return len(h.Missing()) == 0 }
 
-// serveReady answers 200 when ready, and else 503 with what is missing.
+// serveReady responds with 200 if ready, and else with 503 and the reasons.
 func (h *Health) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if missing := h.Missing(); len(missing) > 0 {
 		writePlain(w, http.StatusServiceUnavailable, "not ready\n"+strings.Join(missing, "\n"))
@@ -92,8 +93,8 @@ func (h *Health) serveReady(w http.ResponseWriter, _ *http.Request) {
 	writePlain(w, http.StatusOK, "ready")
 }
 
-// serveAlive answers 200: a process that answers is alive. It does not look at
-// anything else, because a restart mends nothing that is outside of it.
+// serveAlive responds with 200: a process that responds is alive. It checks nothing
+// else, because a restart repairs nothing outside of the process.
 func serveAlive(w http.ResponseWriter, _ *http.Request) {
 	writePlain(w, http.StatusOK, "ok")
 }

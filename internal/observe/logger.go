@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Keys of log attributes. One thing has one key everywhere, so that a query
-// finds all of it.
+// Keys of log attributes. A concept has one key everywhere, so that one query
+// finds all of its lines.
 const (
 	// KeyError is an error's message.
 	KeyError = "error"
@@ -30,13 +30,13 @@ const (
 	KeyVersion = "version"
 	// KeyCommit is the commit that this program was built from.
 	KeyCommit = "commit"
-	// KeyReason says why something is as it is, in words.
+	// KeyReason is a reason in words.
 	KeyReason = "reason"
 	// KeyProvider is the name of a provider of routes.
 	KeyProvider = "provider"
 )
 
-// logLevels are the levels by name, the most talkative first.
+// logLevels are the levels by name, the most verbose first.
 var logLevels = [...]struct {
 	name  string
 	level slog.Level
@@ -50,9 +50,9 @@ var logLevels = [...]struct {
 // logFormats are the formats by name.
 var logFormats = []string{"auto", "text", "json"}
 
-// NewLogger gives a logger that writes to w what is at least as severe as
-// level: debug, info, warn or error. The format is text, json, or auto, which
-// is text when w is a terminal and JSON elsewhere.
+// NewLogger returns a logger that writes records of at least a level to w: debug,
+// info, warn or error. The format is text, json, or auto, which is text if w is a
+// terminal and JSON otherwise.
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	least, err := parseLevel(level)
 	if err != nil {

@@ -11,30 +11,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsPrefix starts the name of each metric that is ours. The metrics of
-// the Go runtime and of the process keep the names that dashboards know.
+// metricsPrefix is the prefix of our own metrics. Those of the Go runtime and of
+// the process keep the names that dashboards use.
 const metricsPrefix = "slipway_"
 
 const (
-	// scrapeTimeout bounds one reading of all metrics.
+	// scrapeTimeout bounds one scrape.
 	scrapeTimeout = 10 * time.Second
-	// maxScrapes bounds how many of them run at a time.
+	// maxScrapes bounds concurrent scrapes.
 	maxScrapes = 4
 )
 
-// Metrics is the program's own registry. The global one of the library is not
-// used: what is in it depends on what happens to be linked.
+// Metrics is the registry of the program. The global one of the library is not
+// used: its content depends on the packages that happen to be linked.
 type Metrics struct {
 	registry *prometheus.Registry
 }
 
-// NewMetrics makes a registry that has the metrics of the Go runtime, of the
+// NewMetrics returns a registry with the metrics of the Go runtime and of the
 // process, and slipway_build_info.
 func NewMetrics(version, commit string) *Metrics {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: metricsPrefix + "build_info",
-		Help: "Always 1; the labels say what is running.",
+		Help: "Always 1; the labels are the version and commit of the program.",
 	}, []string{"version", "commit", "goversion"})
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	registry.MustRegister(
@@ -45,13 +45,13 @@ func NewMetrics(version, commit string) *Metrics {
 	return &Metrics{registry: registry}
 }
 
-// For gives the registerer of one package: its metrics are then named
-// slipway_<area>_….
+// For returns the registerer of one package, which prefixes its metrics with
+// slipway_<area>_.
 func (m *Metrics) For(area string) prometheus.Registerer {
 	return prometheus.WrapRegistererWithPrefix(metricsPrefix+area+"_", m.registry)
 }
 
-// Gatherer gives what reads all metrics.
+// Gatherer returns the gatherer of all metrics.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // handler serves the metrics.

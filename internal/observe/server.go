@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// readTimeout bounds how long a client may take to send a request.
+	// readTimeout bounds the time to read a request.
 	readTimeout = 5 * time.Second
-	// idleTimeout bounds how long a connection may wait for the next request;
-	// it is longer than the usual interval of probes.
+	// idleTimeout bounds the time between two requests of a connection; it is
+	// longer than the usual interval of probes, so that they reuse connections.
 	idleTimeout = time.Minute
-	// stopTimeout bounds how long running requests may take when the server stops.
+	// stopTimeout bounds the drain at shutdown.
 	stopTimeout = 5 * time.Second
 	// maxHeaderBytes bounds the headers of a request.
 	maxHeaderBytes = 16 << 10
-	// healthWriteTimeout bounds an answer of the health server.
+	// healthWriteTimeout bounds a response of the health server.
 	healthWriteTimeout = 15 * time.Second
-	// adminWriteTimeout bounds an answer of the admin server, and with that
-	// how long a profile can run.
+	// adminWriteTimeout bounds a response of the admin server, and so the duration
+	// of a profile.
 	adminWriteTimeout = 2 * time.Minute
 )
 
-// ServeHealth serves /healthz, /readyz and /metrics until the context ends,
-// and then stops in good order. It closes the listener.
+// ServeHealth serves /healthz, /readyz and /metrics until the context ends, and
+// then shuts down gracefully. It closes the listener.
 func ServeHealth(ctx context.Context, listener net.Listener, health *Health, metrics *Metrics, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveAlive)
@@ -37,13 +37,13 @@ func ServeHealth(ctx context.Context, listener net.Listener, health *Health, met
 	return serve(ctx, listener, &http.Server{Handler: mux, WriteTimeout: healthWriteTimeout}, log.With(KeyServer, "health"))
 }
 
-// serve runs a server until its context ends or its listener breaks.
+// serve runs a server until its context ends or its listener fails.
 func serve(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
 	server.ReadTimeout = readTimeout
 	server.IdleTimeout = idleTimeout
 	server.MaxHeaderBytes = maxHeaderBytes
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	// Requests see the end of the context: a profile then ends at once.
+	// Requests inherit the context, so that a running profile ends at once.
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 
 	log.Info("server listens", KeyAddress, listener.Addr().String())
@@ -57,7 +57,7 @@ func serve(ctx context.Context, listener net.Listener, server *http.Server, log 
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
-		log.Warn("server cut running requests", KeyError, errors.Join(err, server.Close()))
+		log.Warn("server shut down with requests in flight", KeyError, errors.Join(err, server.Close()))
 	}
 	<-served
 	return nil

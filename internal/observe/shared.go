@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// sharedWriteTimeout bounds an answer of a shared server.
+// sharedWriteTimeout bounds a response of a shared server.
 const sharedWriteTimeout = 30 * time.Second
 
-// ServeShared serves a handler over TLS until the context ends, and then stops in
-// good order. Who may ask is what the configuration decides: it has to. ServeShared
-// closes the listener.
+// ServeShared serves a handler over TLS until the context ends, and then shuts down
+// gracefully. The TLS configuration must authenticate clients: nothing else does.
+// It closes the listener.
 func ServeShared(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log *slog.Logger) error {
 	return serve(ctx, tls.NewListener(listener, config), &http.Server{Handler: handler, WriteTimeout: sharedWriteTimeout}, log.With(KeyServer, "traffic"))
 }

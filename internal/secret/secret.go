@@ -1,7 +1,7 @@
-// Package secret holds the one type for values that must not be seen:
-// passwords, tokens, private keys. It promises that no log, error or dump shows
-// them, whatever verb or encoder is used. Whoever needs the value asks for it
-// by name, with Reveal, which is easy to find in a review.
+// Package secret has the type for values that must not be visible: passwords,
+// tokens, private keys. It promises that no log, error or dump contains them, with
+// any verb or encoder. The only way to the value is Reveal, which is easy to find
+// in a review.
 package secret
 
 import (
@@ -10,10 +10,10 @@ import (
 	"log/slog"
 )
 
-// Redacted is what is shown in place of a secret.
+// Redacted is printed in place of a secret.
 const Redacted = "[redacted]"
 
-// Text is a value that shows as [Redacted].
+// Text is a value that prints as [Redacted].
 //
 // It holds a pointer because fmt does not call methods on the unexported
 // fields of a struct: printing such a struct with %+v shows an address, where
@@ -30,7 +30,7 @@ func New(value string) Text {
 	return Text{value: &value}
 }
 
-// Reveal gives the value, for the one call that needs it.
+// Reveal returns the value. Call it only where the value is used.
 func (t Text) Reveal() string {
 	if t.value == nil {
 		return ""
@@ -41,7 +41,7 @@ func (t Text) Reveal() string {
 // IsZero reports whether there is no value.
 func (t Text) IsZero() bool { return t.value == nil }
 
-// String gives [Redacted], or nothing when there is no value.
+// String returns [Redacted], or an empty string without a value.
 func (t Text) String() string {
 	if t.value == nil {
 		return ""
@@ -49,14 +49,14 @@ func (t Text) String() string {
 	return Redacted
 }
 
-// GoString is String, for %#v.
+// GoString implements fmt.GoStringer, for %#v.
 func (t Text) GoString() string { return t.String() }
 
-// Format is String for every verb and flag.
+// Format implements fmt.Formatter: every verb and flag prints String.
 func (t Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
 
-// MarshalText is String, for JSON, YAML, TOML and flags.
+// MarshalText implements encoding.TextMarshaler, for JSON, YAML, TOML and flags.
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer.
 func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }

@@ -244,7 +244,7 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 		t.Fatalf("%d rules, and %q", len(rules), bad)
 	}
 	m.timing.serveTimeout = 50 * time.Millisecond
-	if err := a.Wait(t.Context(), challenge("t0")); err == nil || !strings.Contains(err.Error(), "does not serve the answer") {
+	if err := a.Wait(t.Context(), challenge("t0")); err == nil || !strings.Contains(err.Error(), "does not serve the challenge") {
 		t.Errorf("an answer that nobody gives: %v", err)
 	}
 	m.timing.serveTimeout = time.Minute

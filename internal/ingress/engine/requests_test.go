@@ -72,7 +72,7 @@ func TestRequestsOfOwner(t *testing.T) {
 	if got := w.refused(snapshot.Ingress, "late", "thief"); !strings.Contains(got, "no certificate is fetched for one.example: an older Ingress of namespace shop") {
 		t.Errorf("refused: %s", got)
 	}
-	if got := w.refused(snapshot.Ingress, "shop", "cart"); !strings.Contains(got, "is being fetched by the resolver le") {
+	if got := w.refused(snapshot.Ingress, "shop", "cart"); !strings.Contains(got, "is being requested by the resolver le") {
 		t.Errorf("refused: %s", got)
 	}
 	// Two of one namespace are one wish.

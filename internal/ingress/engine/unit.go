@@ -115,13 +115,13 @@ func (e *Engine) build(u *backendUnit) {
 	e.tls.replaceBackend(backendTLSOf(&u.result), backendTLSOf(&result))
 	e.refusals.set(u, result.Refusals)
 	u.result = result
-	look := resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
-	if u.built && !reflect.DeepEqual(look, u.summary) {
+	summary := resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
+	if u.built && !reflect.DeepEqual(summary, u.summary) {
 		for user := range u.users {
 			e.state.ingresses[user] = struct{}{}
 		}
 	}
-	u.summary, u.built = look, true
+	u.summary, u.built = summary, true
 }
 
 // appendBackendDelta appends the change of a backend.
@@ -164,25 +164,25 @@ func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 func (e *Engine) resolveIngress(u *ingressUnit) {
 	delete(e.state.ingresses, u)
 	view := e.snapshot.View()
-	lookup := &backendResolver{engine: e, user: u}
-	site := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, lookup)
+	backends := &backendResolver{engine: e, user: u}
+	resolved := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
 	var outcome translate.Outcome
-	if site.Ours {
-		outcome = translate.Ingress(site)
+	if resolved.Ours {
+		outcome = translate.Ingress(resolved)
 	}
 	u.reads = e.read(u, u.reads, view)
 	for _, before := range u.users {
-		if !slices.Contains(lookup.seen, before) {
+		if !slices.Contains(backends.seen, before) {
 			delete(before.users, u)
 			e.state.idle[before] = struct{}{}
 		}
 	}
-	u.users = slices.Clip(lookup.seen)
-	if u.ours != site.Ours {
+	u.users = slices.Clip(backends.seen)
+	if u.ours != resolved.Ours {
 		e.state.ownershipChanged[u.ref] = struct{}{}
 	}
-	u.ours = site.Ours
-	e.replaceClaims(u, site.Created, &outcome)
+	u.ours = resolved.Ours
+	e.replaceClaims(u, resolved.Created, &outcome)
 	e.refusals.set(u, outcome.Refusals)
 	u.outcome = outcome
 	e.state.dirtyRules[u] = struct{}{}

@@ -1,12 +1,13 @@
-// Package manifest reads objects from files instead of a cluster, so that the
-// same resolver that serves them can judge them before anything is applied.
+// Package manifest reads objects from files instead of a cluster, so that lint and
+// explain check them with the resolver that serves them, before they are applied.
 //
-// It promises to read what kubectl would: YAML and JSON, several documents in a
-// file, lists, directories with all below them. It takes the kinds that routes
-// are made of and passes over all others. A field that does not exist is
-// reported, because the API server would drop it and nobody would know.
+// It promises to read what kubectl reads: YAML and JSON, several documents in a
+// file, lists, directories recursively. It uses the kinds that routes depend on
+// and counts the others. An unknown field is reported, because the API server
+// would drop it silently.
 //
-// It refuses files beyond MaxFileBytes, and follows no link out of a directory.
+// It refuses files beyond MaxFileBytes, and follows no symbolic links in a
+// directory.
 package manifest
 
 import (
@@ -37,28 +38,28 @@ const MaxFileBytes = 16 << 20
 // maxNesting bounds lists in lists.
 const maxNesting = 4
 
-// Set is what was read.
+// Set has the objects that were read.
 type Set struct {
-	// Snapshot has the objects. All custom kinds are known: what is not in the
-	// files is not there.
+	// Snapshot has the objects. All custom kinds count as read: an object that is
+	// not in the files does not exist.
 	Snapshot *snapshot.Snapshot
-	// Files says where each object stands.
+	// Files has the file of each object.
 	Files map[snapshot.Ref]string
-	// Findings are what is wrong with the files themselves.
+	// Findings are the problems of the files themselves.
 	Findings []Finding
 	// Passed counts objects of other kinds.
 	Passed int
 }
 
-// Finding is something in a file that is not as it should be.
+// Finding is a problem in a file.
 type Finding struct {
 	File    string
 	Object  snapshot.Ref
 	Message string
 }
 
-// Read reads files and directories; "-" is the input. Objects that name no
-// namespace are of the given one.
+// Read reads files and directories; "-" means the input. Objects without a
+// namespace get the given one.
 func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
 	set := &Set{Snapshot: snapshot.New(), Files: map[snapshot.Ref]string{}}
 	for _, kind := range snapshot.CustomKinds() {
@@ -106,8 +107,8 @@ func (s *Set) readFile(path, namespace string) error {
 	return s.readDocuments(path, namespace, file)
 }
 
-// readDocuments reads one file. A document that is no object of Kubernetes is a
-// finding: the others count.
+// readDocuments reads one file. A document that is not a Kubernetes object is a
+// finding; the others are used.
 func (s *Set) readDocuments(name, namespace string, from io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(from, MaxFileBytes+1))
 	if err != nil {
@@ -131,10 +132,10 @@ func (s *Set) readDocuments(name, namespace string, from io.Reader) error {
 	}
 }
 
-// source is where a document comes from.
+// source is the origin of a document and its default namespace.
 type source struct{ file, namespace string }
 
-// take puts one document into the set.
+// take adds one document to the set. depth bounds the nesting of lists.
 func (s *Set) take(from source, document []byte, depth int) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
@@ -182,7 +183,8 @@ func (s *Set) find(file string, object snapshot.Ref, format string, args ...any)
 	s.Findings = append(s.Findings, Finding{File: file, Object: object, Message: fmt.Sprintf(format, args...)})
 }
 
-// takeObject puts a built-in object into the set.
+// takeObject adds a built-in object to the set. It is decoded a second time to
+// find unknown fields, which are findings and do not exclude the object.
 func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snapshot.Kind, object T) {
 	if err := yaml.Unmarshal(document, object); err != nil {
 		s.find(from.file, snapshot.Ref{Kind: kind}, "%v", err)
@@ -199,7 +201,7 @@ func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snap
 	s.Snapshot.Put(object)
 }
 
-// place notes where an object stands.
+// place records the file of an object.
 func (s *Set) place(from source, kind snapshot.Kind, object metav1.Object) snapshot.Ref {
 	ref := snapshot.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	if other, twice := s.Files[ref]; twice {
@@ -212,7 +214,7 @@ func (s *Set) place(from source, kind snapshot.Kind, object metav1.Object) snaps
 func (s *Set) takeSecret(from source, document []byte) {
 	var object corev1.Secret
 	if err := yaml.Unmarshal(document, &object); err != nil {
-		// The message of the decoder could show the data.
+		// The error of the decoder could contain the data.
 		s.find(from.file, snapshot.Ref{Kind: snapshot.Secret}, "a Secret cannot be read: is its data encoded in base64?")
 		return
 	}
@@ -230,7 +232,7 @@ func (s *Set) takeSecret(from source, document []byte) {
 	s.Snapshot.Put(&snapshot.SecretBody{Namespace: object.Namespace, Name: object.Name, Type: string(object.Type), Data: data})
 }
 
-// takeCustom takes the kinds that are not part of Kubernetes.
+// takeCustom adds objects of custom kinds, and counts all other kinds.
 func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 	group, version, _ := strings.Cut(kind.APIVersion, "/")
 	known := snapshot.Kind(kind.Kind + "." + group)

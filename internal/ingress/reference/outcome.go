@@ -2,21 +2,21 @@ package reference
 
 import "slipway.dev/slipway/internal/route"
 
-// Transport is what a declaration says about the way to a backend, with what
-// the table needs besides.
+// Transport is the parsed declaration of a transport to a backend, with the
+// authorities and certificates that it refers to.
 type Transport struct {
-	// TLS is nil when the declaration says nothing about it.
+	// TLS is nil if the declaration has no TLS settings.
 	TLS *route.UpstreamTLS
-	// Timeouts are for the rules that use the backend. What is zero is not said.
+	// Timeouts are for the rules that use the backend; zero means not declared.
 	Timeouts route.Timeouts
-	// HTTP1Only keeps an encrypted backend from being spoken to by HTTP/2.
+	// HTTP1Only disables HTTP/2 to a backend with TLS.
 	HTTP1Only    bool
 	Authorities  []*route.Authority
 	Certificates []*route.Certificate
 }
 
-// TLSConditions are the options of a declaration, without hosts, with what the
-// table needs besides.
+// TLSConditions are parsed TLS options, without hosts, with the authorities that
+// they refer to.
 type TLSConditions struct {
 	Options     route.TLSOptions
 	Authorities []*route.Authority

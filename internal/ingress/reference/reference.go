@@ -1,11 +1,11 @@
-// Package reference finds what objects name: Secrets, ports of Services, and
-// objects of other kinds. It is the one place that decides whether a name may
-// lead into another namespace.
+// Package reference resolves references between objects: to Secrets, to ports of
+// Services, and to objects of custom kinds. It is the only place that decides
+// whether a reference may cross namespaces.
 //
-// A name is that of an object in the namespace of whoever names it. As
-// namespace/name it leads elsewhere, and only where the option
-// allowCrossNamespace says so. What cannot be had is a Fault that says why; the
-// caller closes what depends on it.
+// A plain name is an object in the namespace of the referring object. The form
+// namespace/name refers to another namespace, and is allowed only by the option
+// allowCrossNamespace. A reference that cannot be resolved is a Fault with the
+// reason; the caller closes what depends on it.
 package reference
 
 import (
@@ -20,22 +20,24 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Source finds what an object in a namespace names.
+// Source resolves the references of an object.
 type Source struct {
 	View *snapshot.View
-	// Namespace is that of the object that names things.
+	// Namespace is that of the referring object.
 	Namespace string
-	// CrossNamespace allows names in other namespaces.
+	// CrossNamespace allows references to other namespaces.
 	CrossNamespace bool
 }
 
-// In is the same source for an object of another namespace.
+// In returns the source for an object of another namespace, such as a Middleware
+// that an Ingress names: its own references start from its namespace.
 func (s Source) In(namespace string) Source {
 	s.Namespace = namespace
 	return s
 }
 
-// Locate splits a name into namespace and name.
+// Locate splits a reference into namespace and name, and checks that it is
+// allowed.
 func (s Source) Locate(name string) (namespace, own string, fault *snapshot.Fault) {
 	namespace, own, qualified := strings.Cut(name, "/")
 	if !qualified {
@@ -43,7 +45,7 @@ func (s Source) Locate(name string) (namespace, own string, fault *snapshot.Faul
 	}
 	switch {
 	case own == "" || namespace == "" || strings.Contains(own, "/"):
-		return "", "", &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is no name: write name, or namespace/name", name)}
+		return "", "", &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is not a reference: write name, or namespace/name", name)}
 	case namespace != s.Namespace && !s.CrossNamespace:
 		return "", "", &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
 			"%s is in another namespace: use one of %s, or set providers.kubernetesIngress.allowCrossNamespace", name, s.Namespace)}
@@ -51,7 +53,7 @@ func (s Source) Locate(name string) (namespace, own string, fault *snapshot.Faul
 	return namespace, own, nil
 }
 
-// Secret gives a Secret with its data.
+// Secret returns a Secret with its data.
 func (s Source) Secret(name string) (*snapshot.SecretBody, *snapshot.Fault) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
@@ -67,7 +69,8 @@ func (s Source) Secret(name string) (*snapshot.SecretBody, *snapshot.Fault) {
 	return body, nil
 }
 
-// Resource gives an object of a custom kind.
+// Resource returns an object of a custom kind. A kind that is not read yet is
+// NotReady, which the caller treats as closed.
 func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *snapshot.Fault) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
@@ -87,8 +90,8 @@ func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *
 	return found, nil
 }
 
-// Backend gives the identity of a Service's port. A port that is given by name
-// and the same one by number have one identity.
+// Backend returns the identity of a port of a Service. A port that is referred to
+// by name and by number has one identity, so that both share pools and health.
 func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (route.BackendID, *snapshot.Fault) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
@@ -106,7 +109,7 @@ func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (rout
 	return route.BackendID{Namespace: namespace, Name: own, Port: uint16(found.Port)}, nil
 }
 
-// servicePort is the port of that number or name. Numbers can come twice, for
+// servicePort returns the port of a number or name. A number can occur twice, for
 // TCP and UDP; only TCP carries requests.
 func servicePort(service *corev1.Service, wanted networkingv1.ServiceBackendPort) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
@@ -143,8 +146,8 @@ func portList(service *corev1.Service) string {
 	return strings.Join(ports, ", ")
 }
 
-// Authority gives the bundle of authorities in a Secret: ca.crt, or tls.ca as
-// Traefik calls it, or else tls.crt.
+// Authority returns the CA bundle of a Secret: ca.crt, or tls.ca as Traefik calls
+// it, or else tls.crt.
 func (s Source) Authority(name string) (*route.Authority, *snapshot.Fault) {
 	body, fault := s.Secret(name)
 	if fault != nil {
@@ -158,7 +161,7 @@ func (s Source) Authority(name string) (*route.Authority, *snapshot.Fault) {
 	return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s/%s has no ca.crt", body.Namespace, body.Name)}
 }
 
-// Certificate gives the certificate and key in a Secret, for no host yet.
+// Certificate returns the certificate and key of a Secret, without hosts.
 func (s Source) Certificate(name string) (*route.Certificate, *snapshot.Fault) {
 	body, fault := s.Secret(name)
 	if fault != nil {

@@ -9,44 +9,43 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// routerAnnotation is what Traefik's annotations of an Ingress start with.
+// routerAnnotation is the prefix of Traefik's annotations of an Ingress.
 const routerAnnotation = "traefik.ingress.kubernetes.io/router."
 
-// settings is what the annotations say that later steps need.
+// settings are the values of annotations that later steps need.
 type settings struct {
-	// matcher is for paths of the type ImplementationSpecific; empty is a prefix.
+	// matcher is for paths of the type ImplementationSpecific; empty means prefix.
 	matcher route.PathType
 
 	before      []v1alpha1.Filter
 	middlewares []objectName
 	after       []v1alpha1.Filter
 
-	// handshake names the TLS options; nil when none are named.
+	// handshake names the TLS options; nil for the defaults.
 	handshake *objectName
 
 	certResolver      string
 	certResolverField string
 	domains           []domainName
-	// together are the domains again, those of one certificate in one list.
+	// together are the same domains grouped by certificate.
 	together [][]domainName
 }
 
-// objectName is the name of an object as it is written, and where.
+// objectName is a reference to an object as it is written, and its field.
 type objectName struct {
 	kind  snapshot.Kind
 	text  string
 	field string
 }
 
-// domainName is a name that a certificate is wanted for, and where that is
-// written.
+// domainName is a DNS name that a certificate is requested for, and its field.
 type domainName struct {
 	name  string
 	field string
 }
 
-// readAnnotations takes over what the annotations say. What cannot be had
-// closes the Ingress where serving without it would be wrong.
+// readAnnotations parses the annotations. A fault in one that restricts requests
+// closes the Ingress: serving without it would fail open.
 func (r *resolver) readAnnotations() {
 	parsed, faults := annotation.ParseIngress(r.object.Annotations)
 	for i := range faults {
@@ -89,7 +88,7 @@ func (r *resolver) addDomain(name, field string) {
 	}
 }
 
-// unrecorded is what the annotations turn off.
+// unrecorded returns the telemetry that the annotations disable.
 func unrecorded(wanted annotation.Observability) route.Unrecorded {
 	off := func(wanted *bool) bool { return wanted != nil && !*wanted }
 	return route.Unrecorded{AccessLog: off(wanted.AccessLogs), Metrics: off(wanted.Metrics), Tracing: off(wanted.Tracing)}
@@ -110,7 +109,8 @@ func pathTypeOf(matcher annotation.PathMatcher) route.PathType {
 	}
 }
 
-// annotationFault is what a closed path says of the annotations.
+// annotationFault returns one fault for a closed Ingress, made of the first three
+// faults of its annotations.
 func annotationFault(faults []snapshot.Fault) *snapshot.Fault {
 	fault := &snapshot.Fault{Field: "metadata.annotations", Reason: snapshot.Invalid, Message: "the annotations cannot be used"}
 	var messages []string

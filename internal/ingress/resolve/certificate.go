@@ -19,20 +19,20 @@ const maxClaims = 2 * MaxHosts
 // maxDomains bounds the domains that annotations name.
 const maxDomains = 100
 
-// pair is a Secret's certificate, or why there is none.
+// pair is the certificate of a Secret, or the fault that it has none.
 type pair struct {
 	certificate *route.Certificate
 	leaf        *x509.Certificate
 	fault       *snapshot.Fault
 }
 
-// readCertificates resolves spec.tls. One bad entry does not hurt the others.
+// readCertificates resolves spec.tls. A bad entry does not affect the others.
 func (r *resolver) readCertificates() {
 	named := r.namedHosts()
 	pairs := map[string]pair{}
 	var used []pair // each Secret once
 	claims := 0
-	supplied := map[string]bool{} // hosts that a Secret is named for
+	supplied := map[string]bool{} // hosts that spec.tls names a Secret for
 	for i := range r.object.Spec.TLS {
 		entry := &r.object.Spec.TLS[i]
 		field := fmt.Sprintf("spec.tls[%d]", i)
@@ -71,7 +71,7 @@ func (r *resolver) readCertificates() {
 	r.readRequests(supplied)
 }
 
-// namedHosts are the hosts of the rules, without the empty one.
+// namedHosts returns the hosts of the rules, without the empty one.
 func (r *resolver) namedHosts() []string {
 	var named []string
 	for _, at := range r.ruleHosts {
@@ -82,7 +82,8 @@ func (r *resolver) namedHosts() []string {
 	return named
 }
 
-// tlsHosts are those of an entry; all hosts of the rules when it lists none.
+// tlsHosts returns the hosts of an entry of spec.tls; those of the rules if it
+// lists none.
 func (r *resolver) tlsHosts(field string, written, named []string) []string {
 	if len(written) == 0 {
 		return named
@@ -100,8 +101,8 @@ func (r *resolver) tlsHosts(field string, written, named []string) []string {
 }
 
 // readPair reads the certificate and key of a Secret in the Ingress's own
-// namespace. One that is out of date is a fault and can be used still: what is
-// shown is for the edge to choose, which has nothing better perhaps.
+// namespace. An expired one is a fault, but is used: the edge chooses between the
+// certificates of a host, and may have none better.
 func (r *resolver) readPair(name string) pair {
 	if strings.Contains(name, "/") {
 		return pair{fault: &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "a certificate is used only in its own namespace: copy the Secret and give its name alone"}}
@@ -132,8 +133,8 @@ func (r *resolver) readPair(name string) pair {
 	return found
 }
 
-// addDomains gives the domains of the annotations to the certificates of
-// spec.tls that were made for them.
+// addDomains assigns the domains of the annotations to the certificates of
+// spec.tls that cover them.
 func (r *resolver) addDomains(used []pair) {
 	var domains []domainName
 	for i, domain := range r.settings.domains {
@@ -162,7 +163,8 @@ func (r *resolver) addDomains(used []pair) {
 	}
 }
 
-// covers reports whether a certificate was made for a host.
+// covers reports whether a certificate is valid for a host. A wildcard host needs
+// that wildcard among the names.
 func covers(leaf *x509.Certificate, host string) bool {
 	if _, wildcard := route.WildcardParent(host); wildcard {
 		return slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, host) })

@@ -11,17 +11,16 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// maxRequests bounds the certificates that one Ingress has fetched.
+// maxRequests bounds the certificate requests of one Ingress.
 const maxRequests = 100
 
-// readRequests finds the certificates that the Ingress wants to have fetched: one
-// for each set of domains that the annotations name, or else one for each host
-// of the rules. A host that spec.tls names a Secret for gets that one and none
-// else, also while it is missing: a Secret that somebody is about to write must
-// not cost an order.
+// readRequests collects the certificates that the Ingress requests: one for each
+// set of domains in the annotations, or else one for each host of the rules. A
+// host that spec.tls names a Secret for is left out, even while that Secret is
+// missing: one that is about to be written must not cost an order.
 //
-// While a certificate is not there its hosts are served with the default one. A
-// host that can never get its certificate in this way is not served.
+// While a certificate is not issued its hosts are served with the default one. A
+// host that can never get a certificate in this way is closed.
 func (r *resolver) readRequests(supplied map[string]bool) {
 	written := r.settings.certResolver
 	if written == "" {
@@ -50,7 +49,7 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 		case len(hosts) == 0:
 		case len(r.resolved.Requests) == maxRequests:
 			r.refuseHere(r.settings.certResolverField, snapshot.TooLarge,
-				"more than %d certificates are asked for, and those after them are not fetched: use several Ingresses", maxRequests)
+				"more than %d certificates are requested, and those after them are not issued: use several Ingresses", maxRequests)
 			return
 		default:
 			r.request(name, hosts)
@@ -58,7 +57,7 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 	}
 }
 
-// refuseResolver says which resolvers there are.
+// refuseResolver refuses an unknown resolver and lists those that are configured.
 func (r *resolver) refuseResolver(written string) *snapshot.Fault {
 	if len(r.options.Resolvers) == 0 {
 		return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
@@ -68,7 +67,7 @@ func (r *resolver) refuseResolver(written string) *snapshot.Fault {
 		quoted(written), strings.Join(slices.Sorted(maps.Keys(r.options.Resolvers)), ", "))
 }
 
-// wanted are the hosts of each certificate, the main one first.
+// wanted returns the hosts of each certificate, the main one first.
 func (r *resolver) wanted() [][]string {
 	var all [][]string
 	if len(r.settings.together) == 0 {
@@ -77,7 +76,7 @@ func (r *resolver) wanted() [][]string {
 		}
 		return all
 	}
-	left := maxDomains // what is beyond has been refused with the domains
+	left := maxDomains // addDomains refuses those beyond
 	for _, domains := range r.settings.together {
 		var hosts []string
 		for _, domain := range domains[:min(left, len(domains))] {
@@ -92,14 +91,15 @@ func (r *resolver) wanted() [][]string {
 	return all
 }
 
-// refuseWildcard refuses a host that an authority gives no certificate for
-// without a change of the DNS.
+// refuseWildcard refuses a wildcard host: authorities validate wildcards by DNS-01
+// only (RFC 8555, section 7.1.3).
 func (r *resolver) refuseWildcard(host string) *snapshot.Fault {
 	return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
 		"a certificate for %s needs a challenge by DNS, which is not supported: name a Secret for it in spec.tls", host)
 }
 
-// request notes a certificate to be fetched, and uses it if it is there.
+// request adds a certificate request, and uses the certificate if it is stored
+// already.
 func (r *resolver) request(resolver string, hosts []string) {
 	field := r.settings.certResolverField
 	asked := CertificateRequest{Resolver: resolver, Hosts: hosts, Secret: certrequest.SecretName(resolver, hosts), Field: field}
@@ -115,13 +115,13 @@ func (r *resolver) request(resolver string, hosts []string) {
 		asked.Pending = found.fault.At(field)
 	default:
 		asked.Pending = &snapshot.Fault{Field: field, Reason: snapshot.NotReady, Message: fmt.Sprintf(
-			"the certificate for %s is being fetched by the resolver %s; the default one is shown meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)}
+			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)}
 	}
 	r.resolved.Requests = append(r.resolved.Requests, asked)
 }
 
-// closeUncovered closes the paths of hosts that have no certificate and that
-// there is a fault for.
+// closeUncovered closes the paths of hosts without a certificate for which
+// faultOf returns a fault.
 func (r *resolver) closeUncovered(faultOf func(host string) *snapshot.Fault) {
 	covered := map[string]bool{}
 	for i := range r.resolved.Certificates {
@@ -137,7 +137,7 @@ func (r *resolver) closeUncovered(faultOf func(host string) *snapshot.Fault) {
 	}
 }
 
-// coveredBy reports whether a host is in a set, by its name or by a wildcard.
+// coveredBy reports whether a set has a host or its wildcard.
 func coveredBy(set map[string]bool, host string) bool {
 	_, parent, _ := strings.Cut(host, ".")
 	return set[host] || set["*."+parent]

@@ -6,16 +6,16 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// ControllerName is what spec.controller of an IngressClass says when its
-// Ingresses are ours.
+// ControllerName is the spec.controller of the IngressClasses whose Ingresses are
+// ours.
 const ControllerName = "slipway.dev/ingress-controller"
 
-// classAnnotation is how a class was named before spec.ingressClassName.
+// classAnnotation names a class in the way before spec.ingressClassName.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-// ours decides whether an Ingress is served here. The default class of a
-// cluster is not read: the API server writes it into an Ingress that is made
-// without one, and one that has none since then has none on purpose.
+// ours reports whether an Ingress is served by this controller. The default class
+// of a cluster is not evaluated: the API server writes it into an Ingress that is
+// created without one, so an Ingress without a class has none on purpose.
 func ours(view *snapshot.View, object *networkingv1.Ingress, options Options) bool {
 	if object.Spec.IngressClassName == nil {
 		return oursByAnnotation(object, options)
@@ -31,8 +31,8 @@ func ours(view *snapshot.View, object *networkingv1.Ingress, options Options) bo
 	if class == nil {
 		return false
 	}
-	// A class that the options name is adopted, whoever it was made for: that is
-	// how Ingresses move here without being edited.
+	// A class that the options name is adopted even if it names another
+	// controller: so Ingresses can be migrated without being edited.
 	return options.IngressClass != "" || class.Spec.Controller == ControllerName
 }
 

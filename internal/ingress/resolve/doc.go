@@ -1,15 +1,15 @@
-// Package resolve finds everything that an Ingress names: the class that makes
-// it ours, the Services, Secrets and middlewares, and what its annotations say.
+// Package resolve resolves the references and settings of an Ingress: the class
+// that makes it ours, its Services, Secrets and middlewares, and its annotations.
 //
-// It promises that a [Site] is complete: what was found is in it, what was not
-// is a refusal, and everything that was looked at is noted in the View, so that
-// a change of any of it resolves the Ingress again. One fault does not hide the
-// others. What depends on something refused is closed, never served without it.
-// Resolving never fails and never panics, whatever an Ingress says.
+// It promises that a [ResolvedIngress] is complete: each reference is either found
+// or refused, and every object that was read is recorded in the View, so that a
+// change of any of them resolves the Ingress again. One fault does not hide the
+// others. A path that depends on something refused is closed, never served
+// without it. Resolving never fails and never panics, for any Ingress.
 //
-// It refuses to look into other namespaces where the options do not allow it,
-// to use a certificate of another namespace in any case, and to let a huge
-// Ingress cost more than [MaxRules] rules and [MaxHosts] hosts.
+// It reads other namespaces only where the options allow it, never uses a
+// certificate of another namespace, and bounds the cost of an Ingress to
+// [MaxRules] rules and [MaxHosts] hosts.
 //
-// What becomes of a Site in the routing table is for package translate.
+// Package translate makes routing rules of a ResolvedIngress.
 package resolve

@@ -10,8 +10,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// readPolicies makes the policies of all paths: filters of the annotations, and
-// the Middlewares that they name in between. Any fault closes the Ingress.
+// readPolicies builds the policies of all paths: filters of the annotations, with
+// the Middlewares that they name in between. Any fault closes the Ingress, because
+// policies restrict access.
 func (r *resolver) readPolicies() {
 	var policies []route.Policy
 	policies = append(policies, r.filters(r.settings.before)...)
@@ -28,7 +29,7 @@ func (r *resolver) readPolicies() {
 	r.checkPolicies()
 }
 
-// filters makes the policies that the annotations declare themselves.
+// filters builds the policies that the annotations declare themselves.
 func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
 	if len(declared) == 0 {
 		return nil
@@ -42,8 +43,8 @@ func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
 	return policies
 }
 
-// middleware makes the policies of a Middleware that is named. Its faults are
-// told to the Middleware, and one to the Ingress.
+// middleware builds the policies of a Middleware that is named. Its faults are
+// reported on the Middleware, and one of them on the Ingress.
 func (r *resolver) middleware(name objectName) []route.Policy {
 	object, fault := r.find(name)
 	if fault != nil {
@@ -62,8 +63,8 @@ func (r *resolver) middleware(name objectName) []route.Policy {
 	return policies
 }
 
-// refuseObject tells an object its faults, and the Ingress that it cannot have
-// the object.
+// refuseObject reports the faults of an object on the object, and the first one on
+// the Ingress that names it.
 func (r *resolver) refuseObject(object *snapshot.Resource, field string, faults []snapshot.Fault) *snapshot.Fault {
 	ref := snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
 	for i := range faults {
@@ -72,7 +73,7 @@ func (r *resolver) refuseObject(object *snapshot.Resource, field string, faults 
 	return r.refuseHere(field, faults[0].Reason, "the %s cannot be used: %s", ref, faults[0].Error())
 }
 
-// find gives the object of a name.
+// find returns the object of a reference.
 func (r *resolver) find(name objectName) (*snapshot.Resource, *snapshot.Fault) {
 	switch name.kind {
 	case snapshot.TraefikMiddleware, snapshot.TraefikTLSOption:
@@ -82,10 +83,10 @@ func (r *resolver) find(name objectName) (*snapshot.Resource, *snapshot.Fault) {
 	}
 }
 
-// findTraefik gives the object of a name in Traefik's form, which can stand for
-// several: namespace and name are joined by a dash, and both can have dashes.
-// It stands for the one in the Ingress's own namespace, and for another only
-// where that is allowed and there is no doubt.
+// findTraefik returns the object of a reference in Traefik's form, which is
+// ambiguous: namespace and name are joined by a dash, and both can have dashes.
+// The object in the Ingress's own namespace is meant, and another one only if that
+// is allowed and exactly one candidate exists.
 func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *snapshot.Fault) {
 	candidates, fault := traefik.Candidates(name.text, r.source.Namespace)
 	if fault != nil {
@@ -127,13 +128,13 @@ func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Re
 	return source.Resource(kind, at.Name)
 }
 
-// checkPolicies asks about the backends that policies name. A policy that
-// cannot do its work closes the Ingress.
+// checkPolicies resolves the backends of policies, such as of forward
+// authentication. A policy without its backend closes the Ingress.
 func (r *resolver) checkPolicies() {
 	rule := route.Rule{Policies: r.resolved.Policies}
 	for id := range rule.BackendIDs {
-		if look := r.summaryOf(id); look.Closed != nil {
-			r.closeAll(r.refuseHere("metadata.annotations", look.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, look.Closed.Error()))
+		if summary := r.summaryOf(id); summary.Closed != nil {
+			r.closeAll(r.refuseHere("metadata.annotations", summary.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, summary.Closed.Error()))
 		}
 	}
 }

@@ -1,14 +1,14 @@
 package resolve
 
-// Options are those of the provider that decide what objects mean.
+// Options are the options of the provider that affect how objects are resolved.
 type Options struct {
 	// IngressClass is the class that is served: the name of an IngressClass, or
-	// the value of the older annotation. Empty is every class of our controller,
-	// and Ingresses without a class.
+	// the value of the older annotation. Empty means every class of our
+	// controller, and Ingresses without a class.
 	IngressClass string
-	// NoClassLookup is set where IngressClasses are not read.
+	// NoClassLookup is set if IngressClasses are not read.
 	NoClassLookup bool
-	// NoClusterScope is set where nothing outside namespaces is read, neither
+	// NoClusterScope is set if no cluster-scoped objects are read, neither
 	// IngressClasses nor nodes.
 	NoClusterScope bool
 	// AllowEmptyServices runs the policies of a path before the 503 of a Service
@@ -24,10 +24,10 @@ type Options struct {
 	StrictPrefix bool
 	// DisablePassHost sends backends their own address as the Host header.
 	DisablePassHost bool
-	// Resolvers are the names of those that fetch certificates.
+	// Resolvers are the names of the configured certificate resolvers.
 	Resolvers map[string]bool
-	// Home is the namespace of the edge itself, where the answers to the
-	// challenges of authorities are kept; empty where nothing is fetched.
+	// Home is the namespace of the edge itself, which has the Secret of ACME
+	// challenges; empty without a resolver.
 	Home string
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string

@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// readRules resolves spec.rules. A rule or path that is refused does not hurt
-// the others.
+// readRules resolves spec.rules. A refused rule or path does not affect the
+// others.
 func (r *resolver) readRules() {
 	beyond := 0
 	known := map[string]bool{}
@@ -41,8 +41,8 @@ func (r *resolver) readRules() {
 	}
 }
 
-// acceptHost gives a host its spelling, and refuses what is none. An empty one
-// stands for all hosts where that is possible.
+// acceptHost returns the canonical form of a host, and refuses an invalid one. An
+// empty host means all hosts where empty is set.
 func (r *resolver) acceptHost(field, written string, empty bool) (string, bool) {
 	host := spellHost(written)
 	if host == "" && empty && written == "" {
@@ -86,8 +86,8 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	r.resolved.Paths = append(r.resolved.Paths, path)
 }
 
-// matchOf says how a path is compared. The annotation for it has an effect only
-// where the Ingress leaves that to us.
+// matchOf returns how a path is matched. The annotation for it applies only to
+// paths of the type ImplementationSpecific.
 func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMatch, *snapshot.Fault) {
 	prefix := route.PathCharacterPrefix
 	if r.options.StrictPrefix {
@@ -124,8 +124,8 @@ func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMat
 	return match, nil
 }
 
-// readDefault resolves spec.defaultBackend. With rules it takes what these
-// leave over for each of their hosts; without rules, for every host.
+// readDefault resolves spec.defaultBackend. It takes the requests of the hosts of
+// the rules that match no path; without rules, those of every host.
 func (r *resolver) readDefault() {
 	if r.object.Spec.DefaultBackend == nil {
 		return
@@ -145,8 +145,9 @@ func (r *resolver) readDefault() {
 	}
 }
 
-// targetOf finds the backend that a place in the Ingress names. It is one of
-// the Ingress's own namespace, whatever the options allow elsewhere.
+// targetOf resolves the backend of a field of the Ingress. It must be in the
+// Ingress's own namespace, regardless of allowCrossNamespace, as the Ingress API
+// defines it.
 func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) Target {
 	switch {
 	case written.Resource != nil:
@@ -165,10 +166,10 @@ func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) 
 		}
 		return Target{Closed: fault}
 	}
-	look := r.summaryOf(id)
-	target := Target{Backend: id, Empty: look.Empty, Timeouts: look.Timeouts}
-	if look.Closed != nil {
-		target.Closed = r.refuseHere(field+".service", look.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, look.Closed.Error())
+	summary := r.summaryOf(id)
+	target := Target{Backend: id, Empty: summary.Empty, Timeouts: summary.Timeouts}
+	if summary.Closed != nil {
+		target.Closed = r.refuseHere(field+".service", summary.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, summary.Closed.Error())
 	}
 	return target
 }

@@ -8,15 +8,15 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// The bounds of what a refusal says. An Event holds little more, and what an
-// object says comes back in messages.
+// The bounds of a refusal's texts. An Event holds little more, and messages quote
+// values of objects, which can be long.
 const (
 	maxMessage = 800
 	maxField   = 300
 )
 
-// refuse notes that something of an object is not done. It returns the fault as
-// it was noted.
+// refuse records a refusal, once, and returns its fault with bounded texts. Beyond
+// MaxRefusals they are only counted.
 func (r *resolver) refuse(object snapshot.Ref, fault *snapshot.Fault) *snapshot.Fault {
 	bounded := &snapshot.Fault{Field: shorten(fault.Field, maxField), Reason: fault.Reason, Message: shorten(fault.Message, maxMessage)}
 	refusal := snapshot.Refusal{Object: object, Fault: *bounded}
@@ -32,28 +32,29 @@ func (r *resolver) refuse(object snapshot.Ref, fault *snapshot.Fault) *snapshot.
 	return bounded
 }
 
-// refuseHere notes that something of the Ingress itself is not done.
+// refuseHere records a refusal of a field of the Ingress itself.
 func (r *resolver) refuseHere(field string, reason snapshot.Reason, format string, args ...any) *snapshot.Fault {
 	return r.refuse(r.resolved.Ingress, &snapshot.Fault{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// closeAll closes every path. The first fault is the one that is told.
+// closeAll closes every path. The first fault is reported in responses.
 func (r *resolver) closeAll(fault *snapshot.Fault) {
 	if r.resolved.Closed == nil {
 		r.resolved.Closed = fault
 	}
 }
 
-// reportOmitted adds how much was left out.
+// reportOmitted adds a refusal with the number of those beyond MaxRefusals.
 func (r *resolver) reportOmitted() {
 	if r.omitted > 0 {
 		r.resolved.Refusals = append(r.resolved.Refusals, snapshot.Refusal{Object: r.resolved.Ingress, Fault: snapshot.Fault{
-			Reason: snapshot.TooLarge, Message: fmt.Sprintf("%d more are refused: repair those that are told first", r.omitted),
+			Reason: snapshot.TooLarge, Message: fmt.Sprintf("%d more refusals are not listed: repair those that are listed first", r.omitted),
 		}})
 	}
 }
 
-// shorten cuts a text at a length and makes it UTF-8.
+// shorten bounds the length of a text and makes it valid UTF-8, which Events
+// require.
 func shorten(text string, most int) string {
 	if len(text) > most {
 		cut := most
@@ -65,5 +66,5 @@ func shorten(text string, most int) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// quoted shows a value of an object in a message.
+// quoted returns a value of an object for a message.
 func quoted(value string) string { return fmt.Sprintf("%q", shorten(value, 80)) }

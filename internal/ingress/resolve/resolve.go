@@ -11,26 +11,26 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Ingress resolves an Ingress. What it reads is noted in the view, also for an
-// Ingress that is not ours: what could make it ours.
+// Ingress resolves an Ingress. The view records what it reads, also for an Ingress
+// that is not ours: a change of its class could make it ours.
 //
-// An Ingress that is being deleted is resolved like any other: it is served
+// An Ingress with a deletion timestamp is resolved like any other: it is served
 // until it is gone.
 func Ingress(view *snapshot.View, namespace, name string, options Options, backends BackendResolver) *ResolvedIngress {
-	site := &ResolvedIngress{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
+	resolved := &ResolvedIngress{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
 	object := view.Ingress(namespace, name)
 	if object == nil || !ours(view, object, options) {
-		return site
+		return resolved
 	}
-	site.Ours = true
-	site.Created = createdAt(object)
-	site.AllowEmpty = options.AllowEmptyServices
+	resolved.Ours = true
+	resolved.Created = createdAt(object)
+	resolved.AllowEmpty = options.AllowEmptyServices
 	r := &resolver{
 		source:    reference.Source{View: view, Namespace: namespace, CrossNamespace: options.CrossNamespace},
 		object:    object,
 		options:   options,
 		backends:  backends,
-		resolved:  site,
+		resolved:  resolved,
 		summaries: map[route.BackendID]BackendSummary{},
 		hosts:     map[string]bool{},
 		noted:     map[snapshot.Refusal]bool{},
@@ -45,7 +45,7 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 	return site
 }
 
-// resolver is the work on one Ingress.
+// resolver is the working state for one Ingress.
 type resolver struct {
 	source   reference.Source
 	object   *networkingv1.Ingress
@@ -54,13 +54,13 @@ type resolver struct {
 	resolved *ResolvedIngress
 
 	settings settings
-	// ruleHosts are the hosts of rules, in their order, each with the first rule
-	// that has it. The empty host is one of them.
+	// ruleHosts are the hosts of rules in order, the empty one included, each
+	// with the first rule that has it.
 	ruleHosts []ruleHost
-	// hosts are all that were accepted.
+	// hosts are all accepted hosts.
 	hosts     map[string]bool
 	summaries map[route.BackendID]BackendSummary
-	// steps are those of all expressions so far.
+	// steps sums the size of all regular expressions so far.
 	steps int
 
 	noted   map[snapshot.Refusal]bool
@@ -73,8 +73,8 @@ type ruleHost struct {
 	rule int
 }
 
-// createdAt is the age of an Ingress. A time that cannot be written down is
-// taken for the latest one: nobody gets older by it.
+// createdAt returns the creation time of an Ingress. An invalid time, which JSON
+// cannot represent, counts as the latest: it must not win a host by age.
 func createdAt(object *networkingv1.Ingress) time.Time {
 	created := object.CreationTimestamp.UTC()
 	if _, err := created.MarshalText(); err != nil {
@@ -83,26 +83,26 @@ func createdAt(object *networkingv1.Ingress) time.Time {
 	return created
 }
 
-// summaryOf asks about a backend, once.
+// summaryOf returns the summary of a backend, resolved once per Ingress.
 func (r *resolver) summaryOf(id route.BackendID) BackendSummary {
-	look, known := r.summaries[id]
+	summary, known := r.summaries[id]
 	if !known {
-		look = r.backends.Summary(id)
-		r.summaries[id] = look
+		summary = r.backends.Summary(id)
+		r.summaries[id] = summary
 	}
-	return look
+	return summary
 }
 
-// finish fills in what follows from everything else.
+// finish sets the fields that are derived from all steps.
 func (r *resolver) finish() {
-	site := r.resolved
+	resolved := r.resolved
 	for host := range r.hosts {
-		site.Hosts = append(site.Hosts, host)
+		resolved.Hosts = append(resolved.Hosts, host)
 	}
-	slices.Sort(site.Hosts)
+	slices.Sort(resolved.Hosts)
 	for id := range r.summaries {
-		site.Backends = append(site.Backends, id)
+		resolved.Backends = append(resolved.Backends, id)
 	}
-	slices.SortFunc(site.Backends, route.BackendID.Compare)
+	slices.SortFunc(resolved.Backends, route.BackendID.Compare)
 	r.reportOmitted()
 }

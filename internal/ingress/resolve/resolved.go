@@ -8,135 +8,136 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// The limits of one Ingress. What is beyond them is refused.
+// The limits of one Ingress. Anything beyond them is refused.
 const (
-	// MaxRules bounds the rules that an Ingress gives: its paths, and a default
-	// backend for each host.
+	// MaxRules bounds the rules of an Ingress: its paths, and a default backend
+	// for each host.
 	MaxRules = 2000
 	// MaxHosts bounds the different hosts of an Ingress, those of spec.tls
 	// included.
 	MaxHosts = 2000
-	// MaxExpressionSteps bounds what the paths of an Ingress that are regular
-	// expressions compile to, together. Each step takes memory of all replicas.
+	// MaxExpressionSteps bounds the compiled size of all regular expressions of
+	// an Ingress together. Each step takes memory in all replicas.
 	MaxExpressionSteps = 1 << 16
-	// MaxRefusals bounds what is reported of one Ingress.
+	// MaxRefusals bounds the refusals that are reported of one Ingress.
 	MaxRefusals = 100
 )
 
-// BackendResolver tells about backends. It is asked once for each that an Ingress
-// names, in its paths or in its policies.
+// BackendResolver resolves backends. It is called once for each backend that an
+// Ingress names, in its paths or in its policies.
 type BackendResolver interface {
 	Summary(id route.BackendID) BackendSummary
 }
 
-// BackendSummary is what rules depend on in a backend.
+// BackendSummary is the part of a backend that rules depend on. Endpoints are not
+// part of it, so that their changes do not reach the rules.
 type BackendSummary struct {
-	// Closed says why no request may be sent to it; nil when some may.
+	// Closed is why no request may be sent to it; nil if requests may.
 	Closed *snapshot.Fault
-	// Empty is set when it has no endpoint that takes new requests.
+	// Empty is set if it has no endpoint for new requests.
 	Empty bool
-	// Timeouts are what its transport declares. What is zero is not said.
+	// Timeouts are those of its transport; zero means not declared.
 	Timeouts route.Timeouts
 }
 
-// ResolvedIngress is an Ingress with everything it names found, or refused.
+// ResolvedIngress is an Ingress with each reference found or refused.
 type ResolvedIngress struct {
 	Ingress snapshot.Ref
-	// Ours is false for an Ingress that does not exist, or that is another
-	// controller's. Nothing else is set then.
+	// Ours is false for an Ingress that does not exist or belongs to another
+	// controller. Nothing else is set then.
 	Ours bool
-	// Created is when the Ingress was made.
+	// Created is the creation time of the Ingress.
 	Created time.Time
 
 	// Hosts are all hosts of the Ingress, of rules, spec.tls and annotations,
 	// sorted, each once. A rule without a host adds none.
 	Hosts []string
-	// Paths are what rules are made of, in the order of the Ingress, with the
-	// default backend after them.
+	// Paths become the rules, in the order of the Ingress, followed by the default
+	// backend.
 	Paths []Path
-	// Backends are all that was looked at, sorted, each once.
+	// Backends are all resolved backends, sorted, each once.
 	Backends []route.BackendID
 
 	EntryPoints []string
 	Priority    int32
-	// EncryptedOnly is set where plain requests are not to be served.
+	// EncryptedOnly is set if plain HTTP is not served.
 	EncryptedOnly bool
-	// Policies are those of every path, in their order.
+	// Policies apply to every path, in this order.
 	Policies []route.Policy
-	// Unrecorded is what is not recorded of the requests.
+	// Unrecorded is the telemetry that is disabled.
 	Unrecorded route.Unrecorded
-	// Timeouts are what the annotations say, before those of a backend.
+	// Timeouts are those of the annotations; they win over those of a backend.
 	Timeouts route.Timeouts
 	// AllowEmpty runs the policies before the 503 of a backend without endpoints.
 	AllowEmpty bool
-	// Closed says why no path may be served; nil when they may.
+	// Closed is why no path may be served; nil if they may.
 	Closed *snapshot.Fault
 
 	Certificates []CertificateUse
 	Requests     []CertificateRequest
 	Handshakes   []HandshakeUse
 
-	// Refusals are everything that is not done as it is written.
+	// Refusals are the parts of the Ingress, and of objects that it names, that are
+	// not served as written.
 	Refusals []snapshot.Refusal
 }
 
-// Path is what some requests of an Ingress go to.
+// Path is one path of an Ingress with its backend, or its default backend.
 type Path struct {
 	// Rule and Index are the position in the Ingress, from 0.
 	Rule  int
 	Index int
-	// Host is in the spelling of route.Rule; empty is every host.
+	// Host is in the canonical form of route.Rule; empty means every host.
 	Host  string
 	Match route.PathMatch
-	// Default marks the default backend: it takes what is left over for the
-	// host. It has no match.
+	// Default marks the default backend, which takes the requests of the host that
+	// match no path. It has no match.
 	Default bool
 	Target  Target
 }
 
-// Target is the backend of a path, or why there is none. Closed counts before
-// Missing, and that before Empty.
+// Target is the backend of a path, or why there is none. Closed takes precedence
+// over Missing, and that over Empty.
 type Target struct {
 	Backend route.BackendID
-	// Missing says that the Service or its port does not exist.
+	// Missing is set if the Service or its port does not exist.
 	Missing *snapshot.Fault
-	// Closed says why no request may be sent.
+	// Closed is why no request may be sent.
 	Closed *snapshot.Fault
-	// Empty is set when the backend has no endpoint that takes new requests.
+	// Empty is set if the backend has no endpoint for new requests.
 	Empty bool
-	// Timeouts are what the backend's transport declares.
+	// Timeouts are those of the backend's transport.
 	Timeouts route.Timeouts
 }
 
-// CertificateUse is a certificate that an Ingress has for some hosts.
+// CertificateUse is a certificate that an Ingress names for some hosts.
 type CertificateUse struct {
 	// Certificate has no hosts of its own.
 	Certificate *route.Certificate
 	Hosts       []string
-	// Field is the place in the Ingress that names it.
+	// Field is the field of the Ingress that names it.
 	Field string
 }
 
-// CertificateRequest is a certificate that an Ingress wants to have fetched.
+// CertificateRequest is a certificate that an Ingress requests from a resolver.
 type CertificateRequest struct {
 	Resolver string
-	// Hosts are the names that it is to have, the main one first.
+	// Hosts are its DNS names, the main one first.
 	Hosts []string
-	// Secret is the name of the Secret that it is kept in, in the namespace of
-	// the Ingress.
+	// Secret is the name of its Secret, in the namespace of the Ingress.
 	Secret string
-	// Field is the place in the Ingress that asks for it.
+	// Field is the field of the Ingress that requests it.
 	Field string
-	// Pending is what to tell while it is not there; nil once it is.
+	// Pending is the fault to report while it is not issued; nil once it is.
 	Pending *snapshot.Fault
 }
 
-// HandshakeUse are TLS options that an Ingress has for some hosts.
+// HandshakeUse are TLS options that an Ingress names for some hosts.
 type HandshakeUse struct {
 	Conditions reference.TLSConditions
 	Hosts      []string
-	// Field is the place in the Ingress that names them.
+	// Field is the field of the Ingress that names them.
 	Field string
-	// Closed says why they cannot be had; Conditions are refused then.
+	// Closed is why they cannot be used; Conditions are refused then.
 	Closed *snapshot.Fault
 }

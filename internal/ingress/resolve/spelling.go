@@ -6,13 +6,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Requests are spelled in one way before they are compared with rules. Hosts
-// and paths of an Ingress get the same spelling here, or an escaped path would
-// fit nothing.
+// Requests are normalised before they are matched. Hosts and paths of an Ingress
+// are normalised here in the same way, or an escaped path would match nothing.
 
-// spellHost gives a host the spelling of requests: lower case, without the dot
-// at its end. Only ASCII letters are folded: the lower case of some others is
-// an ASCII letter, and a host must not become another one.
+// spellHost normalises a host as those of requests: lower case, without the final
+// dot. Only ASCII letters are folded: the lower case of some other letters is an
+// ASCII letter (the Kelvin sign), and a host must not become another one.
 func spellHost(host string) string {
 	lower := []byte(host)
 	for i, c := range lower {
@@ -23,9 +22,10 @@ func spellHost(host string) string {
 	return strings.TrimSuffix(string(lower), ".")
 }
 
-// spellPath gives a path the spelling of requests: what need not be escaped is
-// not, everything else is, with capital digits. Slashes and dots stay as they
-// are written; a path with a segment that no request has is refused by route.
+// spellPath normalises a path as those of requests: unreserved characters are
+// unescaped, all others escaped with upper-case digits (RFC 3986, section 6.2.2).
+// Slashes and dots stay as they are written; a path with a segment that no request
+// can have is refused by route.
 func spellPath(path string) string {
 	const upperHex = "0123456789ABCDEF"
 	spelled := make([]byte, 0, len(path)+8)
@@ -67,9 +67,8 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// anchored makes an expression start where the path does. A path in an Ingress
-// starts with a slash, so ^ cannot be written there, and the beginning of a
-// path is what a path in an Ingress means.
+// anchored anchors an expression at the start of the path. A path in an Ingress
+// must start with a slash, so ^ cannot be written there.
 func anchored(expression string) string {
 	if strings.HasPrefix(expression, "^") {
 		return expression
@@ -77,18 +76,20 @@ func anchored(expression string) string {
 	return "^(?:" + expression + ")"
 }
 
-// hostProblem says what route has against a host; empty when nothing.
+// hostProblem returns why a host is invalid in the routing table; empty if it is
+// valid.
 func hostProblem(host string) string {
 	return firstProblem(&route.Rule{Host: host})
 }
 
-// pathProblem says what route has against a path; empty when nothing.
+// pathProblem returns why a path is invalid in the routing table; empty if it is
+// valid.
 func pathProblem(match route.PathMatch) string {
 	return firstProblem(&route.Rule{Match: route.Match{Path: match}})
 }
 
-// firstProblem asks route about one part of a rule: the rest is made to be
-// without problems.
+// firstProblem validates one part of a rule: the rest is completed with valid
+// values.
 func firstProblem(rule *route.Rule) string {
 	rule.ID.Name = "probe"
 	rule.Response = &route.Response{Status: 503}

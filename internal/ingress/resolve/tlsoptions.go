@@ -7,10 +7,10 @@ import (
 	"slipway.dev/slipway/internal/ingress/traefik"
 )
 
-// readHandshakes resolves the TLS options that the annotations name, for all
-// hosts of the rules. Where they cannot be had, the Ingress is closed, and so
-// are its hosts. Traefik's name default stands for the options that every host
-// has, as long as there is no object of that name.
+// readHandshakes resolves the TLS options that the annotations name, for all hosts
+// of the rules. If they cannot be used, the Ingress and its hosts are closed:
+// options restrict clients. Traefik's name "default" means the built-in options,
+// unless an object of that name exists.
 func (r *resolver) readHandshakes() {
 	name := r.settings.handshake
 	if name == nil {
@@ -22,7 +22,7 @@ func (r *resolver) readHandshakes() {
 	use := HandshakeUse{Field: name.field, Hosts: r.namedHosts()}
 	object, fault := r.find(*name)
 	if fault != nil && fault.Reason == snapshot.NotFound && name.kind == snapshot.TraefikTLSOption && name.text == "default" {
-		return // nobody made options of that name
+		return // no object overrides the built-in options
 	}
 	switch {
 	case fault != nil:
@@ -41,7 +41,7 @@ func (r *resolver) readHandshakes() {
 	r.closeHostless(name.field)
 }
 
-// conditions makes the conditions of a TLS option.
+// conditions parses the object of TLS options.
 func (r *resolver) conditions(object *snapshot.Resource, field string) (reference.TLSConditions, *snapshot.Fault) {
 	read := policy.TLSOption
 	if object.Kind == snapshot.TraefikTLSOption {
@@ -54,8 +54,8 @@ func (r *resolver) conditions(object *snapshot.Resource, field string) (referenc
 	return conditions, nil
 }
 
-// closeHostless closes the paths that take requests for every host: options
-// belong to hosts, and those of all others are not this Ingress's to choose.
+// closeHostless closes the paths for every host: TLS options belong to hosts, and
+// this Ingress must not choose those of all others.
 func (r *resolver) closeHostless(field string) {
 	var fault *snapshot.Fault
 	for i := range r.resolved.Paths {

@@ -1,13 +1,13 @@
-// Package snapshot holds what is known of a cluster: the objects that routes
-// are made of, as they were last seen.
+// Package snapshot holds the objects of a cluster that routes depend on, as they
+// were last seen.
 //
-// A Snapshot belongs to one goroutine, which puts objects into it and resolves
-// what depends on them. Put says what changed for readers, and nothing when
-// nothing did that a route is made of: a status or a label that changes costs
-// no more than the comparison. Whoever resolves something reads through a View,
-// which remembers what was read. So what must be resolved again after a change
-// follows from what was read, and is never written down by hand.
+// A Snapshot is owned by one goroutine, which puts objects into it and resolves
+// what depends on them. Put returns the references that changed for readers, and
+// none for a change that no route depends on: a new status or label costs no more
+// than a comparison. Readers use a View, which records what they read. So the
+// units to resolve after a change follow from what they read, and no list of
+// dependencies is maintained by hand.
 //
-// It knows the forms of objects and nothing of their meaning: which Ingress is
-// ours, and what it asks for, is for package resolve.
+// It compares and stores objects without interpreting them: which Ingress is
+// ours, and what it requests, is for package resolve.
 package snapshot

@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Objects that are put into a Snapshot are *networkingv1.Ingress,
+// The types of objects in a Snapshot are *networkingv1.Ingress,
 // *networkingv1.IngressClass, *corev1.Service, *discoveryv1.EndpointSlice,
-// *SecretBody, *NodeFacts and *Resource. None of them is changed afterwards.
+// *SecretBody, *NodeFacts and *Resource. They are immutable once they are stored:
+// readers keep pointers to them.
 
-// SecretBody is a Secret with its data, or why there is none.
+// SecretBody is a Secret with its data, or why it could not be read.
 type SecretBody struct {
 	Namespace string
 	Name      string
@@ -21,24 +22,25 @@ type SecretBody struct {
 	// Version is the resource version, which changes with the data.
 	Version string
 	Data    map[string][]byte
-	// Failure says why the data could not be read; nil when it was.
+	// Failure is why the data could not be read; nil if it was.
 	Failure *Fault
 }
 
-// String shows which Secret it is and nothing of its data.
+// String returns the name of the Secret and nothing of its data, for logs.
 func (s *SecretBody) String() string { return "Secret " + s.Namespace + "/" + s.Name }
 
 // GoString is String: %#v must not show the data either.
 func (s *SecretBody) GoString() string { return s.String() }
 
-// NodeFacts is what is known of a node.
+// NodeFacts is the part of a node that addresses and routes depend on.
 type NodeFacts struct {
 	Name string
 	// Zone is the label topology.kubernetes.io/zone.
 	Zone     string
 	Internal []netip.Addr
 	External []netip.Addr
-	// Ready is false for a node that cannot pass traffic on.
+	// Ready is false for a node that is not ready, is being deleted, or is excluded
+	// from load balancers.
 	Ready bool
 }
 
@@ -55,10 +57,10 @@ type Resource struct {
 	Spec map[string]any
 }
 
-// KindState says whether objects of a custom kind are known.
+// KindState is the state of a custom kind in the cluster.
 type KindState uint8
 
-// The states of a kind. A kind that nothing was said about is pending.
+// The states of a kind. The zero value is that of a kind before SetKind.
 const (
 	KindPending KindState = iota
 	// KindKnown: all objects of the kind are in the Snapshot.
@@ -69,7 +71,7 @@ const (
 	KindForbidden
 )
 
-// serviceOf names the Service that a slice belongs to, empty for none.
+// serviceOf returns the name of the Service of a slice, empty for none.
 func serviceOf(slice *discoveryv1.EndpointSlice) string {
 	return slice.Labels[discoveryv1.LabelServiceName]
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object that routes are made of.
+// Kind is a kind of object that routes depend on.
 type Kind string
 
-// The kinds. Those that are not part of Kubernetes have their group behind
-// their name.
+// The kinds. Those that are not built into Kubernetes have their group as a
+// suffix.
 const (
 	Ingress      Kind = "Ingress"
 	IngressClass Kind = "IngressClass"
@@ -29,16 +29,16 @@ const (
 	TraefikServersTransport Kind = "ServersTransport.traefik.io"
 )
 
-// CustomKinds are those that a cluster may not have. They are watched only when
-// an Ingress names one.
+// CustomKinds returns the kinds that a cluster may not have. They are watched only
+// once an Ingress names one.
 func CustomKinds() []Kind {
 	return []Kind{Middleware, TLSOption, BackendTransport, TraefikMiddleware, TraefikTLSOption, TraefikServersTransport}
 }
 
-// Custom reports whether the kind is one that a cluster may not have.
+// Custom reports whether the kind is a custom one, which a cluster may not have.
 func (k Kind) Custom() bool { return strings.Contains(string(k), ".") }
 
-// Ref names an object, or a set of objects that readers read as one.
+// Ref identifies an object, or a set of objects that is read as one.
 type Ref struct {
 	Kind      Kind
 	Namespace string
@@ -54,7 +54,7 @@ func (r Ref) Compare(other Ref) int {
 	)
 }
 
-// String is the reference for people: Ingress shop/cart.
+// String returns the reference for messages: Ingress shop/cart.
 func (r Ref) String() string {
 	name := r.Name
 	if r.Namespace != "" {
@@ -63,42 +63,42 @@ func (r Ref) String() string {
 	return strings.TrimSpace(string(r.Kind) + " " + name)
 }
 
-// Reason says in one word why something is refused. It becomes the reason of an
-// Event and the label of a metric.
+// Reason is the class of a refusal. It becomes part of the reason of an Event and
+// a label of a metric, so the set is small and stable.
 type Reason string
 
 // The reasons.
 const (
-	// Invalid: a value is not one of those that are possible.
+	// Invalid: a value is not valid.
 	Invalid Reason = "Invalid"
-	// Unsupported: it means something, and we do not do it.
+	// Unsupported: the value is valid and not implemented here.
 	Unsupported Reason = "Unsupported"
-	// NotFound: something that is named does not exist.
+	// NotFound: a referenced object does not exist.
 	NotFound Reason = "NotFound"
 	// NotAllowed: an option of the edge forbids it.
 	NotAllowed Reason = "NotAllowed"
-	// NotReady: something that is named has not been read yet.
+	// NotReady: a referenced object has not been read or issued yet.
 	NotReady Reason = "NotReady"
-	// Unreadable: the API server does not let us read what is named.
+	// Unreadable: the API server denies or fails to read a referenced object.
 	Unreadable Reason = "Unreadable"
-	// Conflict: another object has asked for something else first.
+	// Conflict: an older object has claimed something else.
 	Conflict Reason = "Conflict"
 	// TooLarge: a limit is exceeded.
 	TooLarge Reason = "TooLarge"
 )
 
-// Fault is something in an object that is not done as it is written.
+// Fault is a part of an object that is not served as it is written.
 type Fault struct {
-	// Field is the place in the object: spec.rules[0].http.paths[1].path, or
+	// Field is its path in the object: spec.rules[0].http.paths[1].path, or
 	// metadata.annotations[slipway.dev/rate-limit].
 	Field  string
 	Reason Reason
-	// Message says what is wrong and what to do. It does not repeat the field,
-	// and never shows the value of a Secret.
+	// Message is a sentence with the problem and what to do. It does not repeat
+	// the field, and never contains the value of a Secret.
 	Message string
 }
 
-// Error is the fault for people.
+// Error returns field and message.
 func (f *Fault) Error() string {
 	if f.Field == "" {
 		return f.Message
@@ -106,7 +106,7 @@ func (f *Fault) Error() string {
 	return f.Field + ": " + f.Message
 }
 
-// At puts a field in front of the fault's own.
+// At returns the fault with its field below another one.
 func (f *Fault) At(field string) *Fault {
 	moved := *f
 	switch {
@@ -120,8 +120,7 @@ func (f *Fault) At(field string) *Fault {
 	return &moved
 }
 
-// Refusal is a fault with the object that has it. It ends in an Event on the
-// object.
+// Refusal is a fault with its object. It becomes an Event on the object.
 type Refusal struct {
 	Object Ref
 	Fault

@@ -19,7 +19,7 @@ import (
 // key is a namespace and a name.
 type key struct{ namespace, name string }
 
-// Snapshot is what is known of a cluster. It is for one goroutine.
+// Snapshot has the objects of a cluster. It is not safe for concurrent use.
 type Snapshot struct {
 	ingresses map[key]*networkingv1.Ingress
 	classes   map[string]*networkingv1.IngressClass
@@ -83,12 +83,12 @@ func (s *Snapshot) Put(object any) []Ref {
 		s.resources[at] = o
 		return changed(before == nil || !reflect.DeepEqual(before.Spec, o.Spec), at)
 	default:
-		panic(fmt.Sprintf("a Snapshot has no objects of type %T", object)) // a mistake of the program
+		panic(fmt.Sprintf("a Snapshot has no objects of type %T", object)) // internal error: the watcher delivers no other types
 	}
 }
 
-// Delete forgets an object, and returns what changed for readers. The name of
-// an EndpointSlice is its own, not that of its Service.
+// Delete removes an object, and returns what changed for readers. An EndpointSlice
+// has its own name here, not that of its Service.
 func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
 	at := key{namespace, name}
 	ref := Ref{kind, namespace, name}
@@ -115,15 +115,15 @@ func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
 	}
 }
 
-// SetKind says whether objects of a custom kind are known.
+// SetKind sets the state of a custom kind.
 func (s *Snapshot) SetKind(kind Kind, state KindState) []Ref {
 	before := s.kinds[kind]
 	s.kinds[kind] = state
 	return changed(before != state, Ref{Kind: kind})
 }
 
-// Names gives the namespace and name of every object of a kind, in no order.
-// Those of EndpointSlices are their own.
+// Names returns the namespace and name of every object of a kind, in no order.
+// EndpointSlices have their own names.
 func (s *Snapshot) Names(kind Kind) iter.Seq2[string, string] {
 	return func(yield func(namespace, name string) bool) {
 		switch kind {
@@ -149,13 +149,13 @@ func (s *Snapshot) Names(kind Kind) iter.Seq2[string, string] {
 	}
 }
 
-// Ingress gives an Ingress for something that is not resolved from it, such as
-// its status; nil when there is none.
+// Ingress returns an Ingress without recording the read, for uses that are not
+// resolved from it, such as its status; nil if it does not exist.
 func (s *Snapshot) Ingress(namespace, name string) *networkingv1.Ingress {
 	return s.ingresses[key{namespace, name}]
 }
 
-// UID is that of an object, empty when it is not known.
+// UID returns the UID of an object, empty if unknown.
 func (s *Snapshot) UID(ref Ref) types.UID {
 	at := key{ref.Namespace, ref.Name}
 	switch ref.Kind {
@@ -204,7 +204,7 @@ func (s *Snapshot) putSlice(slice *discoveryv1.EndpointSlice) []Ref {
 	return append(refs, Ref{EndpointSlice, slice.Namespace, service})
 }
 
-// unlink takes a slice away from its Service.
+// unlink removes a slice from those of its Service.
 func (s *Snapshot) unlink(slice *discoveryv1.EndpointSlice) []Ref {
 	service := serviceOf(slice)
 	if service == "" {
@@ -251,13 +251,14 @@ func eachName[V any](of map[string]V, yield func(namespace, name string) bool) {
 	}
 }
 
-// sameMeta compares what routes are made of in the metadata: annotations and
-// the age. A new UID is a new object of an old name.
+// sameMeta compares the metadata that routes depend on: annotations and creation
+// time. A new UID means that the object was replaced by another of its name.
 func sameMeta(a, b *metav1.ObjectMeta) bool {
 	return a.UID == b.UID && a.CreationTimestamp.Equal(&b.CreationTimestamp) && sameAnnotations(a.Annotations, b.Annotations)
 }
 
-// sameAnnotations leaves out what others write often and we never read.
+// sameAnnotations ignores the annotations of other controllers, which may change
+// often.
 func sameAnnotations(a, b map[string]string) bool {
 	return maps.Equal(ourAnnotations(a), ourAnnotations(b))
 }
@@ -272,8 +273,8 @@ func ourAnnotations(all map[string]string) map[string]string {
 	return ours
 }
 
-// Annotation reports whether an annotation can have a meaning for us. All
-// others are dropped before an object is stored.
+// Annotation reports whether an annotation can affect routes. All others are
+// dropped before an object is stored.
 func Annotation(name string) bool {
 	return strings.HasPrefix(name, "slipway.dev/") ||
 		strings.HasPrefix(name, "traefik.ingress.kubernetes.io/") ||

@@ -1,11 +1,12 @@
-// Package translate says what becomes of an Ingress in the routing table. It is
-// pure: the same [resolve.Site] gives the same [Outcome], and nobody is asked.
+// Package translate makes routing rules of a resolved Ingress. It is pure: the
+// same [resolve.ResolvedIngress] gives the same [Outcome], without reads of the
+// cluster or the clock.
 //
-// It promises that every rule it gives is valid, whatever the Ingress says, and
-// that fail closed is decided here and nowhere else: a path whose parts cannot
-// be had answers 503 and says why, and the others are served.
+// It promises that every rule is valid, for any Ingress, and that fail closed is
+// decided here and nowhere else: a path that depends on something refused returns
+// 503 with the reason, and the other paths are served.
 //
-// It refuses nothing of its own but rules that the routing table cannot hold.
+// It adds no refusals but those of rules that the routing table cannot hold.
 package translate
 
 import (
@@ -17,46 +18,45 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Outcome is what an Ingress asks of the routing table.
+// Outcome is the part of the routing table that an Ingress claims.
 type Outcome struct {
 	Rules []*route.Rule
-	// Backends are those that the Ingress depends on, sorted, each once: those
-	// that its rules name, and those whose state decided what a rule answers.
+	// Backends are those that the Ingress depends on, sorted, each once: those of
+	// its rules, and those whose state decided the response of a rule.
 	Backends []route.BackendID
-	// Certificates and Options are claims: of several for one host, whoever
-	// knows all Ingresses chooses.
+	// Certificates and Options are claims: the engine, which has all Ingresses,
+	// chooses between several for one host.
 	Certificates []CertificateClaim
 	Options      []OptionsClaim
-	// Requests are certificates to be fetched, if the Ingress may have them for
-	// its hosts.
+	// Requests are certificates to be issued, if the hosts belong to the
+	// namespace of the Ingress.
 	Requests []resolve.CertificateRequest
-	// Hosts are every host of the Ingress, of rules and of TLS, sorted, each
-	// once.
+	// Hosts are all hosts of the Ingress, of rules and of TLS, sorted, each once.
 	Hosts    []string
 	Refusals []snapshot.Refusal
 }
 
-// CertificateClaim asks for a certificate to be shown for some hosts.
+// CertificateClaim claims that a certificate is served for some hosts.
 type CertificateClaim struct {
 	// Certificate has no hosts of its own.
 	Certificate *route.Certificate
 	Hosts       []string
 	Ingress     snapshot.Ref
 	Created     time.Time
-	// Field is the place in the Ingress that names the certificate.
+	// Field is the field of the Ingress that names the certificate.
 	Field string
 }
 
-// OptionsClaim asks for TLS options for some hosts.
+// OptionsClaim claims TLS options for some hosts.
 type OptionsClaim struct {
-	// Conditions have no hosts of their own. Where Refused is not nil they are
-	// refused too, so that the hosts answer 503.
+	// Conditions have no hosts of their own. With Refused they are refused too, so
+	// that the hosts return 503.
 	Conditions reference.TLSConditions
 	Hosts      []string
 	Ingress    snapshot.Ref
 	Created    time.Time
-	// Field is the place in the Ingress that names the options.
+	// Field is the field of the Ingress that names the options.
 	Field string
-	// Refused says why the options cannot be had; nil when they can.
+	// Refused is why the options cannot be used; nil if they can.
 	Refused *snapshot.Fault
 }

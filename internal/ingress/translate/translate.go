@@ -9,46 +9,46 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// defaultVariant tells the rule of a default backend from that of the path
-// whose position it has.
+// defaultVariant distinguishes the rule of a default backend from that of the path
+// at the same position.
 const defaultVariant = "default"
 
-// Ingress says what becomes of an Ingress. One that is not ours asks for nothing.
-func Ingress(site *resolve.ResolvedIngress) Outcome {
-	if !site.Ours {
+// Ingress translates a resolved Ingress. One that is not ours has an empty outcome.
+func Ingress(resolved *resolve.ResolvedIngress) Outcome {
+	if !resolved.Ours {
 		return Outcome{}
 	}
-	t := translation{resolved: site, closed: site.Closed}
-	t.outcome = Outcome{Hosts: site.Hosts, Backends: site.Backends, Requests: site.Requests, Refusals: site.Refusals}
+	t := translation{resolved: resolved, closed: resolved.Closed}
+	t.outcome = Outcome{Hosts: resolved.Hosts, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals}
 	t.checkPolicies()
-	for i := range site.Paths {
-		t.add(&site.Paths[i])
+	for i := range resolved.Paths {
+		t.add(&resolved.Paths[i])
 	}
-	for i := range site.Certificates {
-		use := &site.Certificates[i]
+	for i := range resolved.Certificates {
+		use := &resolved.Certificates[i]
 		t.outcome.Certificates = append(t.outcome.Certificates, CertificateClaim{
-			Certificate: use.Certificate, Hosts: use.Hosts, Ingress: site.Ingress, Created: site.Created, Field: use.Field,
+			Certificate: use.Certificate, Hosts: use.Hosts, Ingress: resolved.Ingress, Created: resolved.Created, Field: use.Field,
 		})
 	}
-	for i := range site.Handshakes {
-		use := &site.Handshakes[i]
+	for i := range resolved.Handshakes {
+		use := &resolved.Handshakes[i]
 		t.outcome.Options = append(t.outcome.Options, OptionsClaim{
-			Conditions: use.Conditions, Hosts: use.Hosts, Ingress: site.Ingress, Created: site.Created, Field: use.Field, Refused: use.Closed,
+			Conditions: use.Conditions, Hosts: use.Hosts, Ingress: resolved.Ingress, Created: resolved.Created, Field: use.Field, Refused: use.Closed,
 		})
 	}
 	return t.outcome
 }
 
-// translation is the work on one Site.
+// translation is the working state for one Ingress.
 type translation struct {
 	resolved *resolve.ResolvedIngress
-	// closed says why no path may be served; nil when they may.
+	// closed is why no path may be served; nil if they may.
 	closed  *snapshot.Fault
 	outcome Outcome
 }
 
-// checkPolicies closes the Ingress when its policies are none that a rule can
-// have. They are looked at once and not for each path: there can be many paths.
+// checkPolicies closes the Ingress if its policies are invalid in a rule. They are
+// validated once and not for each path: there can be many paths.
 func (t *translation) checkPolicies() {
 	if t.closed != nil {
 		return
@@ -62,7 +62,8 @@ func (t *translation) checkPolicies() {
 	}
 }
 
-// add gives the rule of a path, unless the table could not hold it.
+// add adds the rule of a path. An invalid rule is replaced by one that returns 503,
+// and dropped if its match is invalid.
 func (t *translation) add(path *resolve.Path) {
 	rule := t.place(path)
 	t.respond(rule, path)
@@ -70,44 +71,44 @@ func (t *translation) add(path *resolve.Path) {
 		rule = t.place(path)
 		rule.Response = refused(t.refuse(fieldOf(path), *problem))
 		if t.problemOf(rule) != nil {
-			return // not what it does is wrong, but where it stands
+			return // the match itself is invalid
 		}
 	}
 	t.outcome.Rules = append(t.outcome.Rules, rule)
 }
 
-// place makes the rule without what it does.
+// place returns the rule with identity and match, without an action.
 func (t *translation) place(path *resolve.Path) *route.Rule {
-	site := t.resolved
+	resolved := t.resolved
 	rule := &route.Rule{
 		ID: route.ID{
-			Kind: string(site.Ingress.Kind), Namespace: site.Ingress.Namespace, Name: site.Ingress.Name,
+			Kind: string(resolved.Ingress.Kind), Namespace: resolved.Ingress.Namespace, Name: resolved.Ingress.Name,
 			Rule: path.Rule, Path: path.Index,
 		},
-		EntryPoints: site.EntryPoints,
+		EntryPoints: resolved.EntryPoints,
 		Host:        path.Host,
 		Match:       route.Match{Path: path.Match},
-		Priority:    site.Priority,
-		Created:     site.Created,
-		Unrecorded:  site.Unrecorded,
+		Priority:    resolved.Priority,
+		Created:     resolved.Created,
+		Unrecorded:  resolved.Unrecorded,
 	}
-	if site.EncryptedOnly {
+	if resolved.EncryptedOnly {
 		rule.Match.Scheme = route.SchemeHTTPS
 	}
 	if path.Default {
 		rule.ID.Variant = defaultVariant
-		// Priority comes before the host: one above 0 would take the requests of
-		// everybody's rules.
+		// Priority is compared before the host: above 0 it would take the requests
+		// of all other rules.
 		rule.Priority = min(rule.Priority, 0)
-		// A fallback has no conditions. With one it is a rule without a path, which
-		// comes after all others of its host too.
-		rule.Fallback = !site.EncryptedOnly
+		// A fallback has no conditions. With the scheme as a condition it is a rule
+		// without a path, which also comes after all others of its host.
+		rule.Fallback = !resolved.EncryptedOnly
 	}
 	return rule
 }
 
-// respond says what the rule does. What is wrong with the Ingress is told before
-// what is wrong with the path.
+// respond sets the action of a rule: proxy, or return 503. A fault of the Ingress
+// takes precedence over one of the path.
 func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	target := &path.Target
 	switch {
@@ -126,7 +127,8 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	}
 }
 
-// timeouts are those of the Ingress, and the backend's where it says nothing.
+// timeouts merges the timeouts of the Ingress and, where those are unset, of the
+// backend.
 func timeouts(ingress, backend route.Timeouts) route.Timeouts {
 	return route.Timeouts{
 		Connect: cmp.Or(ingress.Connect, backend.Connect),
@@ -136,8 +138,8 @@ func timeouts(ingress, backend route.Timeouts) route.Timeouts {
 	}
 }
 
-// problemOf gives the first problem of a rule. Its policies were looked at
-// before.
+// problemOf returns the first problem of a rule, or nil. checkPolicies has
+// validated its policies.
 func (t *translation) problemOf(rule *route.Rule) *route.Problem {
 	bare := *rule
 	bare.Policies = nil
@@ -147,13 +149,13 @@ func (t *translation) problemOf(rule *route.Rule) *route.Problem {
 	return nil
 }
 
-// refuse notes a problem that package resolve did not find.
+// refuse records a problem that package resolve did not find.
 func (t *translation) refuse(field string, problem route.Problem) *snapshot.Fault {
 	fault := snapshot.Fault{Field: field, Reason: snapshot.Invalid, Message: "the routing table cannot hold it: " + problem.Field + ": " + problem.Message}
 	if problem.Fault == route.FaultTooMany {
 		fault.Reason = snapshot.TooLarge
 	}
-	// Full to the limit, the list says already that there is more.
+	// At the limit the list ends with a refusal about those that are omitted.
 	if len(t.outcome.Refusals) < resolve.MaxRefusals {
 		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], snapshot.Refusal{Object: t.resolved.Ingress, Fault: fault})
 	}
@@ -168,7 +170,7 @@ func unavailable(reason route.Reason, message string) *route.Response {
 	return &route.Response{Status: 503, Reason: reason, Message: message}
 }
 
-// fieldOf is the place of a path in its Ingress.
+// fieldOf returns the field of a path in its Ingress.
 func fieldOf(path *resolve.Path) string {
 	if path.Default {
 		return "spec.defaultBackend"

@@ -131,7 +131,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{"selector", watch.Options{Selector: "a in"}, "providers.kubernetesIngress.labelSelector"},
 		{"empty namespace", watch.Options{Namespaces: []string{"a", ""}}, "providers.kubernetesIngress.namespaces"},
-		{"no namespace", watch.Options{Namespaces: []string{"a/b"}}, `"a/b" is no namespace`},
+		{"no namespace", watch.Options{Namespaces: []string{"a/b"}}, `"a/b" is not a namespace`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 const (
 	// maxFile bounds a file with a secret.
 	maxFile = 4 << 10
-	// fileAge is how long what was read of a file counts.
+	// fileAge is how long the content of a file is cached.
 	fileAge = 5 * time.Second
 )
 
-// ReadSecret reads a secret from a file, without the space around it.
+// ReadSecret reads a secret from a file and trims white space.
 func ReadSecret(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -35,9 +35,9 @@ func ReadSecret(path string) ([]byte, error) {
 	return []byte(strings.TrimSpace(string(text))), nil
 }
 
-// ServerFromFile is for who listens and finds the secret in a file. The file may
-// come later, and may change: a Secret that is mounted into a Pod does both. While
-// there is none, nobody gets in.
+// ServerFromFile returns the configuration of the listening side with the secret in
+// a file. The file may appear later and may change, as with a Secret that is
+// mounted into a Pod. Without a file every handshake fails.
 func ServerFromFile(path, purpose string) *tls.Config {
 	f := &fileConfig{path: path, purpose: purpose}
 	return &tls.Config{
@@ -46,8 +46,8 @@ func ServerFromFile(path, purpose string) *tls.Config {
 	}
 }
 
-// fileConfig keeps what was read last for a while, so that who knocks often does
-// not make the disk work.
+// fileConfig caches the configuration for fileAge, so that a flood of handshakes
+// does not read the disk each time.
 type fileConfig struct {
 	path, purpose string
 

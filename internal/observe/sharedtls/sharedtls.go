@@ -1,11 +1,11 @@
-// Package sharedtls is TLS between two programs that share a secret, and need no
-// authority: each derives the keys of both sides from the secret, shows its own
-// and accepts only the other's.
+// Package sharedtls is mutual TLS between two programs that share a secret, without
+// a certificate authority: each derives the keys of both sides from the secret,
+// presents its own and accepts only the other's.
 //
-// It promises that nobody without the secret is talked to, on either side, and
-// that the secret itself is never sent. It refuses secrets that are too short to
-// be good ones, and versions of TLS before 1.3. Whoever has the secret can be
-// either side: it is for programs that trust each other.
+// It promises that neither side completes a handshake without the secret, and that
+// the secret itself is never sent. It refuses short secrets, and versions of TLS
+// before 1.3. A holder of the secret can be either side, so it is for programs that
+// trust each other.
 package sharedtls
 
 import (
@@ -25,24 +25,24 @@ import (
 // MinSecret is the least length of a secret, in bytes.
 const MinSecret = 32
 
-// The sides of a connection, as keys are derived for.
+// The sides of a connection; each has its own key.
 const (
 	serverSide = "server"
 	clientSide = "client"
 )
 
-// validity is how long a certificate says that it is good. What counts is its key:
-// clocks are not asked.
+// validity is the lifetime in the certificates. Only the key is compared, so wrong
+// clocks do no harm.
 const validity = 100 * 365 * 24 * time.Hour
 
 var errStranger = errors.New("the other side does not have the same secret")
 
-// Server is for who listens.
+// Server returns the configuration of the listening side.
 func Server(secret []byte, purpose string) (*tls.Config, error) {
 	return configFor(secret, purpose, serverSide, clientSide)
 }
 
-// Client is for who connects.
+// Client returns the configuration of the connecting side.
 func Client(secret []byte, purpose string) (*tls.Config, error) {
 	return configFor(secret, purpose, clientSide, serverSide)
 }
@@ -67,15 +67,15 @@ func configFor(secret []byte, purpose, own, other string) (*tls.Config, error) {
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{certificate},
 		ClientAuth:   tls.RequireAnyClientCert,
-		// No authority vouches for the other side: VerifyConnection compares its key.
+		// There is no authority to verify with: VerifyConnection compares the key.
 		InsecureSkipVerify: true,
-		// A session that is resumed shows no certificate.
+		// A resumed session would present no certificate to compare.
 		SessionTicketsDisabled: true,
 		VerifyConnection:       func(state tls.ConnectionState) error { return expect(state, wanted) },
 	}, nil
 }
 
-// derive makes the key of one side.
+// derive returns the key of one side.
 func derive(secret []byte, purpose, side string) (ed25519.PrivateKey, error) {
 	seed, err := hkdf.Key(sha256.New, secret, nil, "slipway shared tls "+purpose+" "+side, ed25519.SeedSize)
 	if err != nil {
@@ -84,7 +84,7 @@ func derive(secret []byte, purpose, side string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// expect accepts the key that the secret gives the other side, and no other.
+// expect accepts only the key that is derived for the other side.
 func expect(state tls.ConnectionState, wanted ed25519.PrivateKey) error {
 	if len(state.PeerCertificates) != 1 {
 		return errStranger

@@ -1,7 +1,7 @@
 package trafficreport
 
-// Explanation is what becomes of one request. It is the part of the edge's own
-// answer that others read.
+// Explanation is how one request is routed. It is the part of the edge's explain
+// response that other programs read.
 type Explanation struct {
 	Request struct {
 		EntryPoint string `json:"entryPoint"`
@@ -16,7 +16,7 @@ type Explanation struct {
 		Status  int    `json:"status"`
 		Message string `json:"message"`
 	} `json:"refusal"`
-	// Status is the answer where the edge gives it itself; 0 asks a backend.
+	// Status is that of a local response; 0 means that a backend responds.
 	Status  int      `json:"status"`
 	Rule    *RouteID `json:"rule"`
 	Reason  string   `json:"reason"`
@@ -41,6 +41,6 @@ type Explanation struct {
 			InFlight int64  `json:"inFlight"`
 		} `json:"endpoints"`
 	} `json:"backends"`
-	// Text is all of it for people.
+	// Text is the whole explanation as text.
 	Text string `json:"text"`
 }

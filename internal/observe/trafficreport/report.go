@@ -2,18 +2,18 @@ package trafficreport
 
 import "time"
 
-// Purpose is what the secret that edges and the agent share is for.
+// Purpose is the use of the secret that edges and the agent share.
 const Purpose = "edge traffic"
 
-// The paths of the edge's API that has the report.
+// The paths and parameters of the edge's API for reports.
 const (
 	ReportPath  = "/api/v1/traffic"
 	ExplainPath = "/api/v1/explain"
-	// HaveParam names the version of the table that the asker has already.
+	// HaveParam is the version of the table that the client has already.
 	HaveParam = "have"
 )
 
-// The bounds of one report. What is beyond them is counted, not listed.
+// The bounds of one report. Entries beyond them are counted, not listed.
 const (
 	MaxRoutes       = 2000
 	MaxCertificates = 2000
@@ -26,9 +26,9 @@ type Report struct {
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 	At      time.Time `json:"at"`
-	// Ready says that a table is served.
+	// Ready is set while a table is served.
 	Ready bool `json:"ready"`
-	// TableVersion changes whenever Table does. Table is nil if the asker has it.
+	// TableVersion changes whenever Table does. Table is nil if the client has it.
 	TableVersion string `json:"tableVersion"`
 	Table        *Table `json:"table,omitempty"`
 	// Counts are those of routes that had requests. Routes that the table leaves
@@ -38,7 +38,7 @@ type Report struct {
 	Unrouted Count        `json:"unrouted"`
 }
 
-// Table is what an edge serves.
+// Table is the routing table of an edge.
 type Table struct {
 	EntryPoints  []EntryPoint  `json:"entryPoints"`
 	Routes       []Route       `json:"routes"`
@@ -51,7 +51,7 @@ type Table struct {
 	MoreRefusals     int `json:"moreRefusals,omitempty"`
 }
 
-// EntryPoint is an address that takes traffic.
+// EntryPoint is a listening address.
 type EntryPoint struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
@@ -59,7 +59,7 @@ type EntryPoint struct {
 	HTTP3   bool   `json:"http3"`
 }
 
-// RouteID names a route by the object that has it, and the place in it.
+// RouteID identifies a route by its object and its position in it.
 type RouteID struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
@@ -77,22 +77,22 @@ type Route struct {
 	Host     string `json:"host,omitempty"`
 	Path     string `json:"path,omitempty"`
 	PathType string `json:"pathType,omitempty"`
-	// Conditions are what a request has to have besides, for people.
+	// Conditions are the further match conditions, as text.
 	Conditions []string `json:"conditions,omitempty"`
 	Fallback   bool     `json:"fallback,omitempty"`
 	Priority   int32    `json:"priority,omitempty"`
 	Policies   []string `json:"policies,omitempty"`
 	Backends   []Target `json:"backends,omitempty"`
-	// Status, Reason and Message are the rule's own answer; Status is 0 when a
-	// backend gives it.
+	// Status, Reason and Message are the rule's local response; Status is 0 if a
+	// backend responds.
 	Status  int    `json:"status,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Unmeasured says that the rule wants to be in no metric.
+	// Unmeasured is set if metrics are disabled for the rule.
 	Unmeasured bool `json:"unmeasured,omitempty"`
 }
 
-// BackendID names a backend: a Service and its port.
+// BackendID identifies a backend: a Service and its port.
 type BackendID struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -106,7 +106,7 @@ type Target struct {
 	Weight uint32    `json:"weight"`
 }
 
-// Backend is how many endpoints of a backend take requests.
+// Backend has the number of endpoints of a backend, and how many are ready.
 type Backend struct {
 	ID     BackendID `json:"id"`
 	Ready  int       `json:"ready"`
@@ -114,7 +114,7 @@ type Backend struct {
 	Broken string    `json:"broken,omitempty"`
 }
 
-// Certificate is one that clients can get. Its key is not here.
+// Certificate is a served certificate, without its key.
 type Certificate struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
@@ -124,14 +124,14 @@ type Certificate struct {
 	NotAfter  time.Time `json:"notAfter"`
 }
 
-// Refusal is something that is written in an object and not done.
+// Refusal is a part of an object that is not served as written.
 type Refusal struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Field     string `json:"field,omitempty"`
 	Reason    string `json:"reason"`
-	// Message says what is wrong and what to do.
+	// Message is the problem and what to do.
 	Message string `json:"message"`
 }
 
@@ -141,17 +141,17 @@ type RouteCount struct {
 	Count
 }
 
-// Count is what happened since the edge started.
+// Count has the requests since the edge started.
 type Count struct {
-	// Statuses are requests by the class of their answer: 0 got none, 1 to 5 are
-	// the hundreds.
+	// Statuses are requests by status class: 1xx to 5xx at 1 to 5, and requests
+	// without a response at 0.
 	Statuses [6]uint64 `json:"statuses"`
-	// Spread is how long they took; it ends behind the last bucket that is not
-	// empty. Its numbers begin at 0 again after the largest.
+	// Spread is the histogram of durations, without empty buckets at its end. Its
+	// numbers wrap around.
 	Spread []uint32 `json:"spread,omitempty"`
 }
 
-// Requests is how many there were.
+// Requests returns the number of requests.
 func (c *Count) Requests() uint64 {
 	var sum uint64
 	for _, n := range c.Statuses {
@@ -160,7 +160,7 @@ func (c *Count) Requests() uint64 {
 	return sum
 }
 
-// Add adds what another counted.
+// Add adds another count.
 func (c *Count) Add(other *Count) {
 	for i, n := range other.Statuses {
 		c.Statuses[i] += n
@@ -171,7 +171,7 @@ func (c *Count) Add(other *Count) {
 	}
 }
 
-// Since is what happened after an earlier count of the same edge.
+// Since returns the difference to an earlier count of the same edge.
 func (c *Count) Since(earlier *Count) Count {
 	out := Count{Spread: make([]uint32, len(c.Spread))}
 	for i, n := range c.Statuses {

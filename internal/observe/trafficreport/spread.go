@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Times are counted in buckets that are a quarter of a power of two wide, from
-// 128 µs to more than a minute: what is read from them is off by a quarter at
-// the most.
+// Durations are counted in buckets of a quarter of a power of two, from 128 µs to
+// more than a minute: a quantile is off by a quarter at most.
 const (
-	// Buckets is how many there are. The first has what was quicker, the last what
-	// was slower.
+	// Buckets is the number of buckets. The first has all shorter durations, the
+	// last all longer ones.
 	Buckets = 2 + octaves*parts
 
 	firstOctave = 7 // 2^7 µs
@@ -19,7 +18,7 @@ const (
 	partBits    = 2
 )
 
-// BucketOf is the bucket for a time.
+// BucketOf returns the bucket of a duration.
 func BucketOf(took time.Duration) int {
 	if took < 0 {
 		return 0
@@ -36,7 +35,7 @@ func BucketOf(took time.Duration) int {
 	return 1 + (octave-firstOctave)*parts + part
 }
 
-// bucketStart is the shortest time of a bucket.
+// bucketStart returns the shortest duration of a bucket.
 func bucketStart(bucket int) time.Duration {
 	if bucket <= 0 {
 		return 0
@@ -45,8 +44,8 @@ func bucketStart(bucket int) time.Duration {
 	return time.Duration(uint64(parts+part)<<(octave-partBits)) * time.Microsecond
 }
 
-// Quantile is the time that a part of the requests took at most: 0.5 is the
-// median. It is 0 when there were none.
+// Quantile returns the duration that a fraction of the requests did not exceed: 0.5
+// is the median. It is 0 without requests.
 func Quantile(spread []uint32, part float64) time.Duration {
 	var total uint64
 	for _, n := range spread {
