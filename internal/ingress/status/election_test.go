@@ -99,7 +99,7 @@ func TestRights(t *testing.T) {
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(snapshot.Invalid, "spec.rules", "no"))
-	eventually(t, "the log says what is missing", func() bool { return r.lines.count("cannot compete for the Lease") == 1 })
+	eventually(t, "the log has the missing right", func() bool { return r.lines.count("leader election failed") == 1 })
 	if r.Leading() || r.lines.count("forbidden") != 1 {
 		t.Error("it leads without the right to")
 	}
@@ -110,7 +110,7 @@ func TestRights(t *testing.T) {
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec.rules: no")
 	setClass(t, cluster, namespace, "shop", "theirs")
 	waitStatus(t, cluster, namespace, 1, "")
-	if got := r.lines.count("cannot compete for the Lease"); got != 1 {
+	if got := r.lines.count("leader election failed"); got != 1 {
 		t.Errorf("%d lines about the Lease", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestRightsForEventsOnly(t *testing.T) {
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(snapshot.Invalid, "spec.rules", "no"))
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec.rules: no")
 	eventually(t, "both are tried again", func() bool { return r.writes(resultFailed) >= 4 })
-	if got := r.lines.count("a status was not written"); got != 1 {
+	if got := r.lines.count("write of a status failed"); got != 1 {
 		t.Errorf("%d lines about the status", got)
 	}
 }

@@ -72,11 +72,11 @@ func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 		// What changes is noticed late.
 		return e.tells("Secrets may not be watched")
 	case "leases":
-		return e.tells("cannot compete for the Lease", "forbidden")
+		return e.tells("leader election failed", "forbidden")
 	case "ingresses/status":
-		return errors.Join(e.tells("a status was not written", "forbidden"), e.counts(t, "slipway_ingress_status_writes_total"))
+		return errors.Join(e.tells("write of a status failed", "forbidden"), e.counts(t, "slipway_ingress_status_writes_total"))
 	case "events":
-		return errors.Join(e.tells("an Event was not written", "forbidden"), e.counts(t, "slipway_ingress_events_total"))
+		return errors.Join(e.tells("write of an Event failed", "forbidden"), e.counts(t, "slipway_ingress_events_total"))
 	}
 	_, text, err := e.replica.page(t.Context(), "/readyz")
 	if err == nil && (!strings.Contains(text, missing.resource+": ") || !strings.Contains(text, "forbidden")) {
