@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// native reports whether requests go to the address of the Service.
+// native reports whether requests go to the ClusterIP of the Service, where
+// kube-proxy balances them.
 func (b *builder) native() bool {
 	if b.settings.NativeLB != nil {
 		return *b.settings.NativeLB
@@ -19,7 +20,7 @@ func (b *builder) native() bool {
 	return b.options.NativeByDefault
 }
 
-// serviceEndpoint gives the address of the Service, in its first family.
+// serviceEndpoint returns the ClusterIP of the Service, in its first IP family.
 func (b *builder) serviceEndpoint() ([]route.Endpoint, *snapshot.Fault) {
 	addresses := b.service.Spec.ClusterIPs
 	if len(addresses) == 0 {
@@ -36,7 +37,7 @@ func (b *builder) serviceEndpoint() ([]route.Endpoint, *snapshot.Fault) {
 	}}, nil
 }
 
-// nodeEndpoints gives the node port on every ready node.
+// nodeEndpoints returns the node port of every ready node.
 func (b *builder) nodeEndpoints() ([]route.Endpoint, *snapshot.Fault) {
 	fault := func(reason snapshot.Reason, message string) ([]route.Endpoint, *snapshot.Fault) {
 		return nil, &snapshot.Fault{Field: b.field(inNodePort), Reason: reason, Message: message}
@@ -71,9 +72,9 @@ func (b *builder) nodeEndpoints() ([]route.Endpoint, *snapshot.Fault) {
 	return endpoints, nil
 }
 
-// servingNodes are the nodes that answer at the node port where the others do
-// not; nil when all do. With the policy Local a node passes on nothing unless
-// it runs an endpoint itself.
+// servingNodes returns the nodes that accept traffic at the node port; nil means
+// all. With externalTrafficPolicy Local a node drops traffic unless it runs an
+// endpoint itself.
 func (b *builder) servingNodes() map[string]bool {
 	if b.service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil
@@ -87,8 +88,8 @@ func (b *builder) servingNodes() map[string]bool {
 	return serving
 }
 
-// nodeAddress is the internal address of a node, in the Service's first family
-// where it has one.
+// nodeAddress returns the internal address of a node, preferably in the Service's
+// first IP family.
 func (b *builder) nodeAddress(node *snapshot.NodeFacts) (netip.Addr, bool) {
 	ipv6 := b.wantsIPv6()
 	var other netip.Addr

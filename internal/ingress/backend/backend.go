@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Options are those of the provider that decide how Services are reached.
+// Options are the options of the provider that affect backends.
 type Options struct {
 	// ExternalNames allows Services of type ExternalName.
 	ExternalNames bool
@@ -20,46 +20,43 @@ type Options struct {
 	NativeByDefault bool
 	// DisablePassHost sends backends their own address as the Host header.
 	DisablePassHost bool
-	// NoClusterScope is set where nodes are not read.
+	// NoClusterScope is set if nodes are not read.
 	NoClusterScope bool
 	// CrossNamespace allows references into other namespaces.
 	CrossNamespace bool
-	// Zone is where this replica runs, for topology hints; empty when unknown.
+	// Zone is the zone of this replica, for topology hints; empty if unknown.
 	Zone string
 }
 
-// Result is a backend, with what the table needs besides and what was refused.
+// Result is a resolved backend, with the objects of the table that it refers to and
+// its refusals.
 type Result struct {
-	// Backend is never nil. It has no endpoints when there are none, and when it
-	// is closed.
+	// Backend is never nil. A closed one has no endpoints.
 	Backend *route.Backend
-	// Endpoints says for people where the endpoints come from and how many
-	// there are.
+	// Endpoints has the origin and number of endpoints, for explain.
 	Endpoints Endpoints
-	// Timeouts are what the transport declares, for the rules that use the
-	// backend.
+	// Timeouts are those of the transport, for the rules that use the backend.
 	Timeouts route.Timeouts
-	// Authorities and Certificates are what the transport needs.
+	// Authorities and Certificates are those of the transport.
 	Authorities  []*route.Authority
 	Certificates []*route.Certificate
 	// Refusals are the faults, each with the object that has it.
 	Refusals []snapshot.Refusal
-	// Closed says why no request may be sent; nil when requests may.
+	// Closed is why no request may be sent; nil if requests may.
 	Closed *snapshot.Fault
 }
 
-// Summary is what rules depend on. It is the same while only endpoints come and
-// go, so rules are made again only when it changes.
+// Summary is the part of a backend that rules depend on. Changes of endpoints alone
+// do not affect it, so rules are resolved again only when it changes.
 type Summary struct {
-	// Closed is the fault of a closed backend. Its reason is empty when the
-	// backend is open.
+	// Closed is the fault of a closed backend. Its reason is empty for an open one.
 	Closed snapshot.Fault
-	// Empty says that there is no endpoint.
+	// Empty is set if there is no endpoint.
 	Empty    bool
 	Timeouts route.Timeouts
 }
 
-// Summary gives what rules depend on.
+// Summary returns the part that rules depend on.
 func (r *Result) Summary() Summary {
 	summary := Summary{Empty: len(r.Backend.Endpoints) == 0, Timeouts: r.Timeouts}
 	if r.Closed != nil {
@@ -68,8 +65,8 @@ func (r *Result) Summary() Summary {
 	return summary
 }
 
-// Build makes the backend of a Service's port. The identity has the number of
-// the port; its variant is kept as it is.
+// Build resolves the backend of a port of a Service. The identity has the number of
+// the port.
 func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 	b := &builder{
 		view: view, options: options,
@@ -87,19 +84,19 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 	return b.result
 }
 
-// builder makes one backend.
+// builder is the working state for one backend.
 type builder struct {
 	view     *snapshot.View
 	options  Options
 	service  *corev1.Service
 	port     *corev1.ServicePort
 	settings *annotation.Service
-	// external is what the name of an ExternalName stands for.
+	// external is the resolved name of an ExternalName.
 	external external
 	result   Result
 }
 
-// build goes from what can close the backend to what it can do without.
+// build runs the steps that can close the backend first, then the optional ones.
 func (b *builder) build() {
 	if fault := b.readSettings(); fault != nil {
 		b.shut(fault)
@@ -116,25 +113,26 @@ func (b *builder) build() {
 	b.setTuning()
 }
 
-// gone is the result for a port that is not there. The fault is that of whoever
-// names it, so there is nobody to tell it here.
+// gone returns the result for a port that does not exist. It has no refusal: the
+// Ingress that names the port has one.
 func (b *builder) gone(message string) Result {
 	b.shut(&snapshot.Fault{Reason: snapshot.NotFound, Message: message})
 	return b.result
 }
 
-// refuse notes a fault of the Service.
+// refuse records a fault of the Service.
 func (b *builder) refuse(fault snapshot.Fault) {
 	b.refuseOn(snapshot.Ref{Kind: snapshot.Service, Namespace: b.service.Namespace, Name: b.service.Name}, fault)
 }
 
-// refuseOn notes a fault of an object.
+// refuseOn records a fault of an object.
 func (b *builder) refuseOn(object snapshot.Ref, fault snapshot.Fault) {
 	fault.Message = bounded(fault.Message)
 	b.result.Refusals = append(b.result.Refusals, snapshot.Refusal{Object: object, Fault: fault})
 }
 
-// shut closes the backend. Nothing is left that a request could be sent by.
+// shut closes the backend and removes its endpoints and transport, so that no
+// request can be sent even if a rule keeps the backend.
 func (b *builder) shut(fault *snapshot.Fault) {
 	closed := *fault
 	closed.Message = bounded(closed.Message)
@@ -145,15 +143,16 @@ func (b *builder) shut(fault *snapshot.Fault) {
 	}
 }
 
-// lastCheck is the net below all others: what route would not serve is closed,
-// and says so.
+// lastCheck validates the whole backend: one that the routing table rejects is
+// closed with a refusal here, instead of being dropped by the edge.
 func (b *builder) lastCheck() *snapshot.Fault {
 	bare := *b.result.Backend
 	bare.Endpoints = nil // made of parsed addresses; there can be thousands
 	return b.faultOf(&bare, "")
 }
 
-// portOf is the TCP port of a number. Numbers can come twice, for TCP and UDP.
+// portOf returns the TCP port of a number. A number can occur twice, for TCP and
+// UDP.
 func portOf(service *corev1.Service, number uint16) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
@@ -177,7 +176,7 @@ func portList(service *corev1.Service) string {
 	return strings.Join(ports, ", ")
 }
 
-// bounded keeps a message short: it can quote what a hostile object says.
+// bounded truncates a message, which may quote a value of a hostile object.
 func bounded(message string) string {
 	const most = 400
 	if len(message) > most {

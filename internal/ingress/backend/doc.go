@@ -1,22 +1,20 @@
-// Package backend makes a backend of the routing table from a port of a
-// Service: which addresses serve it, how they are spoken to, and how requests
-// are spread over them.
+// Package backend resolves a port of a Service to a backend of the routing table:
+// its endpoints, their protocol, and how requests are balanced between them.
 //
 // # Addresses
 //
-// They come from one of four places, the first that applies:
+// They come from the first of these four sources that applies:
 //
-//   - the nodes, where the Service asks for its node port (node-port-lb);
+//   - the nodes, if the Service is annotated with node-port-lb;
 //   - the external name, for a Service of type ExternalName;
-//   - the Service's own address, where it or the option nativeLBByDefault asks
-//     for that (native-lb);
+//   - the Service's ClusterIP, with the annotation native-lb or the option
+//     nativeLBByDefault;
 //   - the EndpointSlices of the Service. A slice counts where it has a TCP port
-//     of the Service port's name, with the number that the slice says.
+//     of the Service port's name; its number is that of the slice.
 //
-// A ready endpoint is ready. One that is not ready, serves and terminates is
-// draining: it gets only requests of clients that stick to it. When none is
-// ready, the draining ones get all requests, as kube-proxy does it. All others
-// are left out. A Pod with addresses of both families counts once, with that of
+// An endpoint that is not ready, but serving and terminating, is draining: it gets
+// only the requests of sticky clients. If none is ready, the draining ones get all
+// requests, as with kube-proxy (KEP-1669). All others are left out. A Pod with addresses of both families counts once, with that of
 // the Service's first family where it is usable.
 //
 // When every ready endpoint has hints and one is for the edge's zone, only
@@ -28,40 +26,38 @@
 //
 // The scheme of the annotation decides, then appProtocol of the Service port,
 // then the port: 443, or a name that starts with https, is encrypted. An
-// appProtocol that says nothing to us is passed over, since it may be any word.
-// Encrypted means HTTP/1.1 over TLS where nothing more is said, because that
-// carries every request, WebSockets too. A server that speaks only HTTP/2, as
-// those of gRPC do, is named by the scheme h2 or alpn, or by appProtocol grpcs.
+// unknown appProtocol is ignored, since it may be any word. Without more settings
+// TLS means HTTP/1.1 over TLS, because that carries every request, WebSockets too.
+// A server that supports only HTTP/2, such as gRPC, needs the scheme h2 or alpn, or
+// appProtocol grpcs.
 //
-// What is encrypted is verified. Without a word about the name it is
-// SERVICE.NAMESPACE.svc, which certificates of a cluster have, and the external
-// name for an ExternalName. Without a word about the authority it is the
-// system's. A BackendTransport or a ServersTransport that the Service names
-// gives another authority, another name, or says that it is not verified.
+// TLS is verified. The default name is SERVICE.NAMESPACE.svc, which certificates
+// of a cluster have, and the external name for an ExternalName. The default
+// authorities are those of the system. A BackendTransport or a ServersTransport
+// that the Service names sets other authorities, another name, or disables the
+// verification.
 //
 // # What a fault does
 //
 //	scheme, transport, pass-host-header   closed
 //	sticky-cookie                         closed
 //	native-lb, node-port-lb               closed
-//	an annotation that is not known       closed, as package annotation says
-//	ExternalName that may not be used     closed
+//	an unknown annotation                 closed, see package annotation
+//	an ExternalName that is not allowed   closed
 //	balance, balance-hash, prefer-zone    served without, with a refusal
 //	slow-start, health-check              served without, with a refusal
 //	max-in-flight, -per-endpoint          served without, with a refusal
 //	an EndpointSlice that cannot be used  served without, with a refusal
 //	more than MaxEndpoints endpoints      the first are served, with a refusal
 //
-// Closed backends have no endpoints, and rules that use one answer 503: without
-// what was asked for, requests would go where they should not, in a way that
-// they should not.
+// Closed backends have no endpoints, and rules that use one return 503: without the
+// setting, requests could go to a wrong place or over a wrong protocol.
 //
 // # Promises
 //
-// A backend passes the checks of package route, whatever the objects say, as
-// long as its identity does. The same objects give the same result on every
-// replica, deeply equal and in the same order. It reads through a View and
-// keeps nothing.
+// A backend is valid in package route for any objects, if its identity is. The same
+// objects give the same result on every replica, deeply equal and in the same
+// order. It reads through a View and keeps no state.
 //
 // # Refusals
 //

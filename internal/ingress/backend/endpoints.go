@@ -17,7 +17,7 @@ import (
 // MaxEndpoints bounds the endpoints of a backend.
 const MaxEndpoints = 5000
 
-// Origin is where the endpoints of a backend come from.
+// Origin is the source of the endpoints of a backend.
 type Origin string
 
 // The origins.
@@ -32,20 +32,20 @@ const (
 	FromName Origin = "name"
 )
 
-// Endpoints counts the endpoints of a backend, for people.
+// Endpoints counts the endpoints of a backend, for explain.
 type Endpoints struct {
 	From Origin
-	// Ready are those that are ready, in all zones.
+	// Ready counts ready endpoints, in all zones.
 	Ready int
-	// Draining are those that terminate and still serve.
+	// Draining counts those that terminate and still serve.
 	Draining int
-	// NotReady are those that get no request.
+	// NotReady counts those that get no requests.
 	NotReady int
-	// Elsewhere are those of Ready that are left to edges of other zones.
+	// Elsewhere counts those of Ready that only edges of other zones use.
 	Elsewhere int
 }
 
-// String is the count for people: 3 ready, 1 draining, 2 not ready.
+// String returns the counts as text: 3 ready, 1 draining, 2 not ready.
 func (e Endpoints) String() string {
 	switch e.From {
 	case FromService:
@@ -68,7 +68,7 @@ func (e Endpoints) String() string {
 	return text
 }
 
-// setEndpoints finds the addresses that serve the backend.
+// setEndpoints sets the endpoints from the source that applies.
 func (b *builder) setEndpoints() *snapshot.Fault {
 	var endpoints []route.Endpoint
 	var fault *snapshot.Fault
@@ -90,8 +90,8 @@ func (b *builder) setEndpoints() *snapshot.Fault {
 	return nil
 }
 
-// limited bounds the endpoints, which are sorted. Those that drain go first:
-// they must not take the place of one that serves.
+// limited truncates the sorted endpoints to MaxEndpoints. Draining ones are dropped
+// first: they must not displace one that is ready.
 func (b *builder) limited(endpoints []route.Endpoint) []route.Endpoint {
 	if len(endpoints) <= MaxEndpoints {
 		return endpoints
@@ -102,18 +102,18 @@ func (b *builder) limited(endpoints []route.Endpoint) []route.Endpoint {
 	return slices.Clone(endpoints[:min(len(endpoints), MaxEndpoints)])
 }
 
-// standing says what an endpoint may get. A higher one is better.
-type standing uint8
+// readiness is the state of an endpoint. A higher value is better.
+type readiness uint8
 
 const (
-	out standing = iota
+	out readiness = iota
 	draining
 	ready
 )
 
-// standingOf reads the conditions. One that is not said follows from ready,
-// and ready is true where it is not said.
-func standingOf(conditions discoveryv1.EndpointConditions) standing {
+// readinessOf evaluates the conditions with the defaults of the API: ready is true
+// if unset, and the other conditions follow from it.
+func readinessOf(conditions discoveryv1.EndpointConditions) readiness {
 	switch {
 	case conditions.Ready == nil || *conditions.Ready:
 		return ready
@@ -126,17 +126,17 @@ func standingOf(conditions discoveryv1.EndpointConditions) standing {
 
 // candidate is an endpoint of a slice.
 type candidate struct {
-	at       netip.AddrPort
-	standing standing
-	position int // in the order of the slices
-	owner    owner
-	node     string
-	zone     string
-	hints    []discoveryv1.ForZone
+	at        netip.AddrPort
+	readiness readiness
+	position  int // in the order of the slices
+	owner     owner
+	node      string
+	zone      string
+	hints     []discoveryv1.ForZone
 }
 
-// owner is what an endpoint is an address of: a Pod, most often. It is zero
-// where nothing says so.
+// owner is the target of an endpoint, most often a Pod. It is zero if the slice has
+// none.
 type owner struct{ kind, namespace, name string }
 
 func ownerOf(endpoint *discoveryv1.Endpoint) owner {
@@ -151,12 +151,12 @@ func ownerOf(endpoint *discoveryv1.Endpoint) owner {
 	return owner{}
 }
 
-// sliceEndpoints gives what the EndpointSlices say.
+// sliceEndpoints returns the endpoints of the EndpointSlices, filtered by zone.
 func (b *builder) sliceEndpoints() []route.Endpoint {
 	all := b.candidates()
 	counts := Endpoints{From: FromSlices}
 	for i := range all {
-		switch all[i].standing {
+		switch all[i].readiness {
 		case ready:
 			counts.Ready++
 		case draining:
@@ -178,16 +178,16 @@ func (b *builder) sliceEndpoints() []route.Endpoint {
 		c := &all[i]
 		state := route.EndpointReady
 		switch {
-		case c.standing == out:
+		case c.readiness == out:
 			continue
-		case c.standing == draining && counts.Ready > 0:
+		case c.readiness == draining && counts.Ready > 0:
 			state = route.EndpointDraining
 		case zone != "" && !c.hintedFor(zone):
 			counts.Elsewhere++
 			if b.result.Backend.Sticky == nil {
 				continue
 			}
-			// A client that an edge of that zone has sent there may come here.
+			// A sticky client of that zone may reach this replica.
 			state = route.EndpointDraining
 		}
 		endpoints = append(endpoints, route.Endpoint{Address: c.at, Zone: c.zone, State: state})
@@ -196,15 +196,15 @@ func (b *builder) sliceEndpoints() []route.Endpoint {
 	return endpoints
 }
 
-// hinted reports whether hints are to be followed: every ready endpoint has
-// some, and one is for the zone.
+// hinted reports whether topology hints apply: every ready endpoint has some, and
+// one is for the zone. Otherwise traffic could overload or miss endpoints.
 func hinted(all []candidate, zone string) bool {
 	if zone == "" {
 		return false
 	}
 	found := false
 	for i := range all {
-		if all[i].standing != ready {
+		if all[i].readiness != ready {
 			continue
 		}
 		if len(all[i].hints) == 0 {
@@ -219,8 +219,8 @@ func (c *candidate) hintedFor(zone string) bool {
 	return slices.ContainsFunc(c.hints, func(hint discoveryv1.ForZone) bool { return hint.Name == zone })
 }
 
-// candidates gives the endpoints of the Service's port, each address and each
-// Pod once, in the order of their addresses.
+// candidates returns the endpoints of the Service's port, each address and each Pod
+// once, sorted by address.
 func (b *builder) candidates() []candidate {
 	var all []candidate
 	var unusable skipped
@@ -257,13 +257,13 @@ func (b *builder) candidates() []candidate {
 		if order := a.at.Compare(b.at); order != 0 {
 			return order
 		}
-		return cmp.Or(int(b.standing)-int(a.standing), a.position-b.position)
+		return cmp.Or(int(b.readiness)-int(a.readiness), a.position-b.position)
 	})
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.at == b.at })
 	return oncePerOwner(all, b.wantsIPv6())
 }
 
-// slicePort is the TCP port of a name.
+// slicePort returns the TCP port of a name.
 func slicePort(slice *discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointPort {
 	for i := range slice.Ports {
 		port := &slice.Ports[i]
@@ -274,7 +274,8 @@ func slicePort(slice *discoveryv1.EndpointSlice, name string) *discoveryv1.Endpo
 	return nil
 }
 
-// read gives an endpoint of a slice. Addresses behind the first mean nothing.
+// read parses an endpoint of a slice. Only the first address counts: the API defines
+// the others as equivalent.
 func read(endpoint *discoveryv1.Endpoint, family discoveryv1.AddressType, port uint16) (candidate, bool) {
 	if len(endpoint.Addresses) == 0 {
 		return candidate{}, false
@@ -284,7 +285,7 @@ func read(endpoint *discoveryv1.Endpoint, family discoveryv1.AddressType, port u
 		return candidate{}, false
 	}
 	c := candidate{
-		at: netip.AddrPortFrom(address, port), standing: standingOf(endpoint.Conditions),
+		at: netip.AddrPortFrom(address, port), readiness: readinessOf(endpoint.Conditions),
 		owner: ownerOf(endpoint), node: text(endpoint.NodeName), zone: zoneName(text(endpoint.Zone)),
 	}
 	if endpoint.Hints != nil {
@@ -301,8 +302,8 @@ func routable(address netip.Addr) bool {
 		!address.IsMulticast() && !address.IsLinkLocalUnicast() && address != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// oncePerOwner leaves each Pod the addresses of one family: the wanted one, or
-// the other where only that can be used.
+// oncePerOwner keeps one IP family per Pod: the wanted one, or the other if only
+// that is usable. A dual-stack Pod would otherwise get twice its share.
 func oncePerOwner(all []candidate, ipv6 bool) []candidate {
 	if len(all) == 0 || all[0].at.Addr().Is4() == all[len(all)-1].at.Addr().Is4() {
 		return all // sorted, so all are of one family
@@ -316,9 +317,9 @@ func oncePerOwner(all []candidate, ipv6 bool) []candidate {
 		p := owners[c.owner]
 		if c.at.Addr().Is6() == ipv6 {
 			p.wanted = true
-			p.usable = p.usable || c.standing != out
+			p.usable = p.usable || c.readiness != out
 		} else {
-			p.otherUsable = p.otherUsable || c.standing != out
+			p.otherUsable = p.otherUsable || c.readiness != out
 		}
 		owners[c.owner] = p
 	}
@@ -332,7 +333,7 @@ func oncePerOwner(all []candidate, ipv6 bool) []candidate {
 	})
 }
 
-// wantsIPv6 reports whether IPv6 is the Service's first family.
+// wantsIPv6 reports whether IPv6 is the Service's first IP family.
 func (b *builder) wantsIPv6() bool {
 	if families := b.service.Spec.IPFamilies; len(families) > 0 {
 		return families[0] == corev1.IPv6Protocol
@@ -341,7 +342,7 @@ func (b *builder) wantsIPv6() bool {
 	return err == nil && address.Is6()
 }
 
-// skipped collects slices that cannot be used, for one refusal.
+// skipped collects unusable slices for one refusal.
 type skipped struct {
 	count int
 	name  string
@@ -373,7 +374,8 @@ func text(s *string) string {
 	return *s
 }
 
-// zoneName drops what is no name of a zone: a label value of Kubernetes.
+// zoneName returns a zone, or an empty string for one that is not a valid label
+// value.
 func zoneName(zone string) string {
 	letters := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'

@@ -14,15 +14,15 @@ import (
 
 const fieldExternalName = "spec.externalName"
 
-// external is what an external name stands for.
+// external is a resolved external name.
 type external struct {
 	endpoint route.Endpoint
 }
 
 func (e external) set() bool { return e.endpoint.Host != "" || e.endpoint.Address.IsValid() }
 
-// readExternalName finds out what the external name of the Service stands for,
-// where it has one, and whether requests may be sent there.
+// readExternalName resolves the external name of the Service, if it has one, and
+// checks that requests may be sent there.
 func (b *builder) readExternalName() *snapshot.Fault {
 	if b.service.Spec.Type != corev1.ServiceTypeExternalName {
 		return nil
@@ -51,9 +51,9 @@ func (b *builder) readExternalName() *snapshot.Fault {
 	return nil
 }
 
-// forbidden says what an address is where no request may go, and is empty for
-// all others. The metadata services give away the credentials of the machine;
-// most of them are link-local, and these are those that are not.
+// forbidden returns why no request may be sent to an address; empty if requests may.
+// Metadata services of clouds hand out credentials of the machine; most of them are
+// link-local, and the others are listed here.
 func forbidden(address netip.Addr) string {
 	switch {
 	case address.Zone() != "" || address.IsLinkLocalUnicast():
@@ -75,7 +75,8 @@ func forbidden(address netip.Addr) string {
 	return ""
 }
 
-// translated gives the IPv4 address that a NAT64 gateway makes of an address.
+// translated returns the IPv4 address that a NAT64 gateway would connect to (RFC
+// 6052), so that it is checked too.
 func translated(address netip.Addr) (netip.Addr, bool) {
 	if !netip.MustParsePrefix("64:ff9b::/96").Contains(address) {
 		return netip.Addr{}, false
@@ -84,8 +85,8 @@ func translated(address netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(bytes[12:])), true
 }
 
-// checkName refuses names that are none, and those that lead into the cluster
-// where they may not.
+// checkName refuses invalid names, and names of Services in other namespaces where
+// those are not allowed.
 func (b *builder) checkName(name string) *snapshot.Fault {
 	labels := strings.Split(name, ".")
 	last := labels[len(labels)-1]
@@ -108,9 +109,9 @@ func (b *builder) checkName(name string) *snapshot.Fault {
 	return nil
 }
 
-// foreign gives the other namespace that a name leads to, and is empty for
-// names that lead to none or may. The domain of the cluster is not known, so
-// svc in the middle of a name is taken for that of a Service.
+// foreign returns the other namespace that a name refers to; empty if it refers to
+// none or is allowed. The cluster domain is unknown, so "svc" inside a name counts
+// as that of a Service.
 func (b *builder) foreign(labels []string) string {
 	own := b.service.Namespace
 	if b.options.CrossNamespace {
@@ -121,8 +122,8 @@ func (b *builder) foreign(labels []string) string {
 			return labels[i-1]
 		}
 	}
-	// A resolver in a Pod completes short names: name.namespace is that Service
-	// before it is a name of the internet.
+	// The search domains of a Pod complete short names: name.namespace is a Service
+	// before it is a public name.
 	service, namespace := labels[len(labels)-2], labels[len(labels)-1]
 	if namespace != own && b.view.Service(namespace, service) != nil {
 		return namespace
@@ -130,7 +131,7 @@ func (b *builder) foreign(labels []string) string {
 	return ""
 }
 
-// validName reports whether the labels are those of a DNS name.
+// validName reports whether the labels form a DNS name.
 func validName(labels []string) bool {
 	for _, label := range labels {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {

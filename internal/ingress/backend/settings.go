@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// The annotations that a setting can be written in, without prefix and in
-// lower case. A fault names the one that is there.
+// The annotations of each setting, without prefix and in lower case. A fault names
+// the one that is set.
 const (
 	inScheme      = "scheme service.serversscheme"
 	inTransport   = "transport service.serverstransport"
@@ -23,8 +23,8 @@ const (
 	inLimits      = "max-in-flight max-in-flight-per-endpoint"
 )
 
-// readSettings reads the annotations of the Service. One that must not be done
-// without closes the backend.
+// readSettings parses the annotations of the Service. A fault in one that requests
+// depend on closes the backend.
 func (b *builder) readSettings() *snapshot.Fault {
 	settings, faults := annotation.ParseService(b.service.Annotations)
 	b.settings = settings
@@ -40,7 +40,7 @@ func (b *builder) readSettings() *snapshot.Fault {
 	case 1:
 		return &faults[0]
 	}
-	// Which of them closes it is not said, so people see all.
+	// The parser does not return which fault closes, so all are reported.
 	messages := make([]string, len(faults))
 	for i := range faults {
 		messages[i] = faults[i].Error()
@@ -48,8 +48,7 @@ func (b *builder) readSettings() *snapshot.Fault {
 	return &snapshot.Fault{Reason: faults[0].Reason, Message: strings.Join(messages, "; ")}
 }
 
-// field is the place of a setting in the Service; empty when it is not said
-// there.
+// field returns the field of a setting in the Service; empty if it is not set there.
 func (b *builder) field(setting string) string {
 	for _, name := range slices.Sorted(maps.Keys(b.service.Annotations)) {
 		_, key, _ := strings.Cut(strings.ToLower(name), "/")
@@ -62,8 +61,8 @@ func (b *builder) field(setting string) string {
 	return ""
 }
 
-// setSticky keeps clients at their endpoints. Without it they would lose their
-// sessions, so a cookie that cannot be is not left out.
+// setSticky sets the sticky cookie. An invalid one closes the backend: without it
+// clients would lose their sessions.
 func (b *builder) setSticky() *snapshot.Fault {
 	b.result.Backend.Sticky = b.settings.Sticky
 	if b.settings.Sticky == nil {
@@ -72,7 +71,8 @@ func (b *builder) setSticky() *snapshot.Fault {
 	return b.faultOf(&route.Backend{ID: b.result.Backend.ID, Sticky: b.settings.Sticky}, inSticky)
 }
 
-// setTuning sets what a backend serves without, where it cannot be had.
+// setTuning sets the optional settings, which are left out with a refusal if they
+// are invalid.
 func (b *builder) setTuning() {
 	backend := b.result.Backend
 	bare := route.Backend{ID: backend.ID, Transport: backend.Transport}
@@ -94,8 +94,7 @@ func (b *builder) setTuning() {
 	}
 }
 
-// usable reports whether route serves a backend with a setting, and notes why
-// not.
+// usable reports whether a setting is valid, and records a refusal if not.
 func (b *builder) usable(with *route.Backend, setting string) bool {
 	fault := b.faultOf(with, setting)
 	if fault != nil {
@@ -104,7 +103,7 @@ func (b *builder) usable(with *route.Backend, setting string) bool {
 	return fault == nil
 }
 
-// faultOf gives the first problem of a backend as a fault of the setting.
+// faultOf returns the first problem of a backend as a fault of the setting.
 func (b *builder) faultOf(backend *route.Backend, setting string) *snapshot.Fault {
 	problems := backend.Validate()
 	if len(problems) == 0 {

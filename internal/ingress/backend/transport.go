@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// setTransport says how the endpoints are spoken to.
+// setTransport sets protocol, TLS and timeouts of the backend.
 func (b *builder) setTransport() *snapshot.Fault {
 	protocol, fault := b.protocol()
 	if fault != nil {
@@ -44,7 +44,7 @@ func (b *builder) setTransport() *snapshot.Fault {
 	return b.checkDeclared()
 }
 
-// protocol is what the endpoints speak.
+// protocol returns the protocol of the endpoints, see the package comment.
 func (b *builder) protocol() (route.Protocol, *snapshot.Fault) {
 	if scheme := b.settings.Scheme; scheme != "" {
 		protocol, known := protocolOfScheme(scheme)
@@ -93,14 +93,16 @@ func protocolOfApp(word string) (route.Protocol, bool) {
 	return "", false
 }
 
-// upstreamTLS says how the endpoints prove who they are.
+// upstreamTLS returns the TLS settings of a protocol that needs them, with defaults
+// for name and authorities.
 func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamTLS) (*route.UpstreamTLS, *snapshot.Fault) {
 	var verified route.UpstreamTLS
 	if declared != nil {
 		verified = *declared
 	}
 	if !protocol.Encrypted() {
-		// Not to verify asks for nothing here. All else would be left undone.
+		// Disabled verification has no effect without TLS. Other settings would be
+		// lost silently, so they are refused.
 		if verified != (route.UpstreamTLS{}) && verified != (route.UpstreamTLS{SkipVerify: true}) {
 			return nil, b.transportFault(snapshot.Conflict, "it says how the endpoints are verified, and they are spoken to without encryption: set slipway.dev/scheme to https, or use another transport")
 		}
@@ -119,7 +121,7 @@ func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamT
 	return &verified, nil
 }
 
-// declared gives what the transport says that the Service names.
+// declared resolves the transport that the Service names.
 func (b *builder) declared() (reference.Transport, *snapshot.Fault) {
 	name := b.settings.Transport
 	if name == nil {
@@ -148,8 +150,8 @@ func (b *builder) declared() (reference.Transport, *snapshot.Fault) {
 	}
 }
 
-// findTransport gives the transport of a name. A name of Traefik's form can be
-// read in several ways; that it means one object is for the cluster to show.
+// findTransport returns the transport of a reference. One in Traefik's form is
+// ambiguous, and resolves only if exactly one candidate exists.
 func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Resource, *snapshot.Fault) {
 	if name.Kind != snapshot.TraefikServersTransport {
 		return source.Resource(name.Kind, name.Name)
@@ -161,7 +163,7 @@ func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Re
 	var found *snapshot.Resource
 	for _, candidate := range candidates {
 		if candidate.Namespace != source.Namespace && !source.CrossNamespace && fault != nil {
-			continue // what is wrong with the reading in the own namespace says more
+			continue // the fault of the candidate in the own namespace is reported
 		}
 		object, problem := source.Resource(name.Kind, candidate.Namespace+"/"+candidate.Name)
 		switch {
@@ -184,13 +186,13 @@ func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Re
 	return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is no name of a ServersTransport", shorten(name.Name))}
 }
 
-// transportFault is a fault of the annotation that names the transport.
+// transportFault returns a fault of the annotation that names the transport.
 func (b *builder) transportFault(reason snapshot.Reason, message string) *snapshot.Fault {
 	return &snapshot.Fault{Field: b.field(inTransport), Reason: reason, Message: message}
 }
 
-// checkDeclared closes the backend when what was declared is not served by
-// route: the edge would leave it out without a word on an object.
+// checkDeclared closes the backend if its transport is invalid in the routing table:
+// the edge would drop it without an Event on an object.
 func (b *builder) checkDeclared() *snapshot.Fault {
 	if fault := b.faultOf(&route.Backend{ID: b.result.Backend.ID, Transport: b.result.Backend.Transport}, inTransport); fault != nil {
 		return fault

@@ -14,8 +14,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// filter makes the policy of one filter. The field of a fault starts with the
-// name of the filter.
+// filter builds the policy of one filter. The field of a fault starts with the name
+// of the filter.
 func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapshot.Fault) {
 	switch {
 	case name == "":
@@ -42,7 +42,8 @@ func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapsh
 	return trafficPolicy(f), nil
 }
 
-// naming makes the policies that name other objects.
+// naming builds the policies that refer to other objects. They are apart because
+// only they can fail for a missing object.
 func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
 	switch {
 	case f.BasicAuth != nil:
@@ -82,8 +83,8 @@ func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snap
 	}, fault
 }
 
-// chain finds the Middlewares of a chain. What is wrong with one of them is said
-// with its name, because the fault is on the object that has the chain.
+// chain resolves the Middlewares of a chain. A fault of one of them includes its
+// name, because it is reported on the object with the chain.
 func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
 	if b.depth == route.MaxChainDepth {
 		return nil, []snapshot.Fault{{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
@@ -116,7 +117,7 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
 	return chain, faults
 }
 
-// bounded keeps a message short: along a chain it grows at every object.
+// bounded truncates a message, which grows at every object of a chain.
 func bounded(message string) string {
 	const most = 600
 	if len(message) > most {
@@ -125,6 +126,7 @@ func bounded(message string) string {
 	return message
 }
 
+// pathPolicy builds the policies that rewrite or redirect, from values alone.
 func pathPolicy(f *v1alpha1.Filter) (made route.Policy, found bool) {
 	switch {
 	case f.RedirectScheme != nil:
@@ -153,6 +155,8 @@ func pathPolicy(f *v1alpha1.Filter) (made route.Policy, found bool) {
 	return made, true
 }
 
+// trafficPolicy builds the policies about limits and reliability. All of their values
+// are validated by the caller with check.
 func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
 	switch {
 	case f.CORS != nil:
@@ -199,8 +203,8 @@ func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
 	return made
 }
 
-// headers makes a change of headers. Names that differ only in case are one
-// header, and a map has no order that could decide between them.
+// headers builds a change of headers. Names that differ only in case are one header,
+// and a map has no order that could decide between them, so that is a fault.
 func headers(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
 	if change := f.RequestHeaders; change != nil {
 		made.RequestHeaders = &route.RequestHeaders{Add: headerList(change.Add), Remove: change.Remove}

@@ -1,14 +1,13 @@
-// Package policy makes what the edge runs from what our own objects declare:
-// filters become policies, a TLSOption the conditions of handshakes, a
-// BackendTransport the way to a backend.
+// Package policy converts our own kinds to values of the routing table: filters to
+// policies, a TLSOption to TLS conditions, a BackendTransport to a transport.
 //
-// It promises that what it returns without a Fault is valid in a table, and
-// that the same declaration always gives the same result. Any Fault means that
-// what uses the declaration must not serve: it answers 503.
+// It promises that a result without a Fault is valid in a table, and that the same
+// declaration always gives the same result. Any Fault means that routes with the
+// declaration must return 503.
 //
-// It refuses unknown fields, names that lead nowhere or into a namespace that is
-// not allowed, chains that are deep or lead back to themselves, and passwords
-// that are not hashed, except in a Secret of the type that is made for them.
+// It refuses unknown fields, references that cannot be resolved or are not allowed,
+// chains that are deep or cyclic, and passwords that are not hashed, except in a
+// Secret of type kubernetes.io/basic-auth.
 package policy
 
 import (
@@ -23,9 +22,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Filters makes the policies of filters that an object declares. The id names
-// the object by kind, namespace and name; the name of the filter becomes its
-// variant. The field of a fault starts with the position of the filter:
+// Filters builds the policies of the filters of an object. The id has kind,
+// namespace and name of the object; the name of the filter becomes its variant. The field of a fault starts with the position of the filter:
 // [1].basicAuth.secret.
 func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	left := route.MaxPolicies
@@ -33,24 +31,24 @@ func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Sour
 	return b.filters(filters, id)
 }
 
-// Middleware makes the policies of a Middleware. What it names is found from
-// its own namespace, whatever that of the source is. The field of a fault is
-// that of the object: spec.filters[1].basicAuth.secret.
+// Middleware builds the policies of a Middleware. Its references are resolved from
+// its own namespace, not from that of the source. The field of a fault is that of
+// the object: spec.filters[1].basicAuth.secret.
 func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	left := route.MaxPolicies
 	b := builder{source: source, left: &left}
 	return b.middleware(object)
 }
 
-// builder makes the policies of one object, and of those that its chains name.
+// builder builds the policies of one object, and of those that its chains name.
 type builder struct {
 	source reference.Source
-	// trail are the Middlewares that led here, the first one first.
+	// trail are the Middlewares on the way here, for the detection of cycles.
 	trail []snapshot.Ref
-	// depth is how many chains led here.
+	// depth is the number of chains on the way here.
 	depth int
-	// left is how many policies there may still be, those of chains included:
-	// a few chains that name each other can stand for millions.
+	// left is how many more policies are allowed, those of chains included: a few
+	// nested chains can expand to millions.
 	left *int
 }
 
@@ -96,8 +94,8 @@ func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.
 	return policies, nil
 }
 
-// check holds a policy to the rules of the table. What is in a chain was
-// checked before.
+// check validates a policy for the table. The policies of a chain are validated
+// already.
 func check(made *route.Policy) []snapshot.Fault {
 	if made.Chain != nil {
 		return nil
@@ -113,7 +111,7 @@ func check(made *route.Policy) []snapshot.Fault {
 	return faults
 }
 
-// written is a field as it is called in a declaration.
+// written returns the name of a table field in the declaration.
 func written(field string) string {
 	for _, other := range []struct{ table, declared string }{
 		{"basicAuth.users", "basicAuth.secret"}, {"forwardAuth.backend", "forwardAuth.service"},
@@ -127,7 +125,7 @@ func written(field string) string {
 	return field
 }
 
-// faultOf is a problem of the table as a fault of the object.
+// faultOf converts a problem of the table to a fault of the object.
 func faultOf(problem route.Problem, field string) *snapshot.Fault {
 	reason := snapshot.Invalid
 	if problem.Fault == route.FaultTooMany {
@@ -136,7 +134,7 @@ func faultOf(problem route.Problem, field string) *snapshot.Fault {
 	return &snapshot.Fault{Field: field, Reason: reason, Message: problem.Message}
 }
 
-// decode reads the spec of an object.
+// decode decodes the spec of an object strictly.
 func decode(object *snapshot.Resource, spec any) []snapshot.Fault {
 	var faults []snapshot.Fault
 	for _, problem := range declare.Decode(object.Spec, spec) {
@@ -146,7 +144,7 @@ func decode(object *snapshot.Resource, spec any) []snapshot.Fault {
 	return faults
 }
 
-// at puts a field in front of those of faults.
+// at prefixes the fields of faults.
 func at(faults []snapshot.Fault, field string) []snapshot.Fault {
 	moved := make([]snapshot.Fault, 0, len(faults))
 	for i := range faults {

@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TLSOption makes the conditions of a TLSOption, for no host yet. What it names
-// is found from its own namespace.
+// TLSOption converts a TLSOption to TLS conditions, without hosts. Its references
+// are resolved from its own namespace.
 func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
 	var spec v1alpha1.TLSOptionSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
@@ -51,8 +51,8 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	return conditions, nil
 }
 
-// Transport makes the transport of a BackendTransport. What it names is found
-// from its own namespace.
+// Transport converts a BackendTransport. Its references are resolved from its own
+// namespace.
 func Transport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
 	var spec v1alpha1.BackendTransportSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
@@ -74,7 +74,7 @@ func Transport(object *snapshot.Resource, source reference.Source) (reference.Tr
 	return made, nil
 }
 
-// addUpstreamTLS finds the certificates that a transport names.
+// addUpstreamTLS resolves the certificates of a transport.
 func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, source reference.Source) []snapshot.Fault {
 	if declared == nil {
 		return nil
@@ -100,7 +100,7 @@ func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, s
 	return faults
 }
 
-// checkUpstream holds the transport to the rules of the table.
+// checkUpstream validates the TLS settings for the table.
 func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}, Transport: route.Transport{Protocol: route.ProtocolALPN, TLS: declared}}
 	var faults []snapshot.Fault
@@ -110,7 +110,7 @@ func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
 	return faults
 }
 
-// authority gives the authorities of a Secret, if they can be read.
+// authority returns the CA bundle of a Secret, if it is valid.
 func authority(source reference.Source, name string) (*route.Authority, *snapshot.Fault) {
 	found, fault := source.Authority(name)
 	if fault != nil {
@@ -122,8 +122,8 @@ func authority(source reference.Source, name string) (*route.Authority, *snapsho
 	return found, nil
 }
 
-// vouches reports whether a bundle has certificates, and nothing that looks like
-// one and is not.
+// vouches reports whether a bundle has certificates, and all of its blocks parse: a
+// damaged one would otherwise be ignored silently.
 func vouches(bundle []byte) bool {
 	count := 0
 	for {
@@ -141,7 +141,7 @@ func vouches(bundle []byte) bool {
 	}
 }
 
-// certificate gives the certificate of a Secret, if its key fits.
+// certificate returns the certificate of a Secret, if its key matches.
 func certificate(source reference.Source, name string) (*route.Certificate, *snapshot.Fault) {
 	found, fault := source.Certificate(name)
 	if fault != nil {

@@ -16,8 +16,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// passwordHash fits the hashes that the edge can check. A bcrypt hash of a cost
-// over 14 would take seconds for each check.
+// passwordHash matches the hashes that the edge can verify. A bcrypt hash with a
+// cost over 14 would take seconds for each request.
 var passwordHash = regexp.MustCompile(`^(\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53}|\$apr1\$[./A-Za-z0-9]{0,8}\$[./A-Za-z0-9]{22}|\{SHA\}[A-Za-z0-9+/]{27}=)$`)
 
 func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *snapshot.Fault) {
@@ -34,7 +34,7 @@ func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *snapshot.F
 	}, nil
 }
 
-// users gives the lines of an htpasswd file, or what is wrong with the Secret.
+// users returns the lines of an htpasswd file, or the problem of the Secret.
 func users(body *snapshot.SecretBody) (lines, problem string) {
 	if body.Type == string(corev1.SecretTypeBasicAuth) {
 		return plainUser(string(body.Data[corev1.BasicAuthUsernameKey]), string(body.Data[corev1.BasicAuthPasswordKey]))
@@ -50,11 +50,10 @@ func users(body *snapshot.SecretBody) (lines, problem string) {
 	return lines, checkUsers(lines)
 }
 
-// plainUser hashes the password of a Secret that has it in the clear. Each
-// replica makes the same line from the same Secret, or a change elsewhere would
-// look like one of the password; so the hash has no random part. It is of use
-// for long random passwords, as programs have them. Those of people belong into
-// an htpasswd file, hashed with bcrypt.
+// plainUser hashes the plain-text password of a Secret. The hash has no salt, so
+// that each replica and each update gives the same line and the policy does not
+// seem to change. It suits long random passwords of programs; those of people
+// belong into an htpasswd file, hashed with bcrypt.
 func plainUser(user, password string) (line, problem string) {
 	switch {
 	case user == "" || password == "":
@@ -68,8 +67,8 @@ func plainUser(user, password string) (line, problem string) {
 	return user + ":{SHA}" + base64.StdEncoding.EncodeToString(sum[:]), ""
 }
 
-// checkUsers holds lines to what the edge can read, so that what is wrong is
-// said at the object. Messages name lines and never quote them.
+// checkUsers validates the lines for the edge, so that a problem is reported on the
+// object. Messages have line numbers and never quote a line.
 func checkUsers(text string) (problem string) {
 	if !utf8.ValidString(text) {
 		return "has users that are not UTF-8: write them again"

@@ -42,7 +42,7 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 	r.readCertificates()
 	r.readHandshakes()
 	r.finish()
-	return site
+	return resolved
 }
 
 // resolver is the working state for one Ingress.

@@ -70,7 +70,7 @@ func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 			return c.broken(t, e, secretHost)
 		}
 		// What changes is noticed late.
-		return e.tells("Secrets may not be watched")
+		return e.tells("watch of Secrets is forbidden")
 	case "leases":
 		return e.tells("leader election failed", "forbidden")
 	case "ingresses/status":
