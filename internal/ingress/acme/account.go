@@ -77,6 +77,8 @@ func (a *authority) register(ctx context.Context, client *acme.Client) (acme.Acc
 	return account, nil
 }
 
+// newAccount registers an account. Some authorities accept only accounts that are
+// bound to one of their customers (external account binding).
 func (a *authority) newAccount(ctx context.Context, client *acme.Client, account acme.Account) (acme.Account, error) {
 	if a.resolver.BindingID != "" {
 		binding := acme.EAB{KeyID: a.resolver.BindingID, MACKey: strings.TrimRight(a.resolver.BindingKey.Reveal(), "=")}
@@ -119,6 +121,8 @@ func (a *authority) loadAccount(ctx context.Context) (*corev1.Secret, crypto.Sig
 	return kept, key, nil
 }
 
+// newAccountSecret returns a Secret with a new key. EC256 is enough for an account
+// and small in requests; the key type of the resolver is for certificates.
 func newAccountSecret(name string) (*corev1.Secret, error) {
 	key, err := newKey("EC256")
 	if err != nil {
@@ -136,6 +140,7 @@ func newAccountSecret(name string) (*corev1.Secret, error) {
 	}, nil
 }
 
+// parseKey parses the stored key. Its errors must not contain parts of it.
 func parseKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {

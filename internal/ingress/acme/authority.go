@@ -30,6 +30,7 @@ type authority struct {
 	account *acme.Account
 }
 
+// newAuthority returns the client of one resolver. It sends nothing.
 func newAuthority(m *Manager, name string, resolver Resolver) *authority {
 	return &authority{manager: m, name: name, resolver: resolver, transport: newTransport(resolver.Roots)}
 }
@@ -54,6 +55,8 @@ func (a *authority) client(ctx context.Context) (*acmez.Client, error) {
 	}, nil
 }
 
+// obtain implements issuer. An account that the authority has lost is registered
+// again, once, and a Retry-After becomes part of the error.
 func (a *authority) obtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
 	a.transport.reset()
 	fresh, err := a.tryObtain(ctx, hosts, replaces)
@@ -73,6 +76,8 @@ func (a *authority) obtain(ctx context.Context, hosts []string, replaces *x509.C
 	return nil, err
 }
 
+// tryObtain places one order. Each order has a new key, so that a leaked one is
+// useless after the next renewal.
 func (a *authority) tryObtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
 	client, err := a.client(ctx)
 	if err != nil {
@@ -98,6 +103,7 @@ func (a *authority) tryObtain(ctx context.Context, hosts []string, replaces *x50
 	if err != nil {
 		return nil, err
 	}
+	// Replaces exempts a renewal from rate limits (RFC 9773, section 5).
 	if directory.RenewalInfo != "" {
 		order.Replaces = replaces
 	}
@@ -146,6 +152,7 @@ func rootOf(chain []byte) string {
 	return name
 }
 
+// renewalInfo implements issuer.
 func (a *authority) renewalInfo(ctx context.Context, leaf *x509.Certificate) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()

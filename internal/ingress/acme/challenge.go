@@ -89,6 +89,8 @@ func (m *Manager) updateChallenges(ctx context.Context, change func(entries map[
 	return nil
 }
 
+// tryUpdateChallenges makes one attempt. The resource version of the read Secret
+// turns a concurrent write into a conflict.
 func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries map[string][]byte)) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -67,6 +67,7 @@ type issuerWorker struct {
 	noRenewalInfo bool
 }
 
+// newIssuerWorker returns a worker without jobs; run fills them in.
 func newIssuerWorker(m *Manager, name string, store certificateStore, from issuer) *issuerWorker {
 	return &issuerWorker{manager: m, name: name, store: store, issuer: from, jobs: map[snapshot.Ref]*job{}}
 }
@@ -161,6 +162,7 @@ func (c *issuerWorker) next() *job {
 	return first
 }
 
+// dueOf returns when a job may run: not before the authority accepts orders again.
 func (c *issuerWorker) dueOf(known *job) time.Time {
 	if c.notBefore.After(known.due) {
 		return c.notBefore

@@ -85,6 +85,7 @@ func reasonOf(err error) string {
 	return shortened(err.Error())
 }
 
+// shortened bounds a text of an authority and makes it valid UTF-8 for Events.
 func shortened(text string) string {
 	if len(text) > maxReason {
 		text = text[:maxReason] + "..."

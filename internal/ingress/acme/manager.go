@@ -69,6 +69,8 @@ type timing struct {
 	sweepInterval, keepUnused, keepChallenges time.Duration
 }
 
+// defaultTiming keeps a failing resolver far below the limits of public authorities,
+// such as five failed validations per hour.
 func defaultTiming() timing {
 	return timing{
 		first: time.Minute, longest: 6 * time.Hour,

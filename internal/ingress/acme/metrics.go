@@ -49,6 +49,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
+// attach sets the Manager that Collect reads; before that there is nothing to show.
 func (m *Metrics) attach(manager *Manager) { m.manager.Store(manager) }
 
 // Describe implements prometheus.Collector.
@@ -100,12 +101,14 @@ func (m *Manager) countByState(now time.Time) (states map[string]int, next *time
 	return states, next
 }
 
+// track records the expiry of a certificate for the metrics.
 func (m *Manager) track(ref snapshot.Ref, has trackedCertificate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tracked[ref] = has
 }
 
+// untrack removes a certificate that is no longer requested.
 func (m *Manager) untrack(ref snapshot.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

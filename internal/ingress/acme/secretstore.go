@@ -60,6 +60,8 @@ type secretStore struct {
 	resolver Resolver
 }
 
+// read implements certificateStore. A Secret that was created for another request,
+// or by someone else, is an error and is never overwritten.
 func (c *secretStore) read(ctx context.Context, wanted certrequest.Request) (storedCertificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -93,6 +95,7 @@ func leafOf(of *corev1.Secret, hosts []string) *x509.Certificate {
 	return pair.Leaf
 }
 
+// write implements certificateStore.
 func (c *secretStore) write(ctx context.Context, wanted certrequest.Request, has storedCertificate, fresh *issued) error {
 	if fresh == nil {
 		return c.put(ctx, wanted, has, nil)
@@ -161,6 +164,8 @@ func (c *secretStore) secretOf(wanted certrequest.Request, before *corev1.Secret
 	return next
 }
 
+// with returns a copy of a map with further entries: objects of the cluster are not
+// modified in place.
 func with(before, more map[string]string) map[string]string {
 	all := maps.Clone(before)
 	if all == nil {

@@ -42,6 +42,8 @@ type cachedResponse struct {
 	body   []byte
 }
 
+// newTransport returns a transport with a timeout for each phase: an authority that
+// hangs must not block its worker for good.
 func newTransport(roots *x509.CertPool) *transport {
 	return &transport{base: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -99,6 +101,7 @@ func (c *transport) prefetch(ctx context.Context, url string) error {
 	return err
 }
 
+// setDirectory sets the prefetched response; nil drops it.
 func (c *transport) setDirectory(kept *cachedResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,6 +123,8 @@ func (c *transport) takeDirectory(request *http.Request) *http.Response {
 	}
 }
 
+// noteRetryAfter parses a Retry-After header, in seconds or as a date (RFC 9110,
+// section 10.2.3). An invalid one is ignored.
 func (c *transport) noteRetryAfter(header string, busy bool) {
 	now := time.Now()
 	at, err := http.ParseTime(header)
@@ -141,6 +146,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// reset forgets the Retry-After of earlier orders.
 func (c *transport) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

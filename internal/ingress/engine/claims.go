@@ -33,6 +33,7 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
 		reflect.DeepEqual(u.outcome.Requests, next.Requests)
+	// Most updates change only rules or endpoints, and need no work on hosts.
 	if same {
 		return
 	}
@@ -47,6 +48,7 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 		e.setHostClosed(u, host, nil)
 		e.refusals.setClaims(u, host, nil)
 	}
+	// The old claims are gone from all hosts now; the new ones follow.
 	u.born, u.hostClaims = born, claimsByHost(next)
 	for _, host := range next.Hosts {
 		e.state.hosts[host] = struct{}{}
@@ -178,6 +180,8 @@ func conditionsOf(claim *translate.OptionsClaim) *reference.TLSConditions {
 	}}
 }
 
+// refuse returns a refusal of a claim. The reason is always a conflict with an older
+// Ingress.
 func refuse(u *ingressUnit, field, format string, args ...any) snapshot.Refusal {
 	return snapshot.Refusal{Object: u.ref, Fault: snapshot.Fault{
 		Field: field, Reason: snapshot.Conflict, Message: fmt.Sprintf(format, args...),

@@ -75,6 +75,8 @@ func (e *Engine) conditionOf(u *ingressUnit) Condition {
 	if !u.ours {
 		return c
 	}
+	// Translate decides which paths lack their Service; its reason is read back here
+	// instead of being derived a second time.
 	lost := slices.ContainsFunc(u.outcome.Rules, func(rule *route.Rule) bool {
 		return rule.Response != nil && rule.Response.Reason == route.ReasonNoService
 	})

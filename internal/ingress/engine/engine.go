@@ -125,6 +125,9 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 			reader.markDirty(&e.state)
 		}
 	}
+	// The order matters: hosts are recomputed from the claims of resolved units,
+	// requests from the owners of hosts, rules from the hosts that are closed, and
+	// idle backends are dropped when no later step can use them.
 	e.resolve()
 	e.recomputeHosts()
 	e.recomputeRequests()
@@ -137,6 +140,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		OwnershipChanged: slices.SortedFunc(maps.Keys(e.state.ownershipChanged), snapshot.Ref.Compare),
 		RequestsChanged:  e.requestsChanged, TokensChanged: e.tokensChanged,
 	}
+	// Readers decide which way a want changed: the pass may have toggled it.
 	for ref := range e.state.wantChanges {
 		if len(e.readers[ref]) > 0 {
 			result.Wanted = append(result.Wanted, ref)

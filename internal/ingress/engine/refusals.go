@@ -35,6 +35,7 @@ type refusalIndex struct {
 	staleConditions map[snapshot.Ref]struct{}
 }
 
+// newRefusalIndex returns an empty index.
 func newRefusalIndex() refusalIndex {
 	return refusalIndex{
 		bySource: map[any][]snapshot.Refusal{}, byObject: map[snapshot.Ref]map[any]struct{}{}, changed: map[snapshot.Ref]struct{}{},
@@ -96,6 +97,7 @@ func (b *refusalIndex) of(object snapshot.Ref) []snapshot.Refusal {
 	return slices.Compact(all)
 }
 
+// compareRefusals orders refusals for stable output.
 func compareRefusals(a, b snapshot.Refusal) int {
 	return cmp.Or(
 		a.Object.Compare(b.Object), strings.Compare(a.Field, b.Field),
@@ -200,6 +202,7 @@ func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
 	return slices.Collect(maps.Keys(found))
 }
 
+// ingressOf returns the Ingress of a rule.
 func ingressOf(id route.ID) snapshot.Ref {
 	return snapshot.Ref{Kind: snapshot.Ingress, Namespace: id.Namespace, Name: id.Name}
 }

@@ -59,6 +59,8 @@ func (e *Engine) owns(u *ingressUnit, hosts []string) bool {
 	})
 }
 
+// addRequest adds an Ingress to the request of a Secret, and records whether that is
+// a change for the issuer.
 func (e *Engine) addRequest(u *ingressUnit, asked *resolve.CertificateRequest) snapshot.Ref {
 	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: asked.Secret}
 	shared := e.requests[ref]
@@ -73,6 +75,8 @@ func (e *Engine) addRequest(u *ingressUnit, asked *resolve.CertificateRequest) s
 	return ref
 }
 
+// removeRequest removes an Ingress from the request of a Secret. The last one removes
+// the request, and the sweep of package acme deletes the Secret later.
 func (e *Engine) removeRequest(u *ingressUnit, ref snapshot.Ref) {
 	e.requestsChanged = true
 	shared := e.requests[ref]

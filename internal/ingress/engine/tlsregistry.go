@@ -26,6 +26,7 @@ type tlsRegistry struct {
 	dirtyAuthorities  map[route.AuthorityID]struct{}
 }
 
+// hostTLS is the choice for one host.
 type hostTLS struct {
 	certificates []*route.Certificate
 	options      *reference.TLSConditions
@@ -44,18 +45,21 @@ type sharedCertificate struct {
 	validityChanged   bool
 }
 
+// sharedOptions are TLS options with the hosts that use them.
 type sharedOptions struct {
 	source    *reference.TLSConditions
 	hosts     map[string]struct{}
 	published *route.TLSOptions
 }
 
+// sharedAuthority is a CA bundle with the number of its users.
 type sharedAuthority struct {
 	source    *route.Authority
 	users     int
 	published *route.Authority
 }
 
+// newTLSRegistry returns an empty registry.
 func newTLSRegistry() tlsRegistry {
 	return tlsRegistry{
 		certificates: map[route.CertificateID]*sharedCertificate{}, options: map[route.TLSOptionsID]*sharedOptions{},
@@ -72,6 +76,7 @@ type backendTLS struct {
 	certificates []*route.Certificate
 }
 
+// backendTLSOf returns the TLS needs of a backend; nil for none, which most have.
 func backendTLSOf(result *backend.Result) *backendTLS {
 	if len(result.Authorities)+len(result.Certificates) == 0 {
 		return nil
@@ -141,6 +146,7 @@ func (t *tlsRegistry) certificate(of *route.Certificate) *sharedCertificate {
 	return shared
 }
 
+// optionsOf returns the entry of TLS options and marks it dirty.
 func (t *tlsRegistry) optionsOf(of *reference.TLSConditions) *sharedOptions {
 	id := of.Options.ID
 	t.dirtyOptions[id] = struct{}{}
@@ -152,6 +158,8 @@ func (t *tlsRegistry) optionsOf(of *reference.TLSConditions) *sharedOptions {
 	return shared
 }
 
+// useAuthorities adds to the reference counts of authorities. A release does not
+// replace the source: its value may be older than that of another user.
 func (t *tlsRegistry) useAuthorities(authorities []*route.Authority, times int) {
 	for _, authority := range authorities {
 		t.dirtyAuthorities[authority.ID] = struct{}{}

@@ -94,6 +94,7 @@ func (e *Engine) forget(u unit, ref snapshot.Ref) {
 	e.toggleWant(ref)
 }
 
+// forgetAll removes a unit that is dropped from all readers.
 func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
 	for _, ref := range refs {
 		e.forget(u, ref)

@@ -58,6 +58,7 @@ func addressesOf(options *Options, service *corev1.Service, nodes []*snapshot.No
 	return found
 }
 
+// givenAddresses returns the configured IP and host name.
 func givenAddresses(options *Options) published {
 	var found published
 	if options.IP != "" {
@@ -111,6 +112,8 @@ func serviceAddresses(options *Options, service *corev1.Service, nodes []*snapsh
 	}
 }
 
+// balancerAddresses copies the addresses of a load balancer, with the errors of its
+// ports, which its controller writes.
 func balancerAddresses(service *corev1.Service) published {
 	var found published
 	for _, from := range service.Status.LoadBalancer.Ingress {
@@ -125,6 +128,8 @@ func balancerAddresses(service *corev1.Service) published {
 	return found
 }
 
+// externalAddresses returns the external IPs of a Service. A ClusterIP is not
+// published: clients outside of the cluster cannot reach it.
 func externalAddresses(options *Options, service *corev1.Service) published {
 	if len(service.Spec.ExternalIPs) == 0 {
 		return published{problem: "the Service " + options.PublishedService + " has no spec.externalIPs to publish: set them, or use a Service of type LoadBalancer"}

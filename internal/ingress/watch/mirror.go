@@ -91,6 +91,8 @@ func (m *mirror) clear() {
 	}
 }
 
+// put queues an object unless its version was queued before. The version is recorded
+// only after the push, so that an interrupted one is not taken for delivered.
 func (m *mirror) put(object any) {
 	at, version := identify(object)
 	before, known := m.known[at]
@@ -112,6 +114,7 @@ func (m *mirror) put(object any) {
 	}
 }
 
+// remove queues the deletion of an object that was queued before.
 func (m *mirror) remove(at name) {
 	if _, known := m.known[at]; !known {
 		return

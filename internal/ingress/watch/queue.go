@@ -82,6 +82,7 @@ func (q *queue) set(ref snapshot.Ref, it item) {
 	q.signal()
 }
 
+// signal never blocks: one pending signal stands for any number of items.
 func (q *queue) signal() {
 	select {
 	case q.filled <- struct{}{}:
@@ -107,6 +108,7 @@ func (q *queue) take(ctx context.Context) ([]item, error) {
 	}
 }
 
+// drain takes all items and wakes blocked pushers.
 func (q *queue) drain() []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()

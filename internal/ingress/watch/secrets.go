@@ -17,6 +17,8 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
+// The reads at the start of the edge dominate: a cluster may have thousands of TLS
+// Secrets, and the rate limit of the client still applies.
 const (
 	secretReaders = 16
 	secretLimit   = 1 << 20
@@ -55,6 +57,7 @@ type wantedSecret struct {
 	failed int
 }
 
+// newSecretReader returns a reader without wanted Secrets.
 func newSecretReader(w *Watcher) *secretReader {
 	return &secretReader{watcher: w, wanted: map[name]*wantedSecret{}, unwatched: map[string]bool{}}
 }
@@ -126,6 +129,7 @@ func (k *secretReader) readSoon(at name) {
 	}
 }
 
+// allDelivered reports whether Next has returned a result for every wanted Secret.
 func (k *secretReader) allDelivered() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,6 +281,7 @@ func (k *secretReader) drop(at name, secret *wantedSecret) {
 	k.watcher.queue.set(refOf(at), news)
 }
 
+// markDelivered is called by Next, on the goroutine of the Snapshot.
 func (k *secretReader) markDelivered(secret *wantedSecret) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -66,6 +66,7 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	return f.source.requests.List(ctx, options)
 }
 
+// note records an outcome, and takes the delay of the next request from observe.
 func (f *feed) note(verb string, err error) {
 	f.failures.note(f.source.name.resource, attempt{f.source.name.namespace, verb}, err)
 	if f.source.observe != nil && (err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {

@@ -74,6 +74,7 @@ func bare(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: full.Namespace, Name: full.Name, ResourceVersion: full.ResourceVersion}
 }
 
+// ourFields returns the managed-fields entry of our status, without its field set.
 func ourFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for _, entry := range all {
 		if entry.Manager == statusManager && entry.Subresource == statusSubresource {
@@ -83,6 +84,7 @@ func ourFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return nil
 }
 
+// trimSlice keeps the label with the name of the Service, which no other field has.
 func trimSlice(slice *discoveryv1.EndpointSlice) {
 	service, labelled := slice.Labels[discoveryv1.LabelServiceName]
 	slice.ObjectMeta = trimmed(&slice.ObjectMeta)
@@ -100,6 +102,7 @@ func trimSlice(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
+// trimNode keeps addresses, readiness, zone and the exclusion from load balancers.
 func trimNode(node *corev1.Node) {
 	labels := map[string]string{}
 	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelNodeExcludeBalancers} {
@@ -121,6 +124,7 @@ func trimNode(node *corev1.Node) {
 	node.Status = status
 }
 
+// trimResource keeps identity and spec of a custom object.
 func trimResource(resource *unstructured.Unstructured) {
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(resource.GroupVersionKind())
@@ -149,6 +153,8 @@ func shape(kind snapshot.Kind, object any) any {
 	}
 }
 
+// factsOf extracts the facts of a node. Unlike the node they do not change with each
+// heartbeat, so heartbeats end in the mirror.
 func factsOf(node *corev1.Node) *snapshot.NodeFacts {
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
 	facts := &snapshot.NodeFacts{Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone]}
