@@ -6,8 +6,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// traefikCookie is what Traefik's annotations say about a sticky cookie. Each
-// attribute is an annotation of its own.
+// traefikCookie collects Traefik's annotations of a sticky cookie. Each attribute is
+// an annotation of its own.
 type traefikCookie struct {
 	enabled *bool
 	route.StickyCookie
@@ -50,7 +50,7 @@ func traefikCookieKeys() []*key {
 	}
 }
 
-// finishCookie puts the attributes together.
+// finishCookie merges the attributes once all annotations are read.
 func (r *reading) finishCookie() {
 	c := &r.cookie
 	var at place

@@ -11,10 +11,9 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// filterOrder is the order in which requests pass the filters of annotations.
-// Who may not pass is turned away first and cheaply; then the named Middlewares
-// stand; then comes what changes requests and answers, and at last what is about
-// the backend.
+// filterOrder is the order in which requests pass the filters of annotations. Access
+// control comes first and is cheap; then the named Middlewares; then changes of
+// requests and responses, and at last the filters about the backend.
 func filterOrder() (before, after []string) {
 	return []string{
 			"redirectScheme", "redirectRegexp", "ipFilter", "cors", "rateLimit", "inFlight", "bodyLimit",
@@ -26,7 +25,7 @@ func filterOrder() (before, after []string) {
 		}
 }
 
-// filterFields gives the filters that annotations can have, by name.
+// filterFields returns the filters that annotations can set, by name.
 func filterFields() map[string]declare.Field {
 	fields := map[string]declare.Field{}
 	for _, field := range declare.Fields(reflect.TypeFor[v1alpha1.Filter]()) {
@@ -37,7 +36,7 @@ func filterFields() map[string]declare.Field {
 	return fields
 }
 
-// filterKeys are the keys of the filters, in the order in which they apply.
+// filterKeys returns the keys of the filters, in the order in which they apply.
 func filterKeys() []*key {
 	fields := filterFields()
 	before, after := filterOrder()
@@ -76,8 +75,8 @@ func filterForm(field declare.Field) string {
 	return form
 }
 
-// filterReader reads a filter. The value false switches it off, which is what a
-// template writes that has a switch for it.
+// filterReader parses a filter. The value false disables it, as a template with a
+// switch writes it.
 func filterReader(field declare.Field) func(*reading, place, string) {
 	short := field.Tag.Get("short")
 	return func(r *reading, at place, text string) {
@@ -96,7 +95,7 @@ func filterReader(field declare.Field) func(*reading, place, string) {
 	}
 }
 
-// inOrder gives the filters that were read, those of the list only.
+// inOrder returns the filters that were read and are in the list.
 func (r *reading) inOrder(names []string) []v1alpha1.Filter {
 	var filters []v1alpha1.Filter
 	for _, name := range names {
@@ -107,8 +106,8 @@ func (r *reading) inOrder(names []string) []v1alpha1.Filter {
 	return filters
 }
 
-// Place puts the key of an annotation into a fault that policy.Filters found in
-// filters of an Ingress: [1].basicAuth.secret becomes
+// Place replaces the position in a fault of policy.Filters by the annotation of the
+// Ingress: [1].basicAuth.secret becomes
 // metadata.annotations[slipway.dev/basic-auth].secret.
 func Place(filters []v1alpha1.Filter, fault snapshot.Fault) snapshot.Fault {
 	var position int

@@ -9,26 +9,25 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Ingress is what the annotations of an Ingress say. The zero value says
-// nothing.
+// Ingress has the parsed annotations of an Ingress. The zero value is that of none.
 type Ingress struct {
 	// EntryPoints are the entry points of the rules; none means all.
 	EntryPoints []string
-	// Priority orders the rules before everything else; 0 when not given.
+	// Priority orders the rules before everything else; 0 if not set.
 	Priority int32
 	// PathMatcher is for paths of the type ImplementationSpecific.
 	PathMatcher PathMatcher
-	// TLS says which schemes are served.
+	// TLS selects the schemes that are served.
 	TLS TLSUse
-	// TLSOptions names the conditions of handshakes; nil when not given.
+	// TLSOptions refers to TLS options; nil if not set.
 	TLSOptions *Name
-	// CertResolver is the name of a resolver that is to get certificates.
+	// CertResolver is the resolver that certificates are requested from.
 	CertResolver string
-	// Domains are further names that certificates are wanted for.
+	// Domains are the names that certificates are requested for.
 	Domains []Domain
-	// Observability says what is recorded of the requests.
+	// Observability selects the telemetry of the requests.
 	Observability Observability
-	// Timeouts bound the waits for a backend. What is zero is not said.
+	// Timeouts bound the waits for a backend; zero means not set.
 	Timeouts route.Timeouts
 
 	// A request passes Before, then Middlewares, then After.
@@ -36,23 +35,23 @@ type Ingress struct {
 	Middlewares []Name
 	After       []v1alpha1.Filter
 
-	// Closed is set when something is wrong without which the rules of the
-	// Ingress must not serve. They answer 503.
+	// Closed is set for a fault in an annotation that the rules must not be served
+	// without. They return 503.
 	Closed bool
 }
 
-// Name is the name of an object as it is written.
+// Name is a reference to an object as it is written.
 type Name struct {
 	// Kind is that of the object: one of ours, or one of Traefik's.
 	Kind snapshot.Kind
 	// Name is name or namespace/name for our kinds, and such as
 	// namespace-name@kubernetescrd for Traefik's.
 	Name string
-	// Field is where it is written, for a Fault.
+	// Field is its field, for a Fault.
 	Field string
 }
 
-// PathMatcher says how paths of the type ImplementationSpecific are compared.
+// PathMatcher selects how paths of the type ImplementationSpecific are matched.
 type PathMatcher string
 
 // The path matchers. The empty one leaves it to the options of the edge.
@@ -62,10 +61,10 @@ const (
 	MatchPathRegexp PathMatcher = "PathRegexp"
 )
 
-// TLSUse says which schemes the rules of an Ingress serve.
+// TLSUse selects the schemes that the rules of an Ingress serve.
 type TLSUse string
 
-// The uses of TLS. The empty one is not said and means both.
+// The uses of TLS. The empty one means not set, and so both.
 const (
 	// TLSBoth serves plain and encrypted requests.
 	TLSBoth TLSUse = "both"
@@ -77,19 +76,19 @@ const (
 type Domain struct {
 	Main string
 	SANs []string
-	// Field is where it is written, for a Fault.
+	// Field is its field, for a Fault.
 	Field string
 }
 
-// Observability says what is recorded of requests; nil is not said.
+// Observability selects telemetry; nil means not set.
 type Observability struct {
 	AccessLogs *bool
 	Metrics    *bool
 	Tracing    *bool
 }
 
-// ParseIngress reads the annotations of an Ingress. It always gives an Ingress:
-// what has a Fault is left out of it, and closes it where that is needed.
+// ParseIngress parses the annotations of an Ingress. It always returns an Ingress: a
+// setting with a Fault is left out, and closes it if it restricts requests.
 func ParseIngress(annotations map[string]string) (*Ingress, []snapshot.Fault) {
 	r := declared().ingress.read(annotations)
 	r.finishDomains()
@@ -101,7 +100,7 @@ func ParseIngress(annotations map[string]string) (*Ingress, []snapshot.Fault) {
 	return &r.ingress, r.faults
 }
 
-// finishDomains puts the domains into the order of their numbers.
+// finishDomains sorts the domains by their numbers.
 func (r *reading) finishDomains() {
 	for _, number := range slices.Sorted(maps.Keys(r.domains)) {
 		domain := r.domains[number]

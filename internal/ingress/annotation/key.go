@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// The prefixes of the annotations that have a meaning here.
+// The prefixes of the annotations that are parsed.
 const (
 	ownPrefix     = "slipway.dev/"
 	traefikPrefix = "traefik.ingress.kubernetes.io/"
@@ -20,33 +20,33 @@ const (
 type key struct {
 	// name is with the prefix. An element n of a Traefik name is a number.
 	name string
-	// closes is set when nothing must be served without the annotation.
+	// closes is set if a fault closes the object.
 	closes bool
-	// meaning, form, otherwise and example are for people: what it does, how it
-	// is written, what is without it.
+	// meaning, form, otherwise and example are for the reference: what it does,
+	// its format and its default.
 	meaning   string
 	form      string
 	otherwise string
 	example   string
-	// read puts the value into a reading.
+	// read parses the value into a reading.
 	read func(r *reading, at place, value string)
 }
 
-// place is where a value is written.
+// place is the annotation of a value.
 type place struct {
 	key *key
 	// name is the key as it is written; Traefik's may be in any case.
 	name string
-	// number is the one in the name, if there is one.
+	// number is the number in the name, if any.
 	number int
 }
 
-// field is the place for a Fault.
+// field returns the field for a Fault.
 func (p place) field() string { return fieldOf(p.name) }
 
 func fieldOf(name string) string { return "metadata.annotations[" + bounded(name) + "]" }
 
-// object is the kind of object that annotations are on.
+// object is a kind of object with annotations.
 type object struct {
 	kind snapshot.Kind
 	keys []*key
@@ -57,7 +57,7 @@ type object struct {
 // objects has the two kinds of objects.
 type objects struct{ ingress, service *object }
 
-// declared gives the tables of keys. They are made once and never changed.
+// declared returns the tables of keys. They are built once and immutable.
 var declared = sync.OnceValue(func() objects {
 	return objects{
 		ingress: newObject(snapshot.Ingress, slices.Concat(ingressKeys(), filterKeys(), traefikRouterKeys())),
@@ -73,7 +73,7 @@ func newObject(kind snapshot.Kind, keys []*key) *object {
 	return o
 }
 
-// other is the object that is not this one.
+// other returns the other kind of object, for advice about misplaced keys.
 func (o *object) other() *object {
 	if both := declared(); o.kind == both.ingress.kind {
 		return both.service
@@ -81,8 +81,7 @@ func (o *object) other() *object {
 	return declared().ingress
 }
 
-// find gives the key of an annotation, nil when the object has none of that
-// name.
+// find returns the key of an annotation, nil if the object has none of that name.
 func (o *object) find(name string) place {
 	lookup, number := name, 0
 	if isTraefik(name) {
@@ -91,7 +90,7 @@ func (o *object) find(name string) place {
 	return place{key: o.byName[lookup], name: name, number: number}
 }
 
-// withoutNumber puts n in place of the number in the name of a domain.
+// withoutNumber replaces the number in the name of a domain by n.
 func withoutNumber(name string) (string, int) {
 	const domains = traefikPrefix + "router.tls.domains."
 	rest, found := strings.CutPrefix(name, domains)
@@ -114,7 +113,7 @@ func isTraefik(name string) bool {
 
 func isOwn(name string) bool { return strings.HasPrefix(name, ownPrefix) }
 
-// nearest gives the known key that is meant by one that is not, or nothing.
+// nearest returns the known key that is most similar to an unknown one, or nothing.
 func (o *object) nearest(name string) string {
 	prefix := ownPrefix
 	if isTraefik(name) {
@@ -132,7 +131,7 @@ func (o *object) nearest(name string) string {
 	return ""
 }
 
-// bounded keeps what somebody wrote short in a message.
+// bounded truncates a value for a message.
 func bounded(text string) string {
 	const most = 120
 	if len(text) > most {

@@ -68,7 +68,7 @@ func timeoutKey(name, meaning string, slot func(*route.Timeouts) *route.Duration
 	}
 }
 
-// names is a key with a list of objects.
+// names returns a key with a list of references.
 func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) ([]string, error)) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		list, err := parse(text)
@@ -84,7 +84,7 @@ func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) (
 	}
 }
 
-// oneName is a key with one object.
+// oneName returns a key with one reference.
 func oneName(slot func(*reading) **Name, kind snapshot.Kind) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		name, err := parseText(strings.TrimSpace(text))
@@ -186,7 +186,7 @@ func traefikTLSKeys() []*key {
 	}
 }
 
-// domain gives the domain of a number, which may be new.
+// domain returns the domain of a number, and creates it if it is new.
 func (r *reading) domain(number int) *Domain {
 	if r.domains[number] == nil {
 		r.domains[number] = &Domain{}
@@ -194,7 +194,7 @@ func (r *reading) domain(number int) *Domain {
 	return r.domains[number]
 }
 
-// parseHost reads a host as rules have it.
+// parseHost parses a host in the form of rules.
 func parseHost(text string) (string, error) {
 	host := strings.ToLower(text)
 	rule := route.Rule{ID: route.ID{Name: "host"}, Host: host, Response: &route.Response{Status: 503}}

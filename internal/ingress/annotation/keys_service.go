@@ -50,8 +50,8 @@ func serviceKeys() []*key {
 	}, balancingKeys()...)
 }
 
-// balancingKeys are about which endpoint gets how much. Without them requests
-// are served as well, if not as well spread; so they close nothing.
+// balancingKeys are about load balancing. Requests are served without them too, if
+// less evenly; so a fault closes nothing.
 func balancingKeys() []*key {
 	return []*key{
 		{

@@ -12,10 +12,10 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// maxFaults bounds what is said about one object.
+// maxFaults bounds the faults of one object.
 const maxFaults = 50
 
-// reading is what was read so far from the annotations of one object.
+// reading is the state of parsing the annotations of one object.
 type reading struct {
 	ingress Ingress
 	service Service
@@ -28,15 +28,15 @@ type reading struct {
 	cookie             traefikCookie
 	hash               *v1alpha1.RequestKey
 
-	// given says which key set a place in the reading: two that set the same
-	// are two spellings of one setting.
+	// given has the key that set each value: two keys for one value are two
+	// spellings of one setting.
 	given  map[any]place
 	faults []snapshot.Fault
 	closed bool
 }
 
-// read goes through the annotations in the order of their names, so that the
-// result does not depend on that of a map.
+// read parses the annotations in the order of their names, so that the result does
+// not depend on the order of a map.
 func (o *object) read(annotations map[string]string) *reading {
 	r := &reading{filters: map[string]v1alpha1.Filter{}, domains: map[int]*Domain{}, given: map[any]place{}}
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -53,12 +53,12 @@ func (o *object) read(annotations map[string]string) *reading {
 	return r
 }
 
-// isDelivery reports whether an annotation is for the delivery plane, which reads
-// it of objects of any kind: how long one may take to become healthy.
+// isDelivery reports whether an annotation is for the delivery plane, which reads it
+// from objects of any kind.
 func isDelivery(name string) bool { return name == "slipway.dev/progress-deadline" }
 
-// stray is for an annotation that the object does not have. Unless Traefik
-// ignores it as well, nobody knows what would be served without it.
+// stray handles an unknown annotation. Unless Traefik ignores it too it closes the
+// object: it may restrict requests.
 func (r *reading) stray(o *object, name string) {
 	other := o.other()
 	if misplaced := other.find(name).key; misplaced != nil {
@@ -82,7 +82,7 @@ func (r *reading) stray(o *object, name string) {
 		strings.HasPrefix(lower, traefikPrefix+"service.") && o.kind == snapshot.Service
 }
 
-// describe is the object with its article.
+// describe returns the kind with its article.
 func (o *object) describe() string {
 	if o.kind == snapshot.Ingress {
 		return "an Ingress"
@@ -90,13 +90,13 @@ func (o *object) describe() string {
 	return "a Service"
 }
 
-// fault notes what is wrong with a value.
+// fault records a fault of a value.
 func (r *reading) fault(at place, reason snapshot.Reason, format string, args ...any) {
 	r.add(snapshot.Fault{Field: at.field(), Reason: reason, Message: fmt.Sprintf(format, args...)})
 	r.closed = r.closed || at.key.closes
 }
 
-// problems notes what does not fit a declaration.
+// problems records the problems of a declaration.
 func (r *reading) problems(at place, problems []declare.Problem) {
 	for _, problem := range problems {
 		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
@@ -111,8 +111,8 @@ func (r *reading) add(fault snapshot.Fault) {
 	}
 }
 
-// give puts a value into its place in the reading. When another key said
-// something else, neither counts.
+// give sets a value in the reading. If another key has set a different value, neither
+// counts.
 func give[T any](r *reading, at place, slot *T, value T) {
 	before, twice := r.given[slot]
 	if !twice {
@@ -127,7 +127,7 @@ func give[T any](r *reading, at place, slot *T, value T) {
 	r.fault(at, snapshot.Conflict, "%s says something else: keep one of the two", bounded(before.name))
 }
 
-// setting is a key whose value becomes one place in the reading.
+// setting returns the reader of a key that sets one value.
 func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		value, err := parse(strings.TrimSpace(text))
@@ -139,7 +139,7 @@ func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) 
 	}
 }
 
-// unsupported is a key that means something that we do not do.
+// unsupported returns the reader of a key that is known and unsupported.
 func unsupported(instead string) func(*reading, place, string) {
 	return func(r *reading, at place, _ string) {
 		r.fault(at, snapshot.Unsupported, "it is not supported: %s", instead)

@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/api/v1alpha1"
 )
 
-// WriteReference writes the page about annotations and our kinds of objects. It
-// says what the tables of keys and the declared structs say.
+// WriteReference writes the reference page of annotations and our kinds, generated
+// from the tables of keys and the declared structs.
 func WriteReference(w io.Writer) error {
 	p := &page{}
 	p.text(introduction)
@@ -119,7 +119,7 @@ func (p *page) filters(o *object) {
 	}
 }
 
-// kinds writes what objects of our kinds have.
+// kinds writes the fields of our kinds.
 func (p *page) kinds() {
 	p.heading("## Kinds")
 	p.text("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. Names in them are those of objects in the same namespace; " +
@@ -180,7 +180,7 @@ func defaultName(field *declare.Field) string {
 	return "`" + field.Default + "`"
 }
 
-// typeName says how a field is written.
+// typeName returns the format of a field.
 func typeName(field *declare.Field) string {
 	text := plainType(field.Type)
 	switch {
@@ -232,7 +232,7 @@ func partName(of reflect.Type) string {
 
 func anchor(heading string) string { return strings.ToLower(heading) }
 
-// cell is a text for a table of Markdown.
+// cell returns a text for a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 func yesNo(yes bool) string {
@@ -242,7 +242,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// quoted is a value as it is written in the YAML of an Ingress: a text, always.
+// quoted returns a value as it is written in the YAML of an Ingress, always a string.
 func quoted(value string) string {
 	if strings.ContainsAny(value, `"\`) {
 		return "'" + strings.ReplaceAll(value, "'", "''") + "'"

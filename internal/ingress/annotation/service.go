@@ -7,20 +7,19 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Service is what the annotations of a Service say. The zero value says
-// nothing.
+// Service has the parsed annotations of a Service. The zero value is that of none.
 type Service struct {
-	// Scheme is how endpoints are spoken to.
+	// Scheme selects the protocol of endpoints.
 	Scheme Scheme
-	// Transport names the way to the endpoints; nil when not given.
+	// Transport refers to a transport; nil if not set.
 	Transport *Name
-	// PassHostHeader sends the client's Host header; nil when not given.
+	// PassHostHeader forwards the client's Host header; nil if not set.
 	PassHostHeader *bool
-	// Sticky keeps clients at their endpoint; nil when not given.
+	// Sticky keeps clients at their endpoint; nil if not set.
 	Sticky *route.StickyCookie
-	// Balancing says which endpoint gets a request. What is zero is not said.
+	// Balancing selects the endpoint of a request; zero means not set.
 	Balancing route.Balancing
-	// HealthCheck asks endpoints whether they work; nil when not given.
+	// HealthCheck probes endpoints; nil if not set.
 	HealthCheck *route.HealthCheck
 	// NativeLB sends requests to the address of the Service; nil when not given.
 	NativeLB *bool
@@ -31,15 +30,15 @@ type Service struct {
 	MaxInFlight            int64
 	MaxInFlightPerEndpoint int64
 
-	// Closed is set when something is wrong without which no request must be
-	// sent to the Service. Its rules answer 503.
+	// Closed is set for a fault in an annotation that requests depend on. Rules
+	// with the Service return 503.
 	Closed bool
 }
 
-// Scheme is how endpoints are spoken to.
+// Scheme selects the protocol of endpoints.
 type Scheme string
 
-// The schemes. The empty one is not said.
+// The schemes. The empty one means not set.
 const (
 	SchemeHTTP Scheme = "http"
 	// SchemeHTTPS leaves the version of HTTP to the edge.
@@ -51,8 +50,8 @@ const (
 	SchemeALPN Scheme = "alpn"
 )
 
-// ParseService reads the annotations of a Service, as ParseIngress does those
-// of an Ingress.
+// ParseService parses the annotations of a Service, as ParseIngress those of an
+// Ingress.
 func ParseService(annotations map[string]string) (*Service, []snapshot.Fault) {
 	r := declared().service.read(annotations)
 	r.finishCookie()
@@ -76,8 +75,7 @@ func (r *reading) finishHash() {
 	}
 }
 
-// checkService holds what was read to the rules of the table. What breaks them
-// is left out.
+// checkService validates the settings for the table. Invalid ones are left out.
 func (r *reading) checkService() {
 	s := &r.service
 	if s.Sticky == nil && s.HealthCheck == nil && s.Balancing == (route.Balancing{}) {

@@ -21,7 +21,7 @@ var (
 	errLarge = fmt.Errorf("it has more than %d bytes", declare.MaxBytes)
 )
 
-// parseBool reads what Traefik's labels accept.
+// parseBool parses a boolean as Traefik's labels do.
 func parseBool(text string) (*bool, error) {
 	value, err := strconv.ParseBool(text)
 	if err != nil {
@@ -30,8 +30,7 @@ func parseBool(text string) (*bool, error) {
 	return &value, nil
 }
 
-// parsePlainBool is parseBool for a setting that is off when nobody says
-// anything.
+// parsePlainBool is parseBool for a setting without an unset state.
 func parsePlainBool(text string) (bool, error) {
 	value, err := parseBool(text)
 	return err == nil && *value, err
@@ -99,8 +98,7 @@ func parseText(text string) (string, error) {
 	return text, nil
 }
 
-// parseList reads a list that is parted by commas. A name that comes twice
-// counts once.
+// parseList parses a list separated by commas. Duplicates count once.
 func parseList(text string) ([]string, error) {
 	if len(text) > declare.MaxBytes {
 		return nil, errLarge
@@ -129,8 +127,8 @@ func parseEntryPoints(text string) ([]string, error) {
 	return list, err
 }
 
-// notEmpty refuses an empty list. Traefik takes it to say nothing; of our own,
-// it is more likely that something went wrong where the text was made.
+// notEmpty refuses an empty list. Traefik ignores it; in our own annotations it is
+// more likely a mistake of a template.
 func notEmpty(parse func(string) ([]string, error)) func(string) ([]string, error) {
 	return func(text string) ([]string, error) {
 		list, err := parse(text)
@@ -141,9 +139,9 @@ func notEmpty(parse func(string) ([]string, error)) func(string) ([]string, erro
 	}
 }
 
-// isYAML tells a value that is written out from a short form: it starts with a
-// bracket or a dash, or with the name of a field and a colon, or has lines. The
-// short form is not YAML: * would be an alias there.
+// isYAML distinguishes YAML from a short form: it starts with a bracket or a dash, or
+// with a field name and a colon, or has several lines. The short form is not YAML: *
+// would be an alias there.
 func isYAML(text string) bool {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "- ") || strings.Contains(text, "\n") {
 		return true
@@ -153,8 +151,7 @@ func isYAML(text string) bool {
 		!strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') })
 }
 
-// decode reads a struct from YAML, or from its short form. A short form that is
-// empty stands for a struct without one.
+// decode parses a struct from YAML or from its short form.
 func decode(text, short string, into any) []declare.Problem {
 	_, shortened := into.(declare.Shortened)
 	switch {

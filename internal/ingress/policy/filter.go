@@ -65,6 +65,8 @@ func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.
 	return made, fault
 }
 
+// service resolves a port of a Service. The reference package decides whether it may
+// be in another namespace.
 func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot.Fault) {
 	port := networkingv1.ServiceBackendPort{Name: wanted.Port.Name, Number: wanted.Port.Number}
 	id, fault := b.source.Backend(wanted.Name, port)
@@ -74,6 +76,8 @@ func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot
 	return id, fault
 }
 
+// forwardAuth builds the policy even with a fault, which the caller returns; the
+// zero backend is never used.
 func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snapshot.Fault) {
 	backend, fault := b.service(f.Service)
 	return &route.ForwardAuth{
@@ -217,6 +221,8 @@ func headers(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
 	return made, fault
 }
 
+// headerMap converts a map sorted by name, so that equal declarations give equal
+// policies.
 func headerMap(set map[string]string) ([]route.HeaderValue, *snapshot.Fault) {
 	var list []route.HeaderValue
 	seen := map[string]bool{}
@@ -231,6 +237,7 @@ func headerMap(set map[string]string) ([]route.HeaderValue, *snapshot.Fault) {
 	return list, nil
 }
 
+// headerList converts a list in its order, which is that of the header lines.
 func headerList(add []v1alpha1.HeaderValue) []route.HeaderValue {
 	var list []route.HeaderValue
 	for _, header := range add {
@@ -239,6 +246,8 @@ func headerList(add []v1alpha1.HeaderValue) []route.HeaderValue {
 	return list
 }
 
+// hashKey converts the key that requests are counted by; the zero key is the default
+// of the policy.
 func hashKey(key *v1alpha1.RequestKey) route.HashKey {
 	if key == nil {
 		return route.HashKey{}

@@ -52,6 +52,8 @@ type builder struct {
 	left *int
 }
 
+// middleware builds the policies of one Middleware. The trail is copied on append:
+// siblings of a chain must not share its memory.
 func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapshot.Fault) {
 	var spec v1alpha1.MiddlewareSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
@@ -64,6 +66,8 @@ func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapsh
 	return policies, at(faults, "spec.filters")
 }
 
+// filters builds the policies of a list of filters. Two filters of one name get
+// different variants, because the identity of a policy keys its state in the edge.
 func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.Policy, []snapshot.Fault) {
 	var policies []route.Policy
 	var faults []snapshot.Fault

@@ -20,6 +20,8 @@ import (
 // cost over 14 would take seconds for each request.
 var passwordHash = regexp.MustCompile(`^(\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53}|\$apr1\$[./A-Za-z0-9]{0,8}\$[./A-Za-z0-9]{22}|\{SHA\}[A-Za-z0-9+/]{27}=)$`)
 
+// basicAuth reads the users of a Secret into the policy. A change of the Secret
+// changes the policy, and so takes effect without a restart.
 func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *snapshot.Fault) {
 	body, fault := b.source.Secret(f.Secret)
 	if fault != nil {
@@ -99,6 +101,7 @@ func checkUsers(text string) (problem string) {
 	return ""
 }
 
+// validHash checks more than the expression can: the base64 of SHA-1 hashes.
 func validHash(hash string) bool {
 	if !passwordHash.MatchString(hash) {
 		return false

@@ -14,10 +14,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// clientHint says what decides about the address of a client instead of an
-// ipStrategy.
+// clientHint is the advice for an ipStrategy: the entry point decides which headers
+// are trusted for the address of a client.
 const clientHint = "the address of a client follows from entryPoints.NAME.forwardedHeaders.trustedIPs; list the proxies there"
 
+// ipAllowList converts an allow list. An empty one is a fault: it would reject every
+// client, which is rarely meant.
 func ipAllowList(r *record) *route.Policy {
 	filter := &route.IPFilter{Status: int(r.count("rejectStatusCode"))}
 	ranges := r.texts("sourceRange")
@@ -40,6 +42,7 @@ func ipAllowList(r *record) *route.Policy {
 	return &route.Policy{IPFilter: filter}
 }
 
+// network parses a network or a single address.
 func network(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		return netip.ParsePrefix(text)
@@ -51,12 +54,14 @@ func network(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
 }
 
-// addressStrategy refuses other ways to find the address of a client.
+// addressStrategy refuses strategies other than the address of the connection.
 func addressStrategy(r *record) {
 	r.refuse("depth", clientHint)
 	r.refuse("excludedIPs", clientHint)
 }
 
+// basicAuth converts basic authentication, with the defaults of Traefik for realm and
+// header.
 func (s *step) basicAuth(r *record) *route.Policy {
 	auth := &route.BasicAuth{
 		Realm: r.text("realm"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
@@ -80,17 +85,17 @@ func (s *step) basicAuth(r *record) *route.Policy {
 	return &route.Policy{BasicAuth: auth}
 }
 
-// usersOf gives the lines of users in a Secret: its field users, or its only
-// field, or the user and password of a Secret made for that. The problem never
-// shows what is in it.
+// usersOf returns the user lines of a Secret: its field users, or its only field, or
+// the user and password of a Secret of type kubernetes.io/basic-auth. The problem
+// never contains its data.
 func usersOf(body *snapshot.SecretBody) (users, problem string) {
 	if body.Type == string(corev1.SecretTypeBasicAuth) {
 		user, password := string(body.Data[corev1.BasicAuthUsernameKey]), body.Data[corev1.BasicAuthPasswordKey]
 		if len(password) == 0 || !plainUser(user) {
 			return "", "has no password, or no username without colon, spaces at its ends and control characters: give both"
 		}
-		// A hash without salt, so that the same Secret always gives the same
-		// table. It guards nothing: the password itself is beside it.
+		// A hash without salt, so that the same Secret always gives the same table.
+		// It protects nothing: the password itself is in the Secret.
 		sum := sha1.Sum(password)
 		return user + ":{SHA}" + base64.StdEncoding.EncodeToString(sum[:]) + "\n", ""
 	}
@@ -109,14 +114,14 @@ func usersOf(body *snapshot.SecretBody) (users, problem string) {
 	return string(lines), checkUsers(string(lines))
 }
 
-// plainUser reports whether a name of a user can be written into a line.
+// plainUser reports whether a user name can be part of a line.
 func plainUser(user string) bool {
 	return user != "" && user == strings.TrimSpace(user) && !strings.HasPrefix(user, "#") &&
 		!strings.Contains(user, ":") && !strings.ContainsFunc(user, unicode.IsControl)
 }
 
-// checkUsers finds lines that the edge would not take, and so nobody could
-// pass. It names lines and never quotes them.
+// checkUsers finds lines that the edge cannot verify, so that no client could pass.
+// Its messages have line numbers and never quote a line.
 func checkUsers(lines string) (problem string) {
 	seen := map[string]bool{}
 	for line := range strings.SplitSeq(lines, "\n") {
@@ -143,9 +148,11 @@ func checkUsers(lines string) (problem string) {
 	return ""
 }
 
-// authWait is how long Traefik waits for an answer.
+// authWait is the timeout of Traefik for the authentication server.
 const authWait = 30 * time.Second
 
+// forwardAuth converts forward authentication. The server must be a Service, see
+// authAddress.
 func (s *step) forwardAuth(r *record) *route.Policy {
 	auth := &route.ForwardAuth{
 		ResponseHeaders: r.texts("authResponseHeaders"),
@@ -164,8 +171,8 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	if reply := r.whole("maxResponseBodySize"); reply > 0 {
 		auth.MaxResponseBytes = reply
 	}
-	// Whose X-Forwarded headers count is for the entry point to say. A Location
-	// is always passed on as it is.
+	// The entry point decides which X-Forwarded headers are trusted. A Location
+	// is always passed on unchanged.
 	r.ignore("trustForwardHeader", "preserveLocationHeader")
 	r.refuse("authResponseHeadersRegex", "list the headers in authResponseHeaders")
 	r.refuse("addAuthCookiesToResponse", "let the backend set the cookies")

@@ -11,12 +11,14 @@ import (
 )
 
 const (
-	// breakerWindow is the time over which Traefik counts.
+	// breakerWindow is the sliding window of Traefik.
 	breakerWindow = 10 * time.Second
-	// breakerOpen is how long a breaker stays open where nothing is said.
+	// breakerOpen is the default time that a breaker stays open.
 	breakerOpen = 10 * time.Second
 )
 
+// circuitBreaker converts a circuit breaker with a failure ratio. Latency has no
+// equivalent and is refused.
 func circuitBreaker(r *record) *route.Policy {
 	breaker := &route.CircuitBreaker{
 		Window: route.Duration(breakerWindow), Open: route.Duration(r.span("fallbackDuration")),
@@ -32,8 +34,8 @@ func circuitBreaker(r *record) *route.Policy {
 	if status := r.count("responseCode"); status != 0 && status != 503 {
 		r.fault("responseCode", snapshot.Unsupported, "an open breaker answers 503, so that clients come again; remove it")
 	}
-	// When the condition is looked at, and how slowly traffic comes back. Here
-	// it is looked at with every answer, and one request is tried first.
+	// Intervals of the check and of the recovery have no effect: our breaker
+	// evaluates every response, and sends one probe request when it half-opens.
 	r.ignore("checkPeriod", "recoveryDuration")
 	r.rest()
 	return &route.Policy{CircuitBreaker: breaker}
@@ -42,12 +44,11 @@ func circuitBreaker(r *record) *route.Policy {
 // maxBreakerText bounds the expression of a breaker.
 const maxBreakerText = 256
 
-// breakerForms says which expressions are understood.
+// breakerForms lists the supported expressions, for messages.
 const breakerForms = `only NetworkErrorRatio() > 0.30 and ResponseCodeRatio(500, 600, 0, 600) > 0.25 are, with other ratios`
 
-// failurePercent reads the condition of a breaker: a function, > or >=, and a
-// ratio. Both functions become the share of answers that are errors of the
-// backend, which is what our breaker counts.
+// failurePercent parses the condition of a breaker: a function, > or >=, and a ratio.
+// Both functions become the share of failed responses, which our breaker counts.
 func failurePercent(expression string) (percent int, problem string) {
 	if len(expression) > maxBreakerText {
 		return 0, "the expression is too long: " + breakerForms
@@ -66,6 +67,6 @@ func failurePercent(expression string) (percent int, problem string) {
 	if err != nil || !(share >= 0 && share <= 1) {
 		return 0, "the ratio is not a number from 0 to 1, such as 0.25"
 	}
-	// Rounded first: a float is often a little above the number that was meant.
+	// Rounded first: a float is often slightly above the intended number.
 	return max(1, int(math.Ceil(math.Round(share*1e6)/1e4))), ""
 }

@@ -5,12 +5,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// infoHeader is where Traefik puts the fields of a client's certificate.
+// infoHeader is the header of Traefik for the fields of a client's certificate.
 const infoHeader = "X-Forwarded-Tls-Client-Cert-Info"
 
-// passCertificate passes on the fields that have the same form here, in the
-// order that Traefik has. It refuses the others: a backend that reads who the
-// client is from them must not find something else there.
+// passCertificate forwards the fields that have the same form here, in the order of
+// Traefik. It refuses the others: a backend that authenticates clients by them must
+// not get a different text.
 func passCertificate(r *record) *route.Policy {
 	r.refuse("pem", "the header has another form here: use forwardCertificate of a Middleware of slipway.dev, which sends the certificate as escaped PEM")
 	info := r.inner("info")
@@ -42,7 +42,7 @@ func passCertificate(r *record) *route.Policy {
 	return &route.Policy{ForwardCertificate: forward}
 }
 
-// refuseParts refuses the parts of a name.
+// refuseParts refuses options for single parts of a distinguished name.
 func refuseParts(r *record) {
 	for _, part := range []string{
 		"country", "province", "locality", "organization", "organizationalUnit", "commonName", "serialNumber", "domainComponent",

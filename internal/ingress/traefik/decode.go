@@ -13,13 +13,13 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// findings collects what is wrong with an object.
+// findings collects the faults of an object.
 type findings struct{ faults []snapshot.Fault }
 
-// maxFaults bounds the faults of one object: a person reads the first ones.
+// maxFaults bounds the faults of one object: the first ones are enough to repair it.
 const maxFaults = 16
 
-// maxMessage bounds what one of them says: it can be about a chain of objects.
+// maxMessage bounds one message, which may be about a chain of objects.
 const maxMessage = 600
 
 func (f *findings) add(field string, reason snapshot.Reason, format string, args ...any) {
@@ -28,9 +28,8 @@ func (f *findings) add(field string, reason snapshot.Reason, format string, args
 	}
 }
 
-// record is a JSON object in a spec. Its fields are taken one by one, each by
-// the form that it has; rest finds those that nobody took. A field that is null
-// is not there.
+// record is a JSON object in a spec. Its fields are taken one by one, each with its
+// type; rest refuses those that were not taken. A null field counts as missing.
 type record struct {
 	path   string
 	fields map[string]any
@@ -42,38 +41,36 @@ func newRecord(path string, fields map[string]any, found *findings) *record {
 	return &record{path: path, fields: fields, taken: map[string]bool{}, found: found}
 }
 
-// at is the place of a field. The name of one that nobody knows may be
-// anything.
+// at returns the path of a field. An unknown name may be any text, so it is bounded.
 func (r *record) at(name string) string { return r.path + "." + brief(name) }
 
-// fault is about a field.
+// fault adds a fault of a field.
 func (r *record) fault(name string, reason snapshot.Reason, format string, args ...any) {
 	r.found.add(r.at(name), reason, format, args...)
 }
 
-// take gives a field and notes that it is known.
+// take returns a field and marks it as known.
 func (r *record) take(name string) (any, bool) {
 	r.taken[name] = true
 	value, there := r.fields[name]
 	return value, there && value != nil
 }
 
-// ignore takes fields that have no effect here, whatever they say.
+// ignore takes fields that have no effect here, with any value.
 func (r *record) ignore(names ...string) {
 	for _, name := range names {
 		r.taken[name] = true
 	}
 }
 
-// refuse takes a field that we do not support. It asks for nothing when it is
-// empty.
+// refuse takes an unsupported field and adds a fault, unless its value is zero.
 func (r *record) refuse(name, instead string) {
 	if value, there := r.take(name); there && !asksNothing(value) {
 		r.fault(name, snapshot.Unsupported, "is not supported: %s", instead)
 	}
 }
 
-// rest refuses the fields that nobody took, in their order.
+// rest refuses the fields that were not taken, in order.
 func (r *record) rest() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
 		if !r.taken[name] && !asksNothing(r.fields[name]) {
@@ -82,9 +79,10 @@ func (r *record) rest() {
 	}
 }
 
-// wrong is the fault of a value that is not of its form.
+// wrong adds the fault of a value of a wrong type.
 func (r *record) wrong(name, form string) { r.fault(name, snapshot.Invalid, "is not %s", form) }
 
+// text takes a string, empty if missing.
 func (r *record) text(name string) string {
 	value, there := r.take(name)
 	if !there {
@@ -98,6 +96,7 @@ func (r *record) text(name string) string {
 	return text
 }
 
+// flag takes a boolean, false if missing.
 func (r *record) flag(name string) bool {
 	value, there := r.take(name)
 	if !there {
@@ -110,12 +109,14 @@ func (r *record) flag(name string) bool {
 	return flag
 }
 
-// whole is a whole number, 0 when it is not there.
+// whole takes a whole number, 0 if missing.
 func (r *record) whole(name string) int64 {
 	number, _ := r.wholeIfSet(name)
 	return number
 }
 
+// wholeIfSet takes a whole number, and reports whether it is set: for some fields 0
+// differs from missing.
 func (r *record) wholeIfSet(name string) (number int64, there bool) {
 	value, there := r.take(name)
 	if !there {
@@ -128,7 +129,7 @@ func (r *record) wholeIfSet(name string) (number int64, there bool) {
 	return number, ok
 }
 
-// count is a whole number that is not negative.
+// count takes a whole number that is not negative.
 func (r *record) count(name string) int64 {
 	number := r.whole(name)
 	if number < 0 {
@@ -138,8 +139,8 @@ func (r *record) count(name string) int64 {
 	return number
 }
 
-// span is a time: a number of seconds, or a text such as 100ms. A text that is
-// a number is of seconds too.
+// span takes a duration: a number of seconds, or a text such as 100ms. A numeric
+// text is in seconds too, as in Traefik.
 func (r *record) span(name string) time.Duration {
 	value, there := r.take(name)
 	if !there {
@@ -168,7 +169,7 @@ func (r *record) notNegative(name string, span time.Duration) time.Duration {
 	return span
 }
 
-// textOrNumber is a value that may be written either way, such as a port.
+// textOrNumber takes a value of either type, such as a port.
 func (r *record) textOrNumber(name string) string {
 	value, _ := r.take(name)
 	if number, ok := wholeNumber(value); ok {
@@ -177,6 +178,7 @@ func (r *record) textOrNumber(name string) string {
 	return r.text(name)
 }
 
+// texts takes a list of strings.
 func (r *record) texts(name string) []string {
 	var texts []string
 	for i, value := range r.list(name) {
@@ -190,6 +192,7 @@ func (r *record) texts(name string) []string {
 	return texts
 }
 
+// list takes a list of any type, nil if missing.
 func (r *record) list(name string) []any {
 	value, there := r.take(name)
 	if !there {
@@ -202,7 +205,7 @@ func (r *record) list(name string) []any {
 	return list
 }
 
-// inner is an object in this one, empty when it is not there.
+// inner takes a nested object, empty if missing.
 func (r *record) inner(name string) *record {
 	value, there := r.take(name)
 	if !there {
@@ -211,7 +214,7 @@ func (r *record) inner(name string) *record {
 	return r.asRecord(name, value)
 }
 
-// inners are the objects of a list.
+// inners takes a list of objects.
 func (r *record) inners(name string) []*record {
 	var inners []*record
 	for i, value := range r.list(name) {
@@ -228,10 +231,10 @@ func (r *record) asRecord(name string, value any) *record {
 	return newRecord(r.at(name), fields, r.found)
 }
 
-// pair is an entry of a map of texts.
+// pair is an entry of a map of strings.
 type pair struct{ name, value string }
 
-// pairs are the entries of a map of texts, in the order of their names.
+// pairs takes a map of strings, sorted by name.
 func (r *record) pairs(name string) []pair {
 	inner := r.inner(name)
 	var pairs []pair
@@ -241,7 +244,7 @@ func (r *record) pairs(name string) []pair {
 	return pairs
 }
 
-// wholeNumber reads a number of JSON.
+// wholeNumber converts a JSON number.
 func wholeNumber(value any) (int64, bool) {
 	switch number := value.(type) {
 	case int64:
@@ -249,7 +252,7 @@ func wholeNumber(value any) (int64, bool) {
 	case int:
 		return int64(number), true
 	case float64:
-		// Beyond 2^53 a float no longer says which number was meant.
+		// Beyond 2^53 a float is not exact.
 		if number != math.Trunc(number) || math.Abs(number) > 1<<53 {
 			return 0, false
 		}
@@ -258,8 +261,8 @@ func wholeNumber(value any) (int64, bool) {
 	return 0, false
 }
 
-// asksNothing reports whether a value is what a field has that nobody set: in a
-// manifest that lists every option, most are.
+// asksNothing reports whether a value is the zero value of its type: a manifest that
+// lists every option has many of them.
 func asksNothing(value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -287,10 +290,10 @@ func asksNothing(value any) bool {
 	return false
 }
 
-// brief is a value as people are shown it.
+// brief returns a value for a message.
 func brief(text string) string { return shown(text, 80) }
 
-// shown leaves out what does not print, and shortens what is long.
+// shown removes unprintable characters and truncates a text.
 func shown(text string, most int) string {
 	text = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

@@ -10,9 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// headers gives up to three policies: what other origins may do, what the
-// backend is told, and what the client is told. In this order what CORS says
-// counts more than a custom header of the same name, as it does in Traefik.
+// headers returns up to three policies: CORS, request headers and response headers.
+// In this order CORS wins over a custom header of the same name, as in Traefik.
 func headers(r *record) []route.Policy {
 	var policies []route.Policy
 	if cors := crossOrigin(r); cors != nil {
@@ -34,7 +33,7 @@ func headers(r *record) []route.Policy {
 	return policies
 }
 
-// refuseHosts refuses what looks at the host or the scheme of a request.
+// refuseHosts refuses the options that depend on the host or scheme of a request.
 func refuseHosts(r *record) {
 	r.refuse("allowedHosts", "an Ingress takes requests for its hosts only; remove it")
 	r.refuse("hostsProxyHeaders", "the host of a request is its Host header; remove it")
@@ -42,30 +41,29 @@ func refuseHosts(r *record) {
 	r.refuse("sslTemporaryRedirect", "use redirectScheme, or the redirection of the entry point")
 	r.refuse("sslHost", "use redirectRegex")
 	r.refuse("sslForceHost", "use redirectRegex")
-	// It says which requests came encrypted, for the header of STS, which is
-	// always sent.
+	// It detects TLS for the STS header, which is always sent here.
 	r.ignore("sslProxyHeaders")
 }
 
-// changes are those of a header.
+// changes collects the changes of one header section.
 type changes struct {
 	set    []route.HeaderValue
 	remove []string
 }
 
-// put sets a header, in the place of what was to be done with it before.
+// put sets a header and overrides an earlier change of it.
 func (c *changes) put(name, value string) {
 	c.set = slices.DeleteFunc(c.set, func(h route.HeaderValue) bool { return strings.EqualFold(h.Name, name) })
 	c.set = append(c.set, route.HeaderValue{Name: name, Value: value})
 }
 
-// drop removes a header, in the place of setting it.
+// drop removes a header and overrides an earlier change of it.
 func (c *changes) drop(name string) {
 	c.set = slices.DeleteFunc(c.set, func(h route.HeaderValue) bool { return strings.EqualFold(h.Name, name) })
 	c.remove = append(c.remove, name)
 }
 
-// custom reads headers by name. An empty value removes one.
+// custom reads headers by name. An empty value removes the header.
 func (c *changes) custom(r *record, field string) {
 	seen := map[string]bool{}
 	for _, header := range r.pairs(field) {
@@ -86,7 +84,7 @@ func (c *changes) custom(r *record, field string) {
 	}
 }
 
-// secure reads the options that stand for one header each.
+// secure reads the options that set one header each.
 func (c *changes) secure(r *record) {
 	c.strictTransport(r)
 	frame, deny := r.text("customFrameOptionsValue"), r.flag("frameDeny")
@@ -123,10 +121,9 @@ func (c *changes) secure(r *record) {
 	}
 }
 
-// strictTransport reads what belongs to encrypted connections. The header is
-// sent on all: browsers ignore it where the connection is not encrypted, and
-// behind a balancer that ends TLS the edge cannot tell. That is what
-// forceSTSHeader asks for.
+// strictTransport reads the HSTS options. The header is sent on all connections:
+// browsers ignore it without TLS (RFC 6797, section 8.1), and behind a balancer that
+// terminates TLS the edge cannot detect it. So forceSTSHeader is always on.
 func (c *changes) strictTransport(r *record) {
 	seconds := r.count("stsSeconds")
 	value := fmt.Sprintf("max-age=%d", seconds)
@@ -139,7 +136,7 @@ func (c *changes) strictTransport(r *record) {
 	pins := r.text("publicKey")
 	r.ignore("forceSTSHeader")
 	if r.flag("isDevelopment") {
-		return // that is what it turns off
+		return // zero disables the header
 	}
 	if seconds > 0 {
 		c.put("Strict-Transport-Security", value)
@@ -149,7 +146,7 @@ func (c *changes) strictTransport(r *record) {
 	}
 }
 
-// crossOrigin reads what other origins may do, nil when nothing is said.
+// crossOrigin reads the CORS options, nil if there are none.
 func crossOrigin(r *record) *route.CORS {
 	cors := &route.CORS{
 		AllowOrigins:     r.texts("accessControlAllowOriginList"),
@@ -158,7 +155,7 @@ func crossOrigin(r *record) *route.CORS {
 		ExposeHeaders:    r.texts("accessControlExposeHeaders"),
 		AllowCredentials: r.flag("accessControlAllowCredentials"),
 	}
-	// What depends on the origin says so, whether that is asked for or not.
+	// Vary: Origin is always sent, so addVaryHeader has no effect.
 	vary := r.flag("addVaryHeader")
 	age := r.count("accessControlMaxAge")
 	if age > int64(100*365*24*time.Hour/time.Second) {
@@ -168,8 +165,8 @@ func crossOrigin(r *record) *route.CORS {
 	cors.MaxAge = route.Duration(time.Duration(age) * time.Second)
 	for i, expression := range r.texts("accessControlAllowOriginListRegex") {
 		if _, ok := r.expression(fmt.Sprintf("accessControlAllowOriginListRegex[%d]", i), expression); ok {
-			// Traefik looks for it anywhere in the origin; the table's has to
-			// fit the whole.
+			// Traefik searches the origin; the expression of the table has to match
+			// all of it.
 			cors.AllowOriginRegexps = append(cors.AllowOriginRegexps, ".*(?:"+expression+").*")
 		}
 	}
@@ -181,8 +178,8 @@ func crossOrigin(r *record) *route.CORS {
 		return nil
 	}
 	if slices.Contains(cors.AllowOrigins, "*") {
-		// Browsers refuse credentials where all origins are allowed, so they
-		// notice no difference.
+		// Browsers reject credentials if all origins are allowed, so leaving them
+		// out makes no difference.
 		cors.AllowCredentials = false
 	}
 	return cors

@@ -11,26 +11,25 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Middleware gives the policies that a Middleware stands for, in their order.
-// Those of a chain are in its place, each under the name of its own object. A
-// Middleware that asks for nothing gives none.
+// Middleware returns the policies of a Middleware, in order. Those of a chain replace
+// it, each with the identity of its own object. A Middleware without effect has none.
 //
-// What the object names is looked for in its own namespace, whatever the
-// namespace of the source.
+// References of the object are resolved from its own namespace, not from that of the
+// source.
 func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	return (&walk{}).middleware(object, source)
 }
 
-// walk is the way from a Middleware through its chains.
+// walk is the traversal of a Middleware and its chains.
 type walk struct {
-	// above are the objects whose chain is being read.
+	// above are the objects whose chain is being read, for the detection of cycles.
 	above []snapshot.Ref
-	// visits counts the objects. It bounds the work: chains of chains grow
-	// quickly, also where none of them leads to a policy.
+	// visits counts the objects. It bounds the work: nested chains grow
+	// exponentially, even without policies.
 	visits int
 }
 
-// step is the reading of one Middleware.
+// step is the conversion of one Middleware.
 type step struct {
 	*findings
 	walk   *walk
@@ -38,6 +37,7 @@ type step struct {
 	source reference.Source
 }
 
+// middleware converts one object. Exactly one field of the spec selects its kind.
 func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	s := &step{findings: &findings{}, walk: w, object: object, source: source.In(object.Namespace)}
 	spec := newRecord("spec", object.Spec, s.findings)
@@ -73,7 +73,7 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 	return policies, nil
 }
 
-// read gives the policies of what a Middleware does.
+// read returns the policies of the selected kind.
 func (s *step) read(kind string, spec *record) []route.Policy {
 	if policies, known := s.readRequest(kind, spec); known {
 		return policies
@@ -89,7 +89,7 @@ func (s *step) read(kind string, spec *record) []route.Policy {
 	return nil
 }
 
-// readRequest is read for what we do.
+// readRequest converts the kinds that are supported.
 func (s *step) readRequest(kind string, spec *record) (policies []route.Policy, known bool) {
 	var policy *route.Policy
 	switch kind {
@@ -140,7 +140,7 @@ func (s *step) readRequest(kind string, spec *record) (policies []route.Policy, 
 	return []route.Policy{*policy}, true
 }
 
-// notDone says what to do instead of what is known and not done.
+// notDone returns the advice for a kind that is known and unsupported.
 func notDone(kind string) (instead string, known bool) {
 	switch kind {
 	case "digestAuth":
@@ -157,8 +157,8 @@ func notDone(kind string) (instead string, known bool) {
 	return "", false
 }
 
-// contentType turns on that the type of an answer without one is guessed. We do
-// not guess, which is what autoDetect false asks for.
+// contentType enables the detection of a missing Content-Type in Traefik. The edge
+// never detects it, which is the behaviour of autoDetect false.
 func (s *step) contentType(r *record) []route.Policy {
 	_, said := r.take("autoDetect")
 	if detect := r.flag("autoDetect"); detect || !said {
@@ -168,7 +168,7 @@ func (s *step) contentType(r *record) []route.Policy {
 	return nil
 }
 
-// chain gives the policies of the Middlewares that a chain names.
+// chain returns the policies of the Middlewares of a chain.
 func (s *step) chain(r *record) []route.Policy {
 	self := snapshot.Ref{Kind: snapshot.TraefikMiddleware, Namespace: s.object.Namespace, Name: s.object.Name}
 	s.walk.above = append(s.walk.above, self)
@@ -193,7 +193,7 @@ func (s *step) chain(r *record) []route.Policy {
 	return policies
 }
 
-// link gives the policies of one Middleware of a chain.
+// link returns the policies of one Middleware of a chain.
 func (s *step) link(link *record) []route.Policy {
 	name, namespace := link.text("name"), link.text("namespace")
 	link.rest()
@@ -221,21 +221,21 @@ func (s *step) link(link *record) []route.Policy {
 	return policies
 }
 
-// check holds policies to what the table demands of them, so that what the edge
-// would refuse is said of the object that asks for it.
+// check validates policies for the table, so that a problem is reported on the
+// object instead of by the edge.
 func (s *step) check(field string, policies []route.Policy) {
 	rule := route.Rule{Policies: policies}
 	for _, problem := range rule.Validate() {
 		place, of := strings.CutPrefix(problem.Field, "policies")
 		if !of {
-			continue // the rule is not there yet
+			continue // the identity is set later
 		}
 		s.add(field, reasonOf(problem), "%s", placed(place, problem.Message))
 	}
 }
 
-// placed puts the end of a place in the table before what is wrong there: its
-// name mostly is that of the field.
+// placed prefixes a problem with the last part of its field in the table, which is
+// mostly the name of the field in the object.
 func placed(place, message string) string {
 	if _, end, found := strings.Cut(place, "."); found {
 		if _, field, found := strings.Cut(end, "."); found {

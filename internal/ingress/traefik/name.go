@@ -7,7 +7,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// provider is the one whose objects are read, as annotations name it.
+// provider is the name of Traefik's provider of custom resources in references.
 const provider = "kubernetescrd"
 
 const (
@@ -15,22 +15,21 @@ const (
 	maxName      = 253
 )
 
-// Name is the name of an object.
+// Name is a namespace and a name.
 type Name struct {
 	Namespace string
 	Name      string
 }
 
-// Candidates gives the names that a text in an annotation can stand for, the
-// most likely first.
+// Candidates returns the objects that a reference in an annotation can mean, the most
+// likely first.
 //
 // Traefik joins namespace and name with a dash: shop-auth@kubernetescrd. Both
-// may have dashes, so a text can stand for several objects. The one in the own
-// namespace comes first, if there is one; it is the only one where references
-// into other namespaces are not allowed. Where they are, the caller looks for
-// the others too, and refuses a text that two objects answer to. The newer form
-// shop_auth@kubernetescrd stands for one object. A text without a provider is a
-// name in the own namespace.
+// may have dashes, so a text is ambiguous. The candidate in the own namespace comes
+// first, if there is one; it is the only one allowed without allowCrossNamespace.
+// With it the caller checks the others too, and refuses a text that matches two
+// objects. The newer form shop_auth@kubernetescrd is unambiguous. A text without a
+// provider is a name in the own namespace.
 //
 // Other providers are refused: their objects are not in the cluster.
 func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
@@ -55,7 +54,7 @@ func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
 	return names, nil
 }
 
-// splits are the ways to cut a text into namespace and name.
+// splits returns all ways to split a text into namespace and name.
 func splits(joined, ownNamespace string) []Name {
 	if namespace, name, safe := strings.Cut(joined, "_"); safe {
 		if validNamespace(namespace) && validName(name) {

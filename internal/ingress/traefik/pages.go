@@ -8,6 +8,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// errorPages converts error pages. The server of the pages is a Service, as for
+// authentication.
 func (s *step) errorPages(r *record) *route.Policy {
 	pages := &route.ErrorPages{Statuses: statusRanges(r, "status"), Path: pagePath(r)}
 	r.refuse("statusRewrites", "an error keeps its status; remove it")
@@ -21,13 +23,13 @@ func (s *step) errorPages(r *record) *route.Policy {
 	return &route.Policy{ErrorPages: pages}
 }
 
-// pathCharacters are those that stand for themselves in a path.
+// pathCharacters need no escape in a path.
 const pathCharacters = "/-._~!$&'()*+,;=:@0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// pagePath reads what the server of the pages is asked for.
+// pagePath reads the path of the request for a page.
 func pagePath(r *record) string {
 	path := rooted(r.text("query"))
-	// Statuses are not changed, so it is the same one.
+	// Statuses are not rewritten, so {originalStatus} equals {status}.
 	path = strings.ReplaceAll(path, "{originalStatus}", "{status}")
 	switch {
 	case strings.Contains(path, "{url}"):
@@ -43,8 +45,8 @@ func pagePath(r *record) string {
 // maxStatuses bounds the ranges of one list.
 const maxStatuses = 64
 
-// statusRanges reads a list of statuses: each entry has numbers and ranges,
-// with commas between them.
+// statusRanges reads a list of statuses: each entry has numbers and ranges, separated
+// by commas.
 func statusRanges(r *record, name string) []route.StatusRange {
 	var ranges []route.StatusRange
 	for _, entry := range r.texts(name) {

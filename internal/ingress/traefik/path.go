@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Redirects keep the method. Traefik answers 302 and 301 to GET and these to
-// all others; for GET they mean the same.
+// Redirects keep the method. Traefik returns 302 and 301 to GET and these to all other
+// methods; for GET they are equivalent.
 const (
 	temporary = 307
 	permanent = 308
@@ -25,7 +25,7 @@ func addPrefix(r *record) *route.Policy {
 	return &route.Policy{AddPrefix: &route.AddPrefix{Prefix: rooted(prefix)}}
 }
 
-// rooted puts a slash in front of a path that has none.
+// rooted adds a leading slash to a path without one.
 func rooted(path string) string {
 	if strings.HasPrefix(path, "/") {
 		return path
@@ -33,9 +33,8 @@ func rooted(path string) string {
 	return "/" + path
 }
 
-// stripPrefix tells the backend the prefix, as Traefik does. A path that is
-// empty afterwards is always a slash, whatever forceSlash says: no request can
-// have another.
+// stripPrefix forwards the prefix in a header, as Traefik does. A path that becomes
+// empty is always a slash, also without forceSlash: no request can have an empty path.
 func stripPrefix(r *record) *route.Policy {
 	prefixes := r.texts("prefixes")
 	r.ignore("forceSlash")
@@ -91,7 +90,7 @@ func redirectStatus(r *record) int {
 	return temporary
 }
 
-// rewriting reads an expression and what takes the place of what it fits.
+// rewriting reads an expression and its replacement.
 func (r *record) rewriting() (expression, replacement string) {
 	expression, replacement = r.text("regex"), r.text("replacement")
 	compiled, ok := r.expression("regex", expression)
@@ -100,7 +99,7 @@ func (r *record) rewriting() (expression, replacement string) {
 	}
 	if replacement == "" {
 		// The table has no empty replacement. A group that is always empty is
-		// the same.
+		// equivalent.
 		return "()" + expression, "${1}"
 	}
 	r.groups("replacement", replacement, compiled)
@@ -121,8 +120,8 @@ func (r *record) expression(name, text string) (*regexp.Regexp, bool) {
 	return compiled, true
 }
 
-// groups refuses a replacement that names a group which the expression does not
-// have. Traefik puts nothing in its place, which nobody means.
+// groups refuses a replacement with a group that the expression does not have. Traefik
+// would insert an empty string, which is never intended.
 func (r *record) groups(name, replacement string, expression *regexp.Regexp) {
 	text := strings.ReplaceAll(replacement, "$$", "")
 	for {
@@ -144,7 +143,7 @@ func (r *record) groups(name, replacement string, expression *regexp.Regexp) {
 	}
 }
 
-// groupName is the name at the start of a text that follows a $.
+// groupName returns the group name at the start of a text after a $.
 func groupName(text string) string {
 	inner, braced := strings.CutPrefix(text, "{")
 	end := strings.IndexFunc(inner, func(c rune) bool {

@@ -9,9 +9,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ServersTransport gives the way to a backend that a ServersTransport stands
-// for. Fields that tune connections are taken and have no effect: the edge has
-// its own measure of them.
+// ServersTransport converts a ServersTransport. Fields that tune connections are
+// accepted without effect: the edge sizes its pools itself.
 func ServersTransport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
@@ -45,8 +44,8 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 	return transport, nil
 }
 
-// upstreamAuthority reads who vouches for endpoints. Several Secrets become one
-// authority. Without verification there is nothing to vouch for.
+// upstreamAuthority reads the CA bundle of endpoints. Several Secrets become one
+// authority. It is not needed without verification.
 func upstreamAuthority(r *record, object *snapshot.Resource, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
 	names := r.texts("rootCAsSecrets")
 	for _, root := range r.inners("rootCAs") {
@@ -84,8 +83,8 @@ func upstreamAuthority(r *record, object *snapshot.Resource, source reference.So
 	transport.Authorities = []*route.Authority{authority}
 }
 
-// joined is one authority of several Secrets. No Secret can have its name,
-// since theirs have no underscores.
+// joined returns one authority of several Secrets. Its name has an underscore, which
+// no Secret can have.
 func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Authority {
 	var text strings.Builder
 	for _, bundle := range bundles {
@@ -97,7 +96,7 @@ func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Author
 	}
 }
 
-// upstreamCertificate reads what the edge shows to endpoints.
+// upstreamCertificate reads the client certificate for endpoints.
 func upstreamCertificate(r *record, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
 	names := r.texts("certificatesSecrets")
 	switch {
@@ -123,7 +122,7 @@ func upstreamCertificate(r *record, source reference.Source, transport *referenc
 	transport.Certificates = []*route.Certificate{certificate}
 }
 
-// checkUpstream holds the transport to what the table demands of it.
+// checkUpstream validates the transport for the table.
 func checkUpstream(transport *reference.Transport, found *findings) {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}}
 	backend.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: transport.TLS}

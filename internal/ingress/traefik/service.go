@@ -14,11 +14,11 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// outsideHint is what to do for a server that is no Service.
+// outsideHint is the advice for a server that is not a Service.
 const outsideHint = "write http://SERVICE.NAMESPACE.svc:PORT/PATH; for a server outside of the cluster, make a Service of type ExternalName and name that"
 
-// authAddress reads the address of the server that is asked. It has to be a
-// Service: a policy must not send the edge to an address of its own choosing.
+// authAddress reads the address of the authentication server. It has to be a Service:
+// a policy must not send the edge to an arbitrary address (SSRF).
 func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 	address := r.text("address")
 	parsed, err := url.Parse(address)
@@ -61,8 +61,7 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 	auth.Path, auth.Query = rooted(parsed.EscapedPath()), parsed.RawQuery
 }
 
-// serviceName gives the Service that a host name of the cluster stands for, as
-// name or namespace/name.
+// serviceName returns the Service of a cluster host name, as name or namespace/name.
 func serviceName(host string) (name string, found bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return "", false
@@ -84,8 +83,8 @@ func serviceName(host string) (name string, found bool) {
 	return "", false
 }
 
-// wantScheme refuses a scheme that the Service is not spoken to by. The Service
-// decides, because its backend is the same whoever asks it.
+// wantScheme refuses a scheme that differs from that of the Service. The Service
+// decides, because its backend is shared by all that refer to it.
 func (s *step) wantScheme(r *record, field, scheme string, backend route.BackendID) {
 	service := s.source.View.Service(backend.Namespace, backend.Name)
 	if service == nil {
@@ -107,10 +106,10 @@ func (s *step) wantScheme(r *record, field, scheme string, backend route.Backend
 
 const schemeAnnotation = "traefik.ingress.kubernetes.io/service.serversscheme"
 
-// speaksTLS reports whether a port of a Service is spoken to by TLS: as its
-// annotation says, or its appProtocol, or as its number or name suggests.
+// speaksTLS reports whether a port of a Service uses TLS, by its annotation, its
+// appProtocol, or its number and name.
 func speaksTLS(service *corev1.Service, number uint16) bool {
-	// What is wrong with the annotations closes the backend, and so the policy.
+	// Faults of the annotations close the backend, and so the policy.
 	settings, _ := annotation.ParseService(service.Annotations)
 	switch settings.Scheme {
 	case "":
@@ -137,8 +136,8 @@ func speaksTLS(service *corev1.Service, number uint16) bool {
 	return false
 }
 
-// service gives the backend that an object names in the way of Traefik's
-// routes. How it is spoken to and balanced is for the Service to say.
+// service returns the backend of a reference in the form of Traefik's routes. Its
+// protocol and balancing are those of the Service.
 func (s *step) service(r *record) (route.BackendID, bool) {
 	name, namespace, port := r.text("name"), r.text("namespace"), r.textOrNumber("port")
 	scheme := r.text("scheme")
@@ -146,7 +145,7 @@ func (s *step) service(r *record) (route.BackendID, bool) {
 		r.fault("kind", snapshot.Unsupported, "%q is not supported: name a Service", brief(kind))
 		return route.BackendID{}, false
 	}
-	// There is one Service, so it has all the weight.
+	// With one Service the weight has no effect.
 	r.ignore("weight")
 	if pass, said := r.take("passHostHeader"); said && !r.flag("passHostHeader") && pass == false {
 		r.fault("passHostHeader", snapshot.Unsupported, "set service.passhostheader of the Service to false instead")

@@ -9,9 +9,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TLSOption gives the conditions of handshakes that a TLSOption stands for, for
-// no host yet. Their identity has the name of the object, marked so that an
-// object of our own kind with that name has another.
+// TLSOption converts a TLSOption to TLS conditions, without hosts. Their identity has
+// the name of the object with a mark, so that it differs from an object of our own
+// kind with that name.
 func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
@@ -26,7 +26,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	clientAuth(r.inner("clientAuth"), source.In(object.Namespace), &conditions)
 	r.refuse("curvePreferences", "the edge offers the curves that are safe, and the client chooses; remove it")
 	r.refuse("disableSessionTickets", "tickets make it cheap for clients to come again, and their keys change; remove it")
-	// Neither has had an effect for long: the suites have one order of safety.
+	// Neither has an effect in current Go: the order of suites is fixed.
 	r.ignore("preferServerCipherSuites")
 	r.rest()
 	if len(found.faults) == 0 {
@@ -40,7 +40,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	return conditions, nil
 }
 
-// tlsVersion reads a version as crypto/tls calls it.
+// tlsVersion reads a version by its name in crypto/tls.
 func tlsVersion(r *record, name string) route.TLSVersion {
 	text := r.text(name)
 	versions := map[string]route.TLSVersion{
@@ -71,8 +71,7 @@ func cipherSuites(r *record, least route.TLSVersion) []string {
 	return chosen
 }
 
-// protocols reads the protocols. The one of ACME challenges is the edge's own
-// to speak.
+// protocols reads the ALPN protocols. That of ACME challenges is not one of them.
 func protocols(r *record) []string {
 	names := r.texts("alpnProtocols")
 	chosen := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "acme-tls/1" })
@@ -87,7 +86,7 @@ func protocols(r *record) []string {
 	return chosen
 }
 
-// clientAuth reads what is asked of clients.
+// clientAuth reads the requirements on client certificates.
 func clientAuth(r *record, source reference.Source, conditions *reference.TLSConditions) {
 	secrets, kind := r.texts("secretNames"), r.text("clientAuthType")
 	r.rest()
@@ -102,7 +101,7 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 		return
 	}
 	if kind == "" && len(secrets) > 0 {
-		auth = route.ClientAuthVerify // authorities alone ask for it
+		auth = route.ClientAuthVerify // the default with authorities
 	}
 	conditions.Options.ClientAuth = auth
 	verifies := auth == route.ClientAuthVerifyIfGiven || auth == route.ClientAuthVerify
@@ -126,8 +125,8 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 	}
 }
 
-// namedAuthority gives the bundle in a Secret of the same namespace: Traefik
-// knows no other form of these names.
+// namedAuthority returns the bundle of a Secret of the same namespace: Traefik has no
+// other form of these references.
 func namedAuthority(name string, source reference.Source) (*route.Authority, *snapshot.Fault) {
 	if strings.Contains(name, "/") {
 		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: brief(name) + " is no name: name a Secret of the same namespace"}

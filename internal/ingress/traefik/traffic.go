@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// rateLimit gives nothing for an average of 0, which is no limit.
+// rateLimit returns no policy for an average of 0, which means no limit.
 func rateLimit(r *record) *route.Policy {
 	limit := &route.RateLimit{
 		Requests: r.count("average"),
@@ -27,6 +27,7 @@ func rateLimit(r *record) *route.Policy {
 	return &route.Policy{RateLimit: limit}
 }
 
+// inFlight converts a limit of concurrent requests, by host if no key is set.
 func inFlight(r *record) *route.Policy {
 	amount, said := r.wholeIfSet("amount")
 	if !said || amount < 1 {
@@ -37,8 +38,8 @@ func inFlight(r *record) *route.Policy {
 	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key}}
 }
 
-// sourceCriterion says what requests are counted by; fallback is for where it
-// says nothing.
+// sourceCriterion returns the key that requests are counted by; fallback if it is not
+// set.
 func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 	criterion := r.inner("sourceCriterion")
 	header, host := criterion.text("requestHeaderName"), criterion.flag("requestHost")
@@ -70,7 +71,7 @@ func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 	return key
 }
 
-// buffering streams what has no limit: a body without a bound is not kept.
+// buffering streams bodies without a limit: an unbounded body is never buffered.
 func buffering(r *record) *route.Policy {
 	buffer := &route.Buffering{
 		MaxRequestBytes: r.count("maxRequestBodyBytes"), MaxResponseBytes: r.count("maxResponseBodyBytes"),
@@ -78,15 +79,15 @@ func buffering(r *record) *route.Policy {
 	if buffer.MaxRequestBytes+buffer.MaxResponseBytes == 0 {
 		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "a body is buffered only up to a limit: give the most bytes of a request, or of a response")
 	}
-	// Where memory ends and the disk begins is the edge's to say.
+	// The edge decides about memory and disk.
 	r.ignore("memRequestBodyBytes", "memResponseBodyBytes")
 	r.refuse("retryExpression", "use the Middleware retry")
 	r.rest()
 	return &route.Policy{Buffering: buffer}
 }
 
-// compress leaves the types to the edge where none are listed: Traefik then
-// encodes all, also those that do not get smaller.
+// compress leaves the media types to the edge if none are listed: Traefik then encodes
+// all, also those that do not get smaller.
 func compress(r *record) *route.Policy {
 	compression := &route.Compression{
 		ContentTypes:        r.mediaTypes("includedContentTypes"),
@@ -123,7 +124,7 @@ func (r *record) mediaTypes(name string) []string {
 	return types
 }
 
-// retry gives nothing for one attempt, which is no repetition.
+// retry returns no policy for one attempt, which is no retry.
 func retry(r *record) *route.Policy {
 	again := &route.Retry{Backoff: route.Duration(r.span("initialInterval")), UnsafeMethods: r.flag("retryNonIdempotentMethod")}
 	attempts := r.whole("attempts")
