@@ -136,7 +136,7 @@ func (c *changes) strictTransport(r *record) {
 	pins := r.text("publicKey")
 	r.ignore("forceSTSHeader")
 	if r.flag("isDevelopment") {
-		return // zero disables the header
+		return // development mode sends no header
 	}
 	if seconds > 0 {
 		c.put("Strict-Transport-Security", value)

@@ -228,7 +228,7 @@ func (s *step) check(field string, policies []route.Policy) {
 	for _, problem := range rule.Validate() {
 		place, of := strings.CutPrefix(problem.Field, "policies")
 		if !of {
-			continue // the identity is set later
+			continue // about the rest of the rule, which is not set here
 		}
 		s.add(field, reasonOf(problem), "%s", placed(place, problem.Message))
 	}
