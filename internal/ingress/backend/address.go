@@ -81,7 +81,7 @@ func (b *builder) servingNodes() map[string]bool {
 	}
 	serving := map[string]bool{}
 	for _, c := range b.candidates() {
-		if c.standing != out && c.node != "" {
+		if c.readiness != out && c.node != "" {
 			serving[c.node] = true
 		}
 	}
