@@ -79,7 +79,7 @@ type Controller struct {
 	// first collects the changes until the first table is complete, so that it is
 	// applied at once: the last-good table may be live meanwhile, and must not be
 	// replaced by one that is half read. It is nil afterwards.
-	first     *route.Book
+	first     *route.Index
 	live      bool
 	appliedAt time.Time // when the last change was applied
 	// validityCheckedAt is when certificates were last checked for expiry.
@@ -92,7 +92,7 @@ type Controller struct {
 // New returns a Controller that reads from a watcher and reports to a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
-		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, first: route.NewBook(),
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, first: route.NewIndex(),
 	}
 }
 
