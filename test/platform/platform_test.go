@@ -208,7 +208,7 @@ func TestStop(t *testing.T) {
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("stopping took %v", took)
 		}
-		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable || !strings.Contains(stream.Err().Error(), "stopping") {
+		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable || !strings.Contains(stream.Err().Error(), "shutting down") {
 			t.Errorf("the watch ended with %v", stream.Err())
 		}
 	})
