@@ -222,11 +222,11 @@ func (c *readiness) testLastGood(t *testing.T) {
 		name, why string
 		inflict   func() error
 	}{
-		{"edited", "cut or edited", func() error {
+		{"edited", "truncated or edited", func() error {
 			return os.WriteFile(file, []byte(strings.Replace(string(good), "shop.test", "evil.test", 1)), 0o600)
 		}},
-		{"cut", "cut or edited", func() error { return os.WriteFile(file, good[:len(good)-200], 0o600) }},
-		{"exposed", "others can reach", func() error { return os.Chmod(file, 0o644) }},
+		{"cut", "truncated or edited", func() error { return os.WriteFile(file, good[:len(good)-200], 0o600) }},
+		{"exposed", "other users can access", func() error { return os.Chmod(file, 0o644) }},
 	} {
 		// The edge of the case before has written the file anew.
 		if err := damage.inflict(); err != nil {
