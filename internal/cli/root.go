@@ -135,8 +135,9 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	// What cobra refuses before a command runs is a mistake in the command
-	// line; it has no type of its own to tell.
+	// Errors before a command starts come from cobra and are about the command
+	// line. Cobra has no type for them, so the hook that runs first records
+	// that the command was reached.
 	started := false
 	check := root.PersistentPreRunE
 	root.PersistentPreRunE = func(command *cobra.Command, args []string) error {

@@ -67,10 +67,14 @@ func login(command *cobra.Command, address string, given *loginFlags) error {
 	if given.keyFile != "" && (given.email != "" || given.passwordStdin) {
 		return exit.UsageError{Err: errors.New("--api-key-file needs neither an email nor a password")}
 	}
+	// Checked before anything is asked: plain HTTP to another machine would
+	// send the password unencrypted.
 	parsed, err := apiclient.ParseURL(address)
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
+	// The host is a name that users recognise, and --name tells two accounts at
+	// one platform apart.
 	made := apiclient.Context{Name: cmp.Or(given.name, parsed.Host), URL: parsed.String()}
 	if given.caFile != "" {
 		if made.CAFile, err = filepath.Abs(given.caFile); err != nil {
@@ -122,11 +126,14 @@ func keepLogin(command *cobra.Command, made apiclient.Context) error {
 		return nil
 	})
 	if err != nil {
+		// WithoutCancel: the key has to be revoked after Ctrl-C as well.
 		if made.KeyMade {
 			err = errors.Join(err, client.RevokeKey(context.WithoutCancel(ctx), made.KeyID))
 		}
 		return err
 	}
+	// Only the key that this login replaces: another user's, or another
+	// platform's, stays.
 	if before.KeyMade && before.KeyID != made.KeyID && before.URL == made.URL && before.User == made.User {
 		if err := client.RevokeKey(ctx, before.KeyID); err != nil {
 			printer.Note(command, "The key of the last login could not be revoked: %s", err.Error())

@@ -67,6 +67,8 @@ func endKey(command *cobra.Command, of apiclient.Context) error {
 	}
 	defer client.Close()
 	ctx := command.Context()
+	// Only a response of the platform itself counts; a proxy's 401 proves
+	// nothing.
 	if _, err := client.Auth().Me(ctx, connect.NewRequest(&platformv1.MeRequest{})); connect.CodeOf(err) == connect.CodeUnauthenticated && connect.IsWireError(err) {
 		return nil
 	}

@@ -129,6 +129,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 			}
 			change.Role = &parsed
 		}
+		// Both flags, or neither, leave the state as it is.
 		if disable != enable {
 			change.Disabled = &disable
 		}

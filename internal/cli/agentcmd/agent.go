@@ -71,6 +71,7 @@ func run(command *cobra.Command, args []string) error {
 	loaded, err := config.LoadAgent(config.Sources{
 		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
 	})
+	// Help wins over errors of other options.
 	if loaded.Given["help"] {
 		return command.Help()
 	}
@@ -94,6 +95,7 @@ func run(command *cobra.Command, args []string) error {
 		return exit.UsageError{Err: err}
 	}
 	roleflags.LogStart(log, "agent", loaded.File, options.Changes())
+	// The user's own setting wins.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(agentGCPercent)
 	}

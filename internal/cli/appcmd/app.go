@@ -109,6 +109,7 @@ type appAccess struct {
 // need not repeat it.
 func (a *appAccess) through() (bool, error) {
 	direct := a.direct || a.choice.Kubeconfig != "" || a.choice.Context != ""
+	// A flag of either kind decides; flags of both kinds are a contradiction.
 	named := a.platform.Url != "" || a.platform.Context != "" || a.platform.Runtime != ""
 	switch {
 	case direct && named:
@@ -146,6 +147,8 @@ func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, track
 	if err != nil {
 		return nil, tracking.App{}, err
 	}
+	// The namespace of the kubeconfig's context is the default, as with
+	// kubectl.
 	place, err := applicationPlace(backend.home(), name)
 	if err != nil {
 		backend.close()

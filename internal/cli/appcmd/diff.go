@@ -78,6 +78,7 @@ func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) 
 	diffs, err := backend.diff(ctx, app, f, command.ErrOrStderr())
 	counts := map[plan.SyncState]int{}
 	for _, diff := range diffs {
+		// Equal objects are not printed.
 		if diff.State == plan.Synced {
 			continue
 		}

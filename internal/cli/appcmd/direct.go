@@ -48,6 +48,7 @@ func (c *appCluster) list(ctx context.Context, namespace, selector string) ([]*a
 // other namespaces: a wrong namespace is the usual reason.
 func (c *appCluster) get(ctx context.Context, place tracking.App) (*application, error) {
 	app, err := c.Get(ctx, place)
+	// A cluster without the kind also returns 404, and needs another hint.
 	if apierrors.IsNotFound(err) && !kubeflags.MissingKind(err) {
 		return nil, fmt.Errorf("there is no Application %s in the namespace %s%s", place.Name, place.Namespace, c.elsewhere(ctx, place))
 	}

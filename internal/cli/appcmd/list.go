@@ -50,6 +50,8 @@ those of one with --runtime, or those of a cluster.`,
 		}
 		defer backend.close()
 		namespace := backend.home()
+		// A runtime has no default namespace here: it lists all that it may
+		// see.
 		all = all || namespace == ""
 		if all {
 			namespace = metav1.NamespaceAll

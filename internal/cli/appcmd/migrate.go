@@ -147,6 +147,8 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	}
 	options := f.options(cluster, from)
 	planned := []migrate.Write{}
+	// The dry run returns the exact writes, so that the question shows what
+	// will happen.
 	options.DryRun, options.Tell = true, func(write migrate.Write) { planned = append(planned, write) }
 	report, err := move(command.Context(), options)
 	if err != nil {

@@ -58,6 +58,7 @@ func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tr
 		return nil, place, err
 	}
 	runtime := a.platform.NamedRuntime()
+	// Neither flag nor environment names a runtime.
 	if runtime == "" {
 		if runtime, err = client.LocateApplication(ctx, &place); err != nil {
 			client.Close()

@@ -124,6 +124,7 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	for _, warning := range response.Msg.GetWarnings() {
 		_, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(warning))
 	}
+	// Actions of the API to the states that a local comparison yields.
 	states := map[string]plan.SyncState{"same": plan.Synced, "change": plan.OutOfSync, "create": plan.Absent, "prune": plan.Extra}
 	var diffs []inspect.ObjectDiff
 	for _, told := range response.Msg.GetObjects() {
@@ -238,6 +239,8 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 		switch {
 		case finished || err != nil:
 			return last, err
+		// The cause tells a timeout from Ctrl-C, and missing what was waited
+		// for.
 		case ctx.Err() != nil:
 			return last, fmt.Errorf("%w: %w", context.Cause(ctx), missing)
 		}
@@ -279,6 +282,7 @@ func (r *remoteApps) final(ctx context.Context, place tracking.App, err error) e
 		return nil // wait says why
 	}
 	switch connect.CodeOf(err) {
+	// The Application was deleted; waiting longer cannot help.
 	case connect.CodeNotFound:
 		return inspect.Gone(place)
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeInvalidArgument, connect.CodeUnimplemented:

@@ -44,6 +44,7 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 	if err != nil {
 		return nil, nil, err
 	}
+	// A temporary cache: the command must not touch the agent's.
 	folder, err := os.MkdirTemp("", "slipway-diff-")
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +87,8 @@ func (c *appCluster) credentials(ctx context.Context, namespace string, warnings
 		return nil, fmt.Errorf("read the credentials of repositories: %w", err)
 	}
 	for i := range secrets.Items {
-		// What cannot be used, such as a cluster, opens no repository.
+		// Secrets that cannot be parsed, such as those of clusters, open no
+		// repository.
 		if given, err := credential.Parse(&secrets.Items[i]); err == nil {
 			book.Set(types.NamespacedName{Namespace: namespace, Name: secrets.Items[i].Name}, given)
 		}

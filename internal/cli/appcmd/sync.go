@@ -98,6 +98,7 @@ func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error)
 	if _, refused := v1alpha1.ParseSyncOptions(sync.SyncOptions, "--sync-option"); len(refused) > 0 {
 		return nil, exit.UsageError{Err: errors.New(v1alpha1.Summary(refused))}
 	}
+	// With several sources it would be unclear which one the revision is for.
 	if f.revision != "" && len(app.Spec.Sources) > 0 {
 		return nil, exit.UsageError{Err: errors.New("the Application has several sources, and --revision is for one: change their targetRevision")}
 	}
@@ -190,6 +191,8 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 // meanwhile.
 func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
 	told := &progress{w: progressTo}
+	// An earlier operation that is still in the status must not be taken for
+	// this one.
 	before := inspect.LastBegan(app)
 	var begun atomic.Bool
 	// An operation that no agent takes up would wait in silence.

@@ -177,6 +177,7 @@ func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (
 	if err != nil {
 		return nil, err
 	}
+	// Without our label it belongs to another tool, whatever its name.
 	if found.GetLabels()[mode.ManagedLabel] != accessOwner {
 		return nil, errors.New("another tool made one of that name: delete it first, or choose another --system-namespace")
 	}
@@ -229,6 +230,7 @@ func deleteAccess(command *cobra.Command, cluster *kube.Cluster, objects []acces
 			continue
 		}
 		if err == nil {
+			// By UID: an object that was recreated since is not ours to delete.
 			uid := found.GetUID()
 			err = object.in(cluster).Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		}

@@ -58,6 +58,8 @@ func (a *clusterAddition) run() error {
 	if err := a.check(ctx, request, objects); err != nil {
 		return err
 	}
+	// Everything is checked in a dry run too: it shows whether the addition
+	// would succeed.
 	if a.dryRun {
 		_, err := io.WriteString(a.command.OutOrStdout(), text)
 		printer.Note(a.command, "Nothing was made: %s at %s can be added to the runtime %s.", a.name, request.GetServer(), a.runtime)
@@ -91,6 +93,8 @@ func (a *clusterAddition) request() (*runtimev1.AddClusterRequest, error) {
 	case config.ServerName != "":
 		return nil, exit.UsageError{Err: errors.New("the kubeconfig has a tls-server-name, which a runtime cannot use: name an address with --server that the certificate is for")}
 	}
+	// A kubeconfig may name a file instead; the runtime cannot read it, so it
+	// gets the content.
 	authorities := config.CAData
 	if len(authorities) == 0 && config.CAFile != "" {
 		var err error
@@ -237,6 +241,7 @@ func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClus
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		lost = true
 	}
+	// A replaced cluster must stay: it was there before.
 	if !lost || a.replace {
 		return
 	}

@@ -97,6 +97,8 @@ passwords and tokens: review it before you send it to someone.`,
 	kubeflags.Add(command.Flags(), &local)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		found := diagnose(command.Context(), choice, local)
+		// Written before the table: a closed pipe on standard output must not
+		// lose the archive.
 		if path != "" {
 			if err := files.WritePrivate(path, found.bundle); err != nil {
 				return err
@@ -191,6 +193,8 @@ func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 // connection.
 func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 	var state *tls.ConnectionState
+	// The trace sees the handshake of the real connection, with the client's
+	// own TLS settings.
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: func(found tls.ConnectionState, err error) {
 		if err == nil {
 			state = &found

@@ -108,6 +108,7 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	for _, fix := range fixes {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s: will %s\n", fix.Code, printer.Printable(fix.Subject), printer.PrintableLines(asSentence(fix.Plan)))
 	}
+	// One question for all changes, after all of them are shown.
 	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these %d changes?", len(fixes)), yes); err != nil {
 		return nil, err
 	}

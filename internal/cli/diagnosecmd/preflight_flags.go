@@ -104,6 +104,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	if err := f.git(command, &world, &options); err != nil {
 		return world, options, nothing, err
 	}
+	// Without a platform its checks are skipped; a wrong context is an error.
 	client, err := f.choice.Open()
 	switch {
 	case err == nil:

@@ -72,6 +72,8 @@ func (c *adminClient) get(ctx context.Context, page string, values url.Values, v
 		return fmt.Errorf("cannot reach the admin server at %s: %w: is slipway edge running, and is this its admin.address?", c.address, err)
 	}
 	defer response.Body.Close()
+	// One byte more than the bound, to tell a response of exactly that size
+	// from a larger one.
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	if err != nil {
 		return fmt.Errorf("reading the response of the admin server at %s failed: %w", c.address, err)

@@ -303,6 +303,7 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 			}
 			return printToken(w, response.GetStatus())
 		})
+		// The state is printed first; the exit code reports it to scripts.
 		switch state := response.GetStatus().GetState(); {
 		case err != nil:
 			return err

@@ -91,6 +91,7 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 		defer func() { _ = file.Close() }()
 		options.Values = file
 	}
+	// A hook runs in the cluster and uses the Pod's service account.
 	if !given.offline {
 		cluster, err := kubeflags.Connect(kube.UserChoice{Kubeconfig: given.kubeconfig, Context: given.context})
 		if err != nil {

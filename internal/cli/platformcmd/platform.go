@@ -139,6 +139,8 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 		if given.Listener, err = roleserver.Listen(running, "server.address", options.Server.Address); err != nil {
 			return err
 		}
+		// For a start without configuration: the URL is the address that was
+		// opened.
 		if options.Server.PublicURL == "" {
 			given.PublicURL.Host = given.Listener.Addr().String()
 		}

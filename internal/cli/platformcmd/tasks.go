@@ -146,6 +146,8 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 // or here on the database if none is. SQLite must not be opened twice for
 // writing.
 func (c taskCall) ask(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
+	// A running platform owns its SQLite file; it does the task itself through
+	// its socket.
 	if c.place.sqlite {
 		err := server.SendCommand(ctx, c.place.dir, request, response)
 		if !errors.Is(err, server.ErrNotRunning) {

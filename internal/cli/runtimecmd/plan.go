@@ -34,6 +34,7 @@ func showPlan(w io.Writer, plan *release.Plan) error {
 		case change.ClusterScoped():
 			scope = "(of the cluster)"
 		}
+		// Hooks exist during the operation only and are not counted.
 		if !change.Passing {
 			counts[change.Action]++
 		}
