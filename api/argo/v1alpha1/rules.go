@@ -170,7 +170,12 @@ func (d *decoder) operationRules(operation *Operation) {
 		d.invalid("operation.sync", "it is missing: an operation is a sync")
 		return
 	}
-	d.optionRules(operation.Sync.SyncOptions, "operation.sync.syncOptions")
+	// An operation is a request of the moment and in no repository: a misspelled
+	// option is refused, so that its author sees it before anything is done.
+	_, refused := ParseSyncOptions(operation.Sync.SyncOptions, "operation.sync.syncOptions")
+	for _, r := range refused {
+		d.refuse(r.Field, r.Reason, "%s", r.Message)
+	}
 	if operation.Sync.Source != nil {
 		d.sourceRules(operation.Sync.Source, "operation.sync.source", false)
 	}
