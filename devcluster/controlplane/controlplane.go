@@ -6,6 +6,9 @@
 // acknowledged write is on disk. It keeps all of its state in one directory
 // and listens where it is told, on loopback unless a kubelet runs beside. It refuses to run more than one cluster in a
 // process, because the Kubernetes components keep global registries.
+//
+// See decision 0022 in docs/decisions: the development cluster leaves the
+// processors to the API server.
 package controlplane
 
 import (

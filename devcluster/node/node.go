@@ -9,6 +9,9 @@
 // status says why. There are no containers here: no isolation, no volumes, no resource limits.
 //
 // The package is used by the devcluster command, and by nothing that faces a network other than this machine.
+//
+// See decision 0002 in docs/decisions: pods of the development cluster are
+// local processes of built-in images.
 package node
 
 import (

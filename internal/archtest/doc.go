@@ -8,6 +8,8 @@
 //
 // Imports of test files are not judged: a test may look at anything. Nor are
 // folders that hold no Go of ours, such as bin and web.
+//
+// See decision 0003 in docs/decisions: staticcheck and not golangci-lint.
 package archtest
 
 import (

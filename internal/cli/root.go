@@ -8,6 +8,8 @@
 // context ends every command in good order.
 //
 // cmd/slipway is its only caller.
+//
+// See decision 0026 in docs/decisions: the command line by command group.
 package cli
 
 import (

@@ -16,4 +16,7 @@
 //
 // The command line (internal/cli) is its only caller; the structs are read by
 // whatever the command line wires together.
+//
+// See decision 0005 in docs/decisions: our own readers for option sources,
+// paerser's decoder behind them.
 package config

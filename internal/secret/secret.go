@@ -2,6 +2,8 @@
 // tokens, private keys. It promises that no log, error or dump contains them, with
 // any verb or encoder. The only way to the value is Reveal, which is easy to find
 // in a review.
+//
+// See decision 0007 in docs/decisions: one type for secrets.
 package secret
 
 import (

@@ -10,6 +10,8 @@
 // directory that another slipway up uses. The demo follows its repository,
 // which belongs to the user: it is filled once. An Application that the user
 // has deleted or pointed elsewhere stays so until a reset.
+//
+// See decision 0004 in docs/decisions: `internal/up` is a room of its own.
 package up
 
 import (

@@ -1,6 +1,9 @@
 // Command slipway-devcluster is a whole Kubernetes in one process, for
 // development and tests: etcd, kube-apiserver, kube-controller-manager,
 // kube-scheduler, and a node that runs built-in demo images as local processes.
+//
+// See decision 0001 in docs/decisions: the development cluster is a Go module
+// of its own.
 package main
 
 import (

@@ -18,4 +18,7 @@
 //
 // It refuses Secrets that would run a program to get a credential, and ones
 // with a password, which no API server accepts any more.
+//
+// See decision 0019 in docs/decisions: other clusters are Argo CD's Secrets,
+// with a cache each.
 package clusters

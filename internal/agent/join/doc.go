@@ -18,4 +18,7 @@
 // It refuses to send a token over an unencrypted connection, unless that is
 // allowed, and to follow redirects. A runtime whose credential was revoked
 // stays unregistered until it gets a new API key.
+//
+// See decision 0018 in docs/decisions: A runtime has a refresh token, and
+// tokens for minutes.
 package join

@@ -16,4 +16,7 @@
 // responses are bounded. It has few rights: it lists Pods of the agent's
 // namespace, reads and creates one Secret, and watches the agent's
 // Applications.
+//
+// See decision 0021 in docs/decisions: edges tell the agent of their traffic,
+// by a secret that both derive keys from.
 package traffic

@@ -10,6 +10,8 @@
 //
 // It promises that reading the level costs one atomic load. It does not guess:
 // without a limit the level is always Normal.
+//
+// See decision 0023 in docs/decisions: what only a start needs is given back.
 package overload
 
 import (

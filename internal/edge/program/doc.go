@@ -29,4 +29,6 @@
 // and the current Program stays in use. A change that was made for another
 // Program is an error too: the caller compiles the whole table then. The caller
 // normalises host and path before; a Program compares bytes.
+//
+// See decision 0006 in docs/decisions: the order of rules.
 package program

@@ -56,4 +56,6 @@
 // [Config].LocalNames). Requests over a limit in flight are refused at once
 // with an [OverloadError]: there is no queue, which would only hide the
 // overload.
+//
+// See decision 0025 in docs/decisions: A request reads few places in memory.
 package upstream

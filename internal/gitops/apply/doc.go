@@ -42,4 +42,7 @@
 // by itself; otherwise it makes a dry run. A request that may succeed later is
 // retried a few times, and is then an error of the kind [Transient]. A deletion
 // has the uid of the planned object as a precondition.
+//
+// See decision 0014 in docs/decisions: objects are applied by one request,
+// without fluxcd/pkg/ssa.
 package apply

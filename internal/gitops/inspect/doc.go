@@ -19,4 +19,6 @@
 // It refuses nothing on behalf of a user: the connection decides the rights. A
 // caller that acts for others uses [Strict], which shows only objects of the
 // Application.
+//
+// See decision 0028 in docs/decisions: the text diff stays ours.
 package inspect

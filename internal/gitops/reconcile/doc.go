@@ -37,4 +37,6 @@
 // Applications with fields that are not supported, unknown clusters, a second
 // operation while one runs, a rollback while syncs are automated. Each is
 // reported in the status or in an Event.
+//
+// See decision 0027 in docs/decisions: A reconcile run is a list of steps.
 package reconcile

@@ -15,4 +15,6 @@
 // bases, plugins and charts of Kustomize, dependencies of a chart that are not
 // in the repository; files outside of the repository; pointers of Git LFS; and
 // renders above the limits. An [Error] contains the way out.
+//
+// See decision 0015 in docs/decisions: renders remember what they read.
 package render

@@ -20,4 +20,7 @@
 // It refuses revisions that no branch, tag, commit or range can have, SSH hosts
 // whose key is not in known_hosts, and repositories and charts above the
 // limits. Every refusal is an [Error] with the way out in its message.
+//
+// See decision 0016 in docs/decisions: Git's protocol and packs on go-git's
+// formats, without its repository.
 package source

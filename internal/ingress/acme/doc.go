@@ -32,4 +32,7 @@
 //
 //	secrets  get, list, create, update, delete   where Ingresses are served
 //	secrets  get, list, watch, create, update    in the edge's own namespace
+//
+// See decision 0012 in docs/decisions: certificates by ACME in Secrets, with
+// acmez and not certmagic.
 package acme

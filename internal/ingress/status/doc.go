@@ -42,4 +42,7 @@
 //	coordination.k8s.io  leases            get, create, update   in LeaseNamespace
 //	networking.k8s.io    ingresses/status  patch                 where Ingresses are
 //	events.k8s.io        events            create, patch         where objects are
+//
+// See decision 0013 in docs/decisions: an Ingress tells its health at its
+// ports.
 package status

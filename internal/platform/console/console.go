@@ -6,6 +6,9 @@
 // page for every URL of the console, whose router runs in the browser. It
 // holds no data: the console uses the platform's API like any client. A
 // binary that was built without the console serves instructions to build it.
+//
+// See decision 0020 in docs/decisions: the console is one page below /console/,
+// with components of React Aria.
 package console
 
 import (

@@ -31,6 +31,9 @@
 // private network. It ends with exit code 1 when something fails or a goal is
 // missed. On a machine that does other things as well, delays say more about
 // those; CPU times and memory stay true.
+//
+// See decision 0024 in docs/decisions: the cost of routes is measured where all
+// else is equal.
 package main
 
 import (

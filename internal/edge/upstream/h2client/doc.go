@@ -29,4 +29,7 @@
 // It uses the frames and HPACK of golang.org/x/net/http2 but not its Transport,
 // which does not report that a request was refused, stops an upload when an
 // error response comes, and buffers megabytes for each stream.
+//
+// See decision 0009 in docs/decisions: our own HTTP/2 client on the library's
+// frames.
 package h2client

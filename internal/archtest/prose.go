@@ -1,0 +1,144 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ProseRules are rules about the comments of Go code that is neither a test nor
+// generated. They bound how often words occur and do not forbid single uses:
+// "says" is a fine word about a person.
+type ProseRules struct {
+	// MinComments is the least number of comment lines for each line of code.
+	MinComments float64
+	Densities   []Density
+}
+
+// Density bounds how often a pattern occurs in 1,000 lines of comments.
+type Density struct {
+	Name    string
+	Pattern *regexp.Regexp
+	Below   float64 // the most; 0 means no bound
+	Above   float64 // the least; 0 means no bound
+	Reason  string
+}
+
+// Prose is what CheckProse counted.
+type Prose struct {
+	Code     int            // lines with code
+	Comments int            // lines with nothing but a comment
+	Counts   map[string]int // occurrences by the name of the Density
+}
+
+// Density is the number of occurrences in 1,000 lines of comments.
+func (p Prose) Density(name string) float64 {
+	return 1000 * float64(p.Counts[name]) / float64(max(p.Comments, 1))
+}
+
+// CheckProse counts the words in all comments below dir and compares them with
+// the rules. The counts are returned for a report.
+func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []Finding, error) {
+	prose := Prose{Counts: map[string]int{}}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(source.SkipAnywhere, d.Name()) || slices.Contains(source.SkipAtRoot, name)):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		return prose.add(rules, name, text)
+	})
+	if err != nil {
+		return prose, nil, err
+	}
+	return prose, prose.judge(rules), nil
+}
+
+// add counts the lines and words of one file.
+func (p *Prose) add(rules ProseRules, name string, text []byte) error {
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	if ast.IsGenerated(tree) {
+		return nil
+	}
+	comment := map[int]bool{} // lines that a comment covers
+	for _, group := range tree.Comments {
+		for _, one := range group.List {
+			for line := set.Position(one.Pos()).Line; line <= set.Position(one.End()-1).Line; line++ {
+				comment[line] = true
+			}
+		}
+	}
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		line = bytes.TrimSpace(line)
+		switch {
+		case len(line) == 0:
+		case !comment[number] || !startsComment(line) && !insideBlock(tree, set, number):
+			p.Code++
+		default:
+			p.Comments++
+			for _, density := range rules.Densities {
+				p.Counts[density.Name] += len(density.Pattern.FindAll(line, -1))
+			}
+		}
+	}
+	return nil
+}
+
+func startsComment(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*"))
+}
+
+// insideBlock reports whether a line continues a comment that began above it.
+func insideBlock(tree *ast.File, set *token.FileSet, line int) bool {
+	for _, group := range tree.Comments {
+		for _, one := range group.List {
+			if set.Position(one.Pos()).Line < line && line <= set.Position(one.End()-1).Line {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judge compares the counts with the rules.
+func (p Prose) judge(rules ProseRules) []Finding {
+	var findings []Finding
+	if ratio := float64(p.Comments) / float64(max(p.Code, 1)); ratio < rules.MinComments {
+		findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
+			"%.3f lines for each line of code, the least is %.2f; say why, in which order, and who owns what", ratio, rules.MinComments)})
+	}
+	for _, density := range rules.Densities {
+		seen := p.Density(density.Name)
+		if density.Below > 0 && seen >= density.Below {
+			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
+				"%s: %.1f in 1,000 lines, below %.0f is allowed; %s", density.Name, seen, density.Below, density.Reason)})
+		}
+		if density.Above > 0 && seen <= density.Above {
+			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
+				"%s: %.1f in 1,000 lines, above %.0f is wanted; %s", density.Name, seen, density.Above, density.Reason)})
+		}
+	}
+	return findings
+}
