@@ -240,7 +240,7 @@ func TestBinary(t *testing.T) {
 		if err := command.Run(); err != nil && command.ProcessState == nil {
 			t.Fatal(err)
 		}
-		return clitest.Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+		return clitest.Result{Code: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 	}
 	if got := run("version"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "slipway v1.2.3\ncommit abcdef\ngo1.") {
 		t.Errorf("version: %+v", got)

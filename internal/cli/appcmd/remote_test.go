@@ -122,7 +122,7 @@ func (w *remoteWorld) appContext(t *testing.T, ctx context.Context, line string)
 	args = append(args, "--platform-url", w.platform, "--runtime", "prod")
 	var stdout, stderr bytes.Buffer
 	code := cli.Execute(ctx, args, &stdout, &stderr)
-	return clitest.Result{code, stdout.String(), stderr.String()}
+	return clitest.Result{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // TestAppThroughPlatform: the same commands through a platform: what they print is

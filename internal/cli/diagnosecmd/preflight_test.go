@@ -54,7 +54,7 @@ func TestPreflightFix(t *testing.T) {
 		var stdout, stderr strings.Builder
 		args := append([]string{"preflight", "--kubeconfig", cluster.Kubeconfig, "--mode", "ingress", "--host", "prod.example.com", "--class", "alb", "--only", "P14"}, strings.Fields(line)...)
 		code := cli.Execute(t.Context(), args, &stdout, &stderr)
-		return clitest.Result{code, stdout.String(), stderr.String()}
+		return clitest.Result{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 	}
 	classes := cluster.Client.NetworkingV1().IngressClasses()
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), "alb", metav1.DeleteOptions{}) })

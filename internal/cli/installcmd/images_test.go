@@ -15,7 +15,7 @@ func ran(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code := cli.Execute(t.Context(), args, &stdout, &stderr)
-	return clitest.Result{code, stdout.String(), stderr.String()}
+	return clitest.Result{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // TestImages: R78: the images of the chart that is in the program, with and without

@@ -14,7 +14,7 @@ func mesh(t *testing.T, line string) clitest.Result {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code := cli.Execute(t.Context(), append([]string{"runtime", "mesh"}, strings.Fields(line)...), &stdout, &stderr)
-	return clitest.Result{code, stdout.String(), stderr.String()}
+	return clitest.Result{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // TestMeshGenerate: R90, R91, R92: the shape follows the version, and everything

@@ -171,7 +171,7 @@ func (w *releaseWorld) release(t *testing.T, line string) clitest.Result {
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
-	return clitest.Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	return clitest.Result{Code: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // ends runs a command line that has to end with a code, and says all that is wanted.
