@@ -35,12 +35,16 @@ func TestAgentLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cluster.Define(t, string(text))
+	s.cluster.Define(t, string(text)+"\n---\n"+rolloutDefinition)
 	s.control = s.cluster.Namespace(t)
 	agentprocess.Start(t, agentprocess.Options{
 		Binary: binary.Path(t), Kubeconfig: s.cluster.Kubeconfig, Namespace: s.control, Arguments: []string{"--leaderElection.enabled=false"},
 	})
 	t.Run("cases", func(t *testing.T) {
+		t.Run("rollout", func(t *testing.T) {
+			t.Parallel()
+			s.rolloutDoesNotBlock(t)
+		})
 		for _, test := range cases {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
