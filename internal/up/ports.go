@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
+	"time"
 )
 
 const maxPort = 65535
@@ -34,17 +36,43 @@ func checkPorts(ports []fixedPort, offset int) error {
 	return fmt.Errorf("%w\nstop what holds it, or add a number to each port, for example --port-offset %d", errors.Join(findings...), freeOffset(ports, offset))
 }
 
+const (
+	// closingTimeout bounds the wait for a listener that no visible process has.
+	closingTimeout = 5 * time.Second
+	// closingInterval is the pause between two probes of it.
+	closingInterval = 50 * time.Millisecond
+)
+
 // probePort listens for a moment. A wildcard address conflicts with a listener
 // on any address of the port, which is what a user would call taken.
+//
+// A listener without a visible process is retried for closingTimeout: a process
+// that was killed leaves /proc before the kernel has closed its sockets, which
+// takes a while on a busy machine. Otherwise it belongs to another user.
 func probePort(port int) error {
+	for deadline := time.Now().Add(closingTimeout); ; time.Sleep(closingInterval) {
+		err := tryListen(port)
+		if err == nil {
+			return nil
+		}
+		socket := listenerOf(port)
+		if time.Now().Before(deadline) && (socket == "" || len(holdersOf(socket)) == 0) && errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if socket != "" {
+			return fmt.Errorf("taken by %s", describeHolders(socket))
+		}
+		return fmt.Errorf("not available (%w)", err)
+	}
+}
+
+// tryListen listens on a port and stops at once.
+func tryListen(port int) error {
 	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-	if err == nil {
-		return listener.Close()
+	if err != nil {
+		return err
 	}
-	if socket := listenerOf(port); socket != "" {
-		return fmt.Errorf("taken by %s", describeHolders(socket))
-	}
-	return fmt.Errorf("not available (%w)", err)
+	return listener.Close()
 }
 
 // freeOffset finds an offset to suggest, with all fixed ports free just now.
@@ -61,7 +89,7 @@ func freeOffset(ports []fixedPort, taken int) int {
 func allFree(ports []fixedPort, offset int) bool {
 	for _, fixed := range ports {
 		port := fixed.number + offset
-		if port < 1 || port > maxPort || probePort(port) != nil {
+		if port < 1 || port > maxPort || tryListen(port) != nil {
 			return false
 		}
 	}
