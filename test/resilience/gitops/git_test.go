@@ -42,8 +42,8 @@ func troubles() []trouble {
 			g.server.SetDelay(tooSlow)
 			return func() { g.server.SetDelay(0) }
 		}, "no response in time"},
-		{"a page for people", answers(http.StatusOK, "text/html", "<html><body>Please sign in</body></html>"), `does not answer as a Git server does: the content is "text/html"`},
-		{"nonsense", answers(http.StatusOK, advertisement, "zzzz\x00\xff\xfe"), "does not answer as a Git server does"},
+		{"a page for people", answers(http.StatusOK, "text/html", "<html><body>Please sign in</body></html>"), `its response is not that of a Git server: the content is "text/html"`},
+		{"nonsense", answers(http.StatusOK, advertisement, "zzzz\x00\xff\xfe"), "its response is not that of a Git server"},
 		{"says that there is nothing", answers(http.StatusOK, advertisement, "001e# service=git-upload-pack\n00000000"), noMain},
 		{"broken", answers(http.StatusInternalServerError, "text/plain", "out of order"), "the server responds 500"},
 		{"not found", answers(http.StatusNotFound, "text/plain", "no such repository"), "the server does not have it"},
