@@ -17,8 +17,9 @@ import (
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 )
 
-// parseInto gives a component its options in the spelling of its own command
-// line, which is the interface that Kubernetes keeps stable.
+// parseInto sets a component's options by its command-line flags, which is the
+// interface that Kubernetes keeps stable; the fields of the option types are
+// not.
 func parseInto(sets cliflag.NamedFlagSets, args []string) error {
 	flags := pflag.NewFlagSet("component", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
@@ -27,8 +28,11 @@ func parseInto(sets cliflag.NamedFlagSets, args []string) error {
 	return flags.Parse(args)
 }
 
+// startAPIServer configures and starts the API server. It returns before the
+// server is ready. An invalid option is an error here, not a dead part.
 func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
-	// The parts talk to an API server of their own version: warnings about deprecated kinds are noise.
+	// The parts are clients of an API server of their own version: its warnings
+	// about deprecated kinds are noise in the log.
 	processOnce.Do(func() { rest.SetDefaultWarningHandler(rest.NoWarnings{}) })
 	o := apiserveroptions.NewServerRunOptions()
 	cr := c.Credentials
@@ -36,6 +40,7 @@ func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
 		"--advertise-address=" + cfg.NodeAddress.String(),
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--allow-privileged=true",
+		// The Node authorizer limits a kubelet to the objects of its own Pods.
 		"--authorization-mode=Node,RBAC",
 		"--profiling=false",
 
@@ -45,11 +50,15 @@ func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
 		"--tls-private-key-file=" + cr.apiServer.KeyFile,
 		"--client-ca-file=" + cr.Cluster.File(),
 
+		// With an authority the API server verifies nodes, before it forwards a
+		// user's request for logs to one.
 		"--kubelet-certificate-authority=" + cr.Cluster.File(),
 		"--kubelet-client-certificate=" + cr.kubeletClient.CertFile,
 		"--kubelet-client-key=" + cr.kubeletClient.KeyFile,
 		"--kubelet-preferred-address-types=InternalIP",
 
+		// Aggregated API servers trust the identity headers of a client with
+		// this certificate, so it has an authority of its own.
 		"--requestheader-client-ca-file=" + cr.frontProxy.File(),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User",
@@ -65,8 +74,12 @@ func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
 	if err != nil {
 		return err
 	}
+	// The listener is already open, so that the port cannot be lost between its
+	// choice and the start; the options still require a port.
 	o.SecureServing.Listener = cfg.Listener
 	o.SecureServing.BindPort = cfg.Listener.Addr().(*net.TCPAddr).Port
+	// The registry of feature gates and versions is global to the process; Set
+	// applies the flags to it once.
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return err
 	}
@@ -81,11 +94,16 @@ func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
 	return nil
 }
 
+// startControllerManager configures and starts the controllers. There is one
+// replica, so there is no leader election, and no lease to wait for at a
+// restart. It serves no metrics or health endpoint.
 func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 	o, err := manageroptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return err
 	}
+	// "*" enables all controllers that are on by default; a name with a minus
+	// turns one off.
 	controllers := "*"
 	if cfg.SlicesByNode {
 		controllers += ",-endpointslice-controller"
@@ -106,8 +124,10 @@ func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 		"--cluster-signing-cert-file=" + c.Credentials.Cluster.File(),
 		"--cluster-signing-key-file=" + c.Credentials.Cluster.KeyFile(),
 		"--controllers=" + controllers,
-		// The rate of each controller is Kubernetes' own, so that those who wait for the API server do not wait for controllers
-		// that have much to do. But forty controllers ask for a token each before any of them starts, and may have them at once.
+		// The rate of each controller is the default of Kubernetes, so that
+		// busy controllers do not slow down other clients of the API server.
+		// The burst is higher: at the start forty controllers request a token
+		// each, all at once.
 		"--kube-api-qps=20",
 		"--kube-api-burst=100",
 		"--profiling=false",
@@ -123,6 +143,9 @@ func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 	return nil
 }
 
+// startScheduler starts the scheduler, as a single replica like the controller
+// manager. Setup needs the context of the part, so its errors arrive through
+// Dead.
 func (c *Cluster) startScheduler(kubeconfig string) error {
 	o := scheduleroptions.NewOptions()
 	err := parseInto(*o.Flags, []string{

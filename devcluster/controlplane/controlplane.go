@@ -1,11 +1,12 @@
 // Package controlplane runs etcd, kube-apiserver, kube-controller-manager and
 // kube-scheduler in this process.
 //
-// It promises a real Kubernetes: RBAC is on, every connection between the
-// parts is TLS with certificates of the cluster's own authorities, and an
-// acknowledged write is on disk. It keeps all of its state in one directory
-// and listens where it is told, on loopback unless a kubelet runs beside. It refuses to run more than one cluster in a
-// process, because the Kubernetes components keep global registries.
+// It provides a real Kubernetes: RBAC is on, every connection between the parts
+// but the private socket of etcd is TLS with certificates of the cluster's own
+// authorities, and an acknowledged write is on disk. It keeps all of its state
+// in one directory and serves on the listener of the caller, which is on
+// loopback unless a kubelet runs beside it. A process can run only one cluster,
+// because the Kubernetes components keep global registries.
 //
 // See decision 0022 in docs/decisions: the development cluster leaves the
 // processors to the API server.
@@ -27,27 +28,36 @@ import (
 )
 
 const (
-	// stopTimeout bounds the graceful stop of one part; etcd is durable, so nothing is lost after it.
+	// stopTimeout bounds the graceful stop of one part; etcd is durable, so
+	// nothing is lost after it.
 	stopTimeout = 10 * time.Second
+	// serviceCIDR is the range of cluster IPs. The Service IP of the API server
+	// must be in its certificate, so the range is fixed.
 	serviceCIDR = "10.96.0.0/16"
-	// firstServiceIP is the address of the `kubernetes` Service: the first of serviceCIDR.
+	// firstServiceIP is the address of the `kubernetes` Service: the first of
+	// serviceCIDR.
 	firstServiceIP = "10.96.0.1"
 )
 
-// Config says where a cluster lives.
+// Config configures a cluster. Every field but the flags is required.
 type Config struct {
-	// Dir holds all state; it is private to this process.
+	// Dir holds all state; no other process may use it.
 	Dir string
-	// Listener accepts connections to the API server; on loopback, unless Pods with addresses of their own have to reach it.
+	// Listener accepts connections to the API server, which closes it at its
+	// end. It is on loopback, unless Pods with addresses of their own have to
+	// reach it.
 	Listener net.Listener
-	// NodeAddress is announced as the API server's address and must not be loopback.
+	// NodeAddress is advertised as the API server's address and must not be
+	// loopback: Kubernetes refuses loopback endpoints.
 	NodeAddress netip.Addr
-	// SlicesByNode leaves EndpointSlices to the node, which knows the real ports of its Pods.
+	// SlicesByNode turns the EndpointSlice controller off: the node writes the
+	// slices, because only it has the real ports of its Pods.
 	SlicesByNode bool
-	// Endpoints writes the deprecated Endpoints beside EndpointSlices, for containers that still read them. It costs a write
-	// more for each change of a Service or a Pod.
+	// Endpoints runs the controller of the deprecated Endpoints beside
+	// EndpointSlices, for containers that still read them. It costs one more
+	// write for each change of a Service or a Pod.
 	Endpoints bool
-	// Progress is told what is waited for.
+	// Progress is called with each step of the start, for the log.
 	Progress func(string)
 }
 
@@ -58,8 +68,11 @@ type Cluster struct {
 	// Credentials are the certificates of this cluster.
 	Credentials *Credentials
 
+	// parts are the running components in the order of their start.
 	parts []*part
-	dead  chan error
+	// dead receives the error of a part that ended on its own; it has room for
+	// one error of each part, so no part blocks.
+	dead chan error
 }
 
 // part is one component; done is closed when it has ended.
@@ -69,8 +82,10 @@ type part struct {
 	done chan struct{}
 }
 
-// Start brings the parts up in order and returns when the API server is ready
-// and the controllers have made the default service account.
+// Start starts the parts in order and returns when the API server is ready and
+// the controllers have created the default service account: from then on Pods
+// can be created. On an error, and when ctx ends first, it stops the parts that
+// run. The end of ctx does not stop a cluster that has started; Stop does.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	credentials, err := issueCredentials(filepath.Join(cfg.Dir, "pki"), cfg.NodeAddress)
 	if err != nil {
@@ -84,6 +99,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
+// start starts etcd, the API server and then its clients. The order follows the
+// dependencies: the API server exits without etcd, and the controllers would
+// log errors without an API server.
 func (c *Cluster) start(ctx context.Context, cfg Config) error {
 	cfg.Progress("starting etcd")
 	etcdURL, err := c.startEtcd(ctx, filepath.Join(cfg.Dir, "etcd"))
@@ -122,16 +140,19 @@ func (c *Cluster) start(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// AdminClient gives the configuration of a client that may do everything.
+// AdminClient returns the client configuration of a member of system:masters,
+// which RBAC does not restrict.
 func (c *Cluster) AdminClient() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 }
 
-// Dead delivers the reason when a part has ended by itself.
+// Dead delivers the error of a part that has ended on its own. Parts do not
+// restart: the caller stops the cluster.
 func (c *Cluster) Dead() <-chan error { return c.dead }
 
-// Stop ends the parts, last started first. What has not ended in time is left
-// to the end of the process.
+// Stop ends the parts, last started first, so that none loses the part that it
+// depends on. A part that exceeds stopTimeout is left to the end of the
+// process. Stop may be called more than once.
 func (c *Cluster) Stop() {
 	for i := len(c.parts) - 1; i >= 0; i-- {
 		p := c.parts[i]
@@ -146,7 +167,9 @@ func (c *Cluster) Stop() {
 	klog.Flush()
 }
 
-// run starts a part whose function returns when its context ends.
+// run starts a part whose function returns when its context ends. The context
+// is not derived from the caller's: Stop ends the parts one by one. A return
+// before that, even without an error, is a failure of the cluster.
 func (c *Cluster) run(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{name: name, stop: cancel, done: make(chan struct{})}
@@ -162,7 +185,7 @@ func (c *Cluster) run(name string, f func(context.Context) error) {
 		}
 		select {
 		case c.dead <- fmt.Errorf("%s: %w", name, err):
-		default: // one reason is enough to stop everything
+		default: // one error is enough to stop the cluster
 		}
 	}()
 }

@@ -13,13 +13,16 @@ import (
 
 // Credentials are the authorities and certificates of one cluster.
 //
-// There are two authorities, because a certificate that opens one door must not
-// open another: client certificates of users are signed by the cluster's, and
-// would be accepted as a front proxy, were it the same.
+// There are two authorities, because a certificate for one purpose must not
+// serve another: the cluster's authority signs client certificates of users,
+// and with a single authority the API server would accept those as a front
+// proxy, which may impersonate any user.
 type Credentials struct {
-	// Cluster signs the API server's, the users' and the node's certificates.
+	// Cluster signs the certificates of the API server, the users and the node.
 	Cluster *pki.Authority
 
+	// frontProxy signs the certificate with which the API server forwards
+	// requests to aggregated API servers.
 	frontProxy *pki.Authority
 
 	apiServer, kubeletClient, frontProxyClient pki.Pair
@@ -27,10 +30,15 @@ type Credentials struct {
 	serviceAccountKey, serviceAccountPublic    string
 }
 
-// KubeletClient is the name in the certificate that the API server shows to
-// nodes. The cluster's authority signs for users too, so a node asks for it.
+// KubeletClient is the common name in the certificate that the API server
+// presents to nodes. A node requires it, because the cluster's authority signs
+// for users too.
 const KubeletClient = "kube-apiserver-kubelet-client"
 
+// issueCredentials opens or creates the authorities in dir, and issues every
+// leaf certificate again. The API server's certificate covers all names by
+// which clients reach it: loopback, the node's address and the `kubernetes`
+// Service.
 func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 	c := &Credentials{}
 	for _, a := range []struct {
@@ -70,13 +78,18 @@ func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 		*l.to = pair
 	}
 	var err error
+	// Kept across restarts: a new key would invalidate all service account
+	// tokens.
 	c.serviceAccountKey, c.serviceAccountPublic, err = pki.SigningKey(dir, "service-account")
 	return c, err
 }
 
-// identities are the kubeconfig files of the parts.
+// identities are the paths of the kubeconfig files of the parts.
 type identities struct{ controllerManager, scheduler string }
 
+// writeKubeconfigs writes one kubeconfig for the administrator and one for each
+// part, beside each other. The parts have users of their own, which RBAC limits
+// to their default roles.
 func (c *Cluster) writeKubeconfigs(server string) (identities, error) {
 	var id identities
 	for _, k := range []struct {
@@ -97,7 +110,9 @@ func (c *Cluster) writeKubeconfigs(server string) (identities, error) {
 	return id, nil
 }
 
-// writeKubeconfig embeds the certificates, so that the file can be copied elsewhere.
+// writeKubeconfig writes a kubeconfig that embeds the certificates, so that the
+// file can be copied elsewhere. It replaces the file atomically: kubectl may
+// read it during a restart.
 func writeKubeconfig(path, server, user, caFile string, pair pki.Pair) error {
 	files := make([][]byte, 0, 3)
 	for _, name := range []string{caFile, pair.CertFile, pair.KeyFile} {

@@ -8,10 +8,10 @@ import (
 	"slipway.dev/slipway/devcluster/pki"
 )
 
-// WriteNodeFiles writes what a kubelet and a kube-proxy on this machine need,
-// beside the administrator's kubeconfig: kubeconfig.kubelet and
-// kubeconfig.kube-proxy with the identities that Kubernetes' own roles are for,
-// and the certificate pki/kubelet-server with which the API server knows the
+// WriteNodeFiles writes the files that a kubelet and a kube-proxy on this
+// machine need, beside the administrator's kubeconfig: kubeconfig.kubelet and
+// kubeconfig.kube-proxy with the identities of Kubernetes' default roles, and
+// the certificate pki/kubelet-server by which the API server verifies the
 // kubelet.
 func (c *Cluster) WriteNodeFiles(name string, address netip.Addr) error {
 	admin, err := c.AdminClient()
@@ -19,6 +19,7 @@ func (c *Cluster) WriteNodeFiles(name string, address netip.Addr) error {
 		return err
 	}
 	authority := c.Credentials.Cluster
+	// The Node authorizer derives the node's name from the user name.
 	for _, part := range []struct{ name, user, group string }{
 		{"kubelet", "system:node:" + name, "system:nodes"},
 		{"kube-proxy", "system:kube-proxy", "system:node-proxier"},

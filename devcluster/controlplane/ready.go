@@ -10,10 +10,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readinessPeriod is how often a condition is asked for: a start takes a second or two, so a user does not see it.
+// readinessPeriod is the polling interval of await: a start takes a second or
+// two, so the delay is not noticeable.
 const readinessPeriod = 50 * time.Millisecond
 
-// await asks until the condition holds, a part dies or ctx ends.
+// await polls the condition until it holds, a part dies or ctx ends. The error
+// includes the last result, which usually names the cause.
 func (c *Cluster) await(ctx context.Context, cfg *rest.Config, condition func(context.Context, kubernetes.Interface) error) error {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -36,10 +38,14 @@ func (c *Cluster) await(ctx context.Context, cfg *rest.Config, condition func(co
 	}
 }
 
+// apiServerReady checks /readyz, which succeeds when all post-start hooks have
+// finished.
 func apiServerReady(ctx context.Context, client kubernetes.Interface) error {
 	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
+// defaultServiceAccount checks for the service account of the default
+// namespace: the API server admits no Pod before it exists.
 func defaultServiceAccount(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 	return err

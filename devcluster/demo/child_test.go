@@ -136,7 +136,7 @@ func (c *child) awaitLog(words ...string) {
 	}
 }
 
-// answer is a response whose body was read.
+// answer is a response with its body already read.
 type answer struct {
 	*http.Response
 	body string

@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// maxEchoedBody is the largest body that is sent back; of a larger one
-	// only the size is.
+	// maxEchoedBody is the largest body that is sent back; of a larger one only
+	// the size is reported.
 	maxEchoedBody = 64 << 10
 	// maxBody is the largest body that is read at all.
 	maxBody = 1 << 30
 )
 
-// report is one request as it arrived, and the server that it arrived at.
+// report is one request as it arrived, and the identity of the server that
+// received it. /api responds with its JSON form.
 type report struct {
 	Name      string      `json:"name"`
 	Version   string      `json:"version"`
 	Colour    string      `json:"colour"`
 	Namespace string      `json:"namespace"`
 	IP        string      `json:"ip"`
-	Port      int         `json:"port"` // the container port, whatever the real one is
+	Port      int         `json:"port"` // the container port, not the real one
 	Method    string      `json:"method"`
 	Host      string      `json:"host"`
 	Target    string      `json:"target"` // the request target as it was sent
@@ -41,8 +42,8 @@ type report struct {
 	BodyBytes int64       `json:"bodyBytes"`
 }
 
-// report reads the request's body. On failure it has answered, and ok is
-// false.
+// report reads the request's body and describes the request. When the body
+// cannot be read it has sent the error response, and ok is false.
 func (s *server) report(w http.ResponseWriter, r *http.Request) (_ report, ok bool) {
 	body, size, err := readBody(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -54,6 +55,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request) (_ report, ok bo
 		return report{}, false
 	}
 	port, _ := r.Context().Value(containerPortKey{}).(int)
+	// Without POD_IP the address of the connection is the best information.
 	ip := s.self.ip
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && ip == "" {
 		ip, _, _ = net.SplitHostPort(local.String())
@@ -67,6 +69,8 @@ func (s *server) report(w http.ResponseWriter, r *http.Request) (_ report, ok bo
 	}, true
 }
 
+// readBody reads the body to its end, because a client may wait for that, but
+// keeps only one that is small enough to be sent back.
 func readBody(r io.Reader) (body []byte, size int64, err error) {
 	body, err = io.ReadAll(io.LimitReader(r, maxEchoedBody+1))
 	if err != nil {
@@ -79,8 +83,8 @@ func readBody(r io.Reader) (body []byte, size int64, err error) {
 	return nil, int64(len(body)) + rest, err
 }
 
-// echo answers every path that has no meaning of its own, for any method: a
-// page for browsers, JSON if asked for, else text.
+// echo handles every path that has no handler of its own, for any method: with
+// a page for browsers, JSON if the client accepts it, else text.
 func (s *server) echo(w http.ResponseWriter, r *http.Request) {
 	accept := r.Header.Values("Accept")
 	switch {
@@ -93,8 +97,8 @@ func (s *server) echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepts reports whether an Accept header names the type. Wildcards do not
-// count: curl sends */* and wants text.
+// accepts reports whether an Accept header contains the type. Wildcards do not
+// count: curl sends */* and its users expect text. Quality values are ignored.
 func accepts(header []string, mediaType string) bool {
 	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, _, _ := strings.Cut(part, ";")
@@ -105,6 +109,8 @@ func accepts(header []string, mediaType string) bool {
 	return false
 }
 
+// echoJSON responds with the report as indented JSON. It also serves /api,
+// where the Accept header does not matter.
 func (s *server) echoJSON(w http.ResponseWriter, r *http.Request) {
 	rep, ok := s.report(w, r)
 	if !ok {
@@ -116,6 +122,8 @@ func (s *server) echoJSON(w http.ResponseWriter, r *http.Request) {
 	_ = enc.Encode(rep)
 }
 
+// echoText responds with the identity of the server and the request in plain
+// text.
 func (s *server) echoText(w http.ResponseWriter, r *http.Request) {
 	rep, ok := s.report(w, r)
 	if !ok {
@@ -131,7 +139,8 @@ func (s *server) echoText(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// request is the request in the spelling of HTTP/1.1.
+// request formats the request in HTTP/1.1 syntax, with sorted headers so that
+// two responses can be compared.
 func (rep report) request() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\nHost: %s\n", rep.Method, rep.Target, rep.Proto, rep.Host)
@@ -146,6 +155,7 @@ func (rep report) request() string {
 	return b.String()
 }
 
+// sortedNames returns the header names in alphabetical order.
 func sortedNames(h http.Header) []string {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -155,8 +165,9 @@ func sortedNames(h http.Header) []string {
 	return names
 }
 
-// page shows the colour from across the room. The first background is for a
-// colour that the container invented and no browser knows.
+// page is the response for browsers, with the colour as its background. The
+// first background is the fallback for a colour that a container sets and no
+// browser supports.
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -181,6 +192,8 @@ pre { padding: 1rem; border-radius: .5rem; background: rgba(0,0,0,.35); white-sp
 </html>
 `))
 
+// echoPage responds with the page. The content security policy blocks scripts:
+// the page shows data of the request, and html/template escapes it.
 func (s *server) echoPage(w http.ResponseWriter, r *http.Request) {
 	rep, ok := s.report(w, r)
 	if !ok {
@@ -197,7 +210,8 @@ func (s *server) echoPage(w http.ResponseWriter, r *http.Request) {
 	}{rep, css(rep.Colour), rep.request()})
 }
 
-// css is the shade of a built-in colour; any other is left to the browser.
+// css returns the shade of a built-in colour; any other name is passed on to
+// the browser.
 func css(colour string) string {
 	for _, c := range palette {
 		if c.name == colour {

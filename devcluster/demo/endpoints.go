@@ -9,21 +9,28 @@ import (
 )
 
 const (
+	// Bounds of the query parameters: a typing error must not keep a server
+	// busy for days.
 	maxBytes  = 16 << 30
 	maxEvents = 100_000
 	maxSleep  = time.Minute
 
-	// statusClientGone is only for the log: nobody is there to read it.
+	// statusClientGone is only logged: the client has closed the connection.
+	// The number is the one that nginx uses.
 	statusClientGone = 499
 
-	// writeTimeout is for one piece of an answer that has many.
+	// writeTimeout bounds each write of a response that has many.
 	writeTimeout = 30 * time.Second
 )
 
+// healthz serves liveness probes: it succeeds as long as the process accepts
+// connections, also while it drains.
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
+// readyz serves readiness probes. A draining server is never ready, regardless
+// of POST /ready.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case s.stopping.Load():
@@ -35,14 +42,19 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// setReady handles POST /ready.
 func (s *server) setReady(w http.ResponseWriter, r *http.Request) {
 	s.switchReadiness(w, r, true)
 }
 
+// setUnready handles POST /unready: the readiness probe fails, and the Pod
+// leaves its Services without a restart.
 func (s *server) setUnready(w http.ResponseWriter, r *http.Request) {
 	s.switchReadiness(w, r, false)
 }
 
+// switchReadiness accepts POST only, so that a crawler or a prefetching browser
+// cannot change the state.
 func (s *server) switchReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	if !allow(w, r, http.MethodPost) {
 		return
@@ -51,7 +63,8 @@ func (s *server) switchReadiness(w http.ResponseWriter, r *http.Request, ready b
 	fmt.Fprintf(w, "ready=%t\n", ready)
 }
 
-// crash answers and then ends the process: POST /exit?code=N.
+// crash handles POST /exit?code=N: it responds and then ends the process. The
+// main loop exits, after a moment for the response to be sent.
 func (s *server) crash(w http.ResponseWriter, r *http.Request) {
 	if !allow(w, r, http.MethodPost) {
 		return
@@ -68,7 +81,8 @@ func (s *server) crash(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bytes sends as many bytes as asked for: GET /bytes?n=1000.
+// bytes handles GET /bytes?n=1000: it sends a body of n bytes, for tests of
+// throughput and of large responses.
 func (s *server) bytes(w http.ResponseWriter, r *http.Request) {
 	if !allow(w, r, http.MethodGet, http.MethodHead) {
 		return
@@ -83,8 +97,8 @@ func (s *server) bytes(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	// A pattern of 64 bytes, so that a reader can tell a piece that is
-	// missing from one that is not.
+	// A pattern of 64 bytes, so that a client can detect where a part of the
+	// body is missing.
 	const pattern = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-\n"
 	chunk := make([]byte, 32<<10)
 	for i := range chunk {
@@ -103,7 +117,8 @@ func (s *server) bytes(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends server-sent events: GET /stream?n=10&every=1s.
+// stream handles GET /stream?n=10&every=1s: it sends server-sent events and
+// flushes each one, so that a proxy that buffers responses is noticed.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if !allow(w, r, http.MethodGet) {
 		return
@@ -134,14 +149,16 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		if control.Flush() != nil {
 			return
 		}
-		// The next write sets its own; the pause may be longer than this one.
+		// Clear the deadline: the pause may be longer than it, and the next
+		// write sets its own.
 		if control.SetWriteDeadline(time.Time{}) != nil {
 			return
 		}
 	}
 }
 
-// sleep answers late: /sleep?for=2s.
+// sleep handles /sleep?for=2s: it delays the response, for tests of timeouts. A
+// client that disconnects ends the wait.
 func (s *server) sleep(w http.ResponseWriter, r *http.Request) {
 	d, err := duration(r.URL.Query(), "for", time.Second)
 	if err != nil {
@@ -155,16 +172,17 @@ func (s *server) sleep(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "slept for %s\n", d)
 }
 
-// longAnswer lifts the read deadline: net/http cancels a request whose
-// connection passes it, even when the answer is on its way. Each write has a
-// deadline of its own instead.
+// longAnswer prepares a response that may take longer than requestTimeout. It
+// lifts the read deadline: net/http cancels a request whose connection passes
+// it, even while the response is being written. Each write sets a deadline of
+// its own instead.
 func longAnswer(w http.ResponseWriter) *http.ResponseController {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	return control
 }
 
-// wait reports false if the request ended first.
+// wait pauses for d; it reports false when the request ended first.
 func wait(r *http.Request, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -174,6 +192,8 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
+// allow reports whether the method is allowed; otherwise it has responded with
+// 405 and the Allow header that RFC 9110 requires.
 func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {
@@ -187,6 +207,7 @@ func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	return false
 }
 
+// number parses a query parameter from 0 to most; absent is its default.
 func number(query url.Values, key string, absent, most int64) (int64, error) {
 	text := query.Get(key)
 	if text == "" {
@@ -199,6 +220,8 @@ func number(query url.Values, key string, absent, most int64) (int64, error) {
 	return n, nil
 }
 
+// duration parses a query parameter from 0 to maxSleep; absent is its default.
+// The bound keeps a handler below requestTimeout.
 func duration(query url.Values, key string, absent time.Duration) (time.Duration, error) {
 	text := query.Get(key)
 	if text == "" {

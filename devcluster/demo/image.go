@@ -1,11 +1,11 @@
-// Package demo is the built-in image of the development cluster: an echo
-// server with a version and a colour, so that a rollout can be seen.
+// Package demo is the built-in image of the development cluster: an echo server
+// with a version and a colour, so that a rollout is visible.
 //
-// The process node looks an image up by its reference and starts its own
+// The process node resolves an image by its reference and starts its own
 // executable again with the image's arguments; that process calls Main. The
-// server promises to say exactly what request reached it, to finish running
-// requests on SIGTERM, and to end when its standard input ends, so it never
-// outlives the node that started it.
+// server reports exactly the request that reached it, finishes running requests
+// on SIGTERM, and exits when its standard input ends, so it never outlives the
+// node that started it.
 //
 // It refuses every other image: nothing is downloaded and no other program is
 // ever run.
@@ -25,7 +25,7 @@ const (
 	command = "demo-echo"
 
 	// Set by the image. VERSION and COLOUR, which belong to the container,
-	// win over them.
+	// override them.
 	envVersion = "SLIPWAY_DEMO_VERSION"
 	envColour  = "SLIPWAY_DEMO_COLOUR"
 )
@@ -85,6 +85,8 @@ func Lookup(ref string) (Image, error) {
 	}, nil
 }
 
+// unknownImage is the error for a reference that is no built-in image. It lists
+// the images that exist, because it is shown in the Pod's status.
 func unknownImage(ref string) error {
 	return fmt.Errorf("image %q cannot run here: the process node runs only the built-in demo images as local processes: "+
 		"%[2]s:v1 to %[2]s:v%[3]d (no tag means v1); use a real cluster for other images", ref, repository, maxVersion)

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	// envListen says where to listen: containerPort=ip:port, separated by
+	// envListen holds the listen addresses: containerPort=ip:port, separated by
 	// commas. In a Pod that shares the host's address the two ports differ.
-	envListen     = "SLIPWAY_DEMO_LISTEN"
+	envListen = "SLIPWAY_DEMO_LISTEN"
+	// defaultListen is for a process that was started by hand.
 	defaultListen = "8080=:8080"
 )
 
-// socket is one place to listen: the port that the Pod declares, and the
-// address that stands for it on this machine.
+// socket is one listen address: the port that the Pod declares, and the address
+// that stands for it on this machine.
 type socket struct {
 	containerPort int
 	address       string
 }
 
+// parseListen parses envListen, and checks every entry before any socket is
+// opened.
 func parseListen(s string) ([]socket, error) {
 	if s == "" {
 		s = defaultListen
@@ -48,13 +51,15 @@ func parseListen(s string) ([]socket, error) {
 	return sockets, nil
 }
 
-// listener remembers the container port that it stands for.
+// listener is a net.Listener with its container port. BaseContext passes the
+// port on to the requests.
 type listener struct {
 	net.Listener
 	containerPort int
 }
 
-// listenAll listens on every socket or on none.
+// listenAll opens all sockets, or none: on an error it closes those that are
+// already open.
 func listenAll(ctx context.Context, sockets []socket) ([]listener, error) {
 	config := net.ListenConfig{Control: shareAddress}
 	var open []listener
@@ -71,8 +76,9 @@ func listenAll(ctx context.Context, sockets []socket) ([]listener, error) {
 	return open, nil
 }
 
-// shareAddress lets the server listen on a port that the node keeps bound for
-// the Pod's life, so that nobody else takes it while the container restarts.
+// shareAddress sets SO_REUSEPORT, which lets the server listen on a port that
+// the node keeps bound for the Pod's life, so that no other process takes it
+// while the container restarts. It runs between socket and bind.
 func shareAddress(_, _ string, conn syscall.RawConn) error {
 	var failed error
 	err := conn.Control(func(fd uintptr) {

@@ -14,21 +14,23 @@ import (
 )
 
 const (
+	// exitUsage is the exit code for invalid flags or listen addresses.
 	exitUsage = 2
 
 	// drainTimeout is how long SIGTERM waits for running requests. It is well
 	// below the 30 s after which a Pod is killed.
 	drainTimeout = 10 * time.Second
 
-	// crashTimeout is how long POST /exit waits for its own answer to leave.
+	// crashTimeout is how long POST /exit waits for its own response to be
+	// sent.
 	crashTimeout = 500 * time.Millisecond
 )
 
-// Main is the whole life of the server process and returns its exit code.
-// args are the arguments after demo-echo: the container's args.
+// Main runs the server process until it ends, and returns its exit code. args
+// are the arguments after demo-echo: the container's args.
 //
-// Standard input is the tie to the parent: Main ends the process, without
-// returning, when it reaches EOF. The states after that are
+// Standard input ties the process to its parent: at EOF Main ends the process,
+// without returning. The states are
 //
 //	delayed    --start-delay has not passed; nothing listens
 //	serving    until SIGTERM, SIGINT, --exit-after or POST /exit
@@ -48,8 +50,8 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", command, err)
 		return exitUsage
 	}
-	// Outside the select loop on purpose: a log line that blocks, because
-	// nobody reads it, must not keep an orphan alive.
+	// In a goroutine of its own, outside the select loop: a log write that
+	// blocks, because the reader is gone, must not keep an orphan alive.
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -62,6 +64,8 @@ func Main(args []string) int {
 	return code
 }
 
+// run serves until a signal, a crash or an error of a listener, and returns the
+// exit code.
 func run(opts options, sockets []socket) (int, error) {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	self := identify(os.Getenv)
@@ -70,9 +74,11 @@ func run(opts options, sockets []socket) (int, error) {
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(stop)
 	crash := after(opts.exitAfter)
-	// After Notify: whoever waits for this line may signal the process.
+	// After Notify: a test that waits for this line may then send a signal.
 	log.Info("starting", "name", self.name, "version", self.version, "colour", self.colour, "pid", os.Getpid())
 
+	// Signals and crashes work during the delay too: it simulates a slow start,
+	// not a hung process.
 	if opts.startDelay > 0 {
 		select {
 		case <-time.After(opts.startDelay):
@@ -92,6 +98,8 @@ func run(opts options, sockets []socket) (int, error) {
 	s := newServer(self, opts, log)
 	failed := s.serve(listeners)
 
+	// A nil channel blocks forever, so no lines are written without
+	// --log-every.
 	var lines <-chan time.Time
 	if opts.logEvery > 0 {
 		ticker := time.NewTicker(opts.logEvery)
@@ -113,6 +121,8 @@ func run(opts options, sockets []socket) (int, error) {
 		case err := <-failed:
 			return 0, err
 		case got := <-stop:
+			// Before the drain: readiness must fail first, so that no new
+			// traffic arrives.
 			s.stopping.Store(true)
 			log.Info("draining", "signal", got, "timeout", drainTimeout)
 			finished := s.drain(drainTimeout, opts.drainDelay)
@@ -130,7 +140,8 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// options are the container's args. They make a Pod misbehave on purpose.
+// options are the container's args. They make a Pod misbehave on purpose, for
+// demonstrations and tests of rollouts.
 type options struct {
 	startDelay time.Duration
 	exitAfter  time.Duration
@@ -140,6 +151,8 @@ type options struct {
 	drainDelay time.Duration
 }
 
+// flags returns the flag set that writes into o. ContinueOnError leaves the
+// exit code to Main.
 func (o *options) flags() *flag.FlagSet {
 	set := flag.NewFlagSet(command, flag.ContinueOnError)
 	set.SetOutput(io.Discard) // Main prints errors and usage, once
@@ -152,6 +165,8 @@ func (o *options) flags() *flag.FlagSet {
 	return set
 }
 
+// parseFlags parses and validates the container's args. The error reaches the
+// user through the container's log.
 func parseFlags(args []string) (options, error) {
 	var o options
 	set := o.flags()
@@ -175,12 +190,16 @@ func parseFlags(args []string) (options, error) {
 	if o.exitCode < 0 || o.exitCode > 255 {
 		return o, fmt.Errorf("--exit-code must be from 0 to 255, got %d", o.exitCode)
 	}
+	// Delay and drain together must end before the Pod's default grace period
+	// of 30 s does.
 	if o.drainDelay > drainTimeout {
 		return o, fmt.Errorf("--drain-delay must not be over %s, got %s", drainTimeout, o.drainDelay)
 	}
 	return o, nil
 }
 
+// usage returns the help text of all flags. flag's own PrintDefaults shows them
+// with one dash.
 func usage() string {
 	var o options
 	text := "Flags of " + command + ":\n"

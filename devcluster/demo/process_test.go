@@ -208,7 +208,7 @@ func TestReservedPort(t *testing.T) {
 	c.stdin.Close()
 	c.exitCode()
 
-	// While no server runs, the port is refused and nobody else gets it.
+	// While no server runs, the port is refused and no other process gets it.
 	if conn, err := net.Dial("tcp", c.addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling got %v, %v, want connection refused", conn, err)
 	}

@@ -13,17 +13,22 @@ import (
 )
 
 const (
+	// readHeaderTimeout closes connections of clients that never finish a
+	// header.
 	readHeaderTimeout = 10 * time.Second
-	// Longer than /sleep may take; /stream and /bytes move their deadlines on.
+	// requestTimeout is longer than /sleep may take; /stream and /bytes extend
+	// their deadlines.
 	requestTimeout = 2 * time.Minute
-	// Longer than the idle time of common proxies, so that they, not the
+	// idleTimeout is longer than that of common proxies, so that they, not the
 	// server, close a connection that is about to be used again.
 	idleTimeout    = 3 * time.Minute
 	maxHeaderBytes = 1 << 20
-	maxLoggedURI   = 512
+	// maxLoggedURI bounds the part of a URI or host in a log line; a header may
+	// have a megabyte.
+	maxLoggedURI = 512
 )
 
-// identity is what the server says about itself.
+// identity is the Pod that the server reports in each response.
 type identity struct {
 	name, namespace, ip string
 	version, colour     string
@@ -42,7 +47,7 @@ func identify(getenv func(string) string) identity {
 	}
 }
 
-// server answers requests on all listeners of one container.
+// server handles the requests of all listeners of one container.
 type server struct {
 	self   identity
 	log    *slog.Logger
@@ -50,13 +55,15 @@ type server struct {
 	paths  map[string]http.HandlerFunc
 	active activity
 
-	ready    atomic.Bool // as --not-ready, POST /ready and POST /unready say
-	stopping atomic.Bool // never ready again
+	ready    atomic.Bool // set by --not-ready, POST /ready and POST /unready
+	stopping atomic.Bool // draining: never ready again
 
 	exitCode int
-	exit     chan int // codes asked for by POST /exit
+	exit     chan int // exit code of POST /exit; holds one
 }
 
+// newServer returns a server that does not listen yet. Besides HTTP/1.1 it
+// accepts HTTP/2 without TLS (h2c), so that proxies can be tested with both.
 func newServer(self identity, opts options, log *slog.Logger) *server {
 	s := &server{self: self, log: log, exitCode: opts.exitCode, exit: make(chan int, 1)}
 	s.ready.Store(!opts.notReady)
@@ -93,11 +100,11 @@ func newServer(self identity, opts options, log *slog.Logger) *server {
 	return s
 }
 
-// containerPortKey finds the container port of a request in its context.
+// containerPortKey is the context key of a request's container port.
 type containerPortKey struct{}
 
-// serve starts one accept loop per listener. The channel gets the error of a
-// loop that ends although nobody stopped the server.
+// serve starts one accept loop per listener. The channel receives the error of
+// a loop that ends without a shutdown; it has room for all, so no loop blocks.
 func (s *server) serve(listeners []listener) <-chan error {
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -111,10 +118,10 @@ func (s *server) serve(listeners []listener) <-chan error {
 	return failed
 }
 
-// drain stops a server that is no longer ready and reports whether every
-// request finished within the timeout. New connections are accepted while
-// earlier requests run, and at least for the delay before that: clients need a
-// moment to learn from /readyz that the Pod goes away.
+// drain shuts down a server that is no longer ready, and reports whether every
+// request finished within the timeout. It accepts new connections for at least
+// the delay, and then while earlier requests run: clients need a moment to
+// learn from /readyz that the Pod is terminating.
 func (s *server) drain(timeout, delay time.Duration) bool {
 	if delay > 0 {
 		<-time.After(delay)
@@ -132,7 +139,8 @@ func (s *server) drain(timeout, delay time.Duration) bool {
 	return true
 }
 
-// close ends the server now, with a moment for answers that are on their way.
+// close shuts the server down, with a moment for responses that are being
+// written.
 func (s *server) close(wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -141,6 +149,9 @@ func (s *server) close(wait time.Duration) {
 	}
 }
 
+// serveHTTP dispatches a request by its exact path and logs it. Every response
+// carries the Pod and its version, so that a client can count how a rollout
+// shifts traffic.
 func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.active.begin() {
 		defer s.active.end()
@@ -148,8 +159,8 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Slipway-Pod", s.self.name)
 	w.Header().Set("X-Slipway-Version", s.self.version)
 	if s.stopping.Load() {
-		// The client goes elsewhere by itself, before its idle connection is
-		// closed under it. In HTTP/2 net/http makes a GOAWAY of this.
+		// The client opens a connection to another Pod, before its idle one is
+		// closed under it. In HTTP/2 net/http sends a GOAWAY for this header.
 		w.Header().Set("Connection", "close")
 	}
 	handle, ok := s.paths[r.URL.Path]
@@ -158,7 +169,8 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	began := time.Now()
 	rec := &recorder{ResponseWriter: w}
-	// Deferred, because a handler may panic and its request still counts.
+	// Deferred, because a handler may panic and its request is logged all the
+	// same.
 	defer func() {
 		s.log.Info("request", "method", r.Method, "uri", shorten(r.RequestURI, maxLoggedURI), "host", shorten(r.Host, maxLoggedURI),
 			"proto", r.Proto, "status", cmp.Or(rec.status, http.StatusOK), "bytes", rec.bytes,
@@ -167,6 +179,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	handle(rec, r)
 }
 
+// shorten cuts a string for the log.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -174,13 +187,15 @@ func shorten(s string, limit int) string {
 	return s[:limit] + "..."
 }
 
-// recorder notes for the log what was answered.
+// recorder records status and size of a response for the log.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
+// WriteHeader implements http.ResponseWriter; the first status is the one that
+// is sent.
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
@@ -188,6 +203,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter and counts the bytes of the body.
 func (r *recorder) Write(p []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(p)
 	r.bytes += int64(n)
@@ -198,7 +214,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // activity counts the requests that began before drain was called. Later ones
-// are not waited for here, or steady traffic would never let the server go.
+// do not count: under steady traffic the server would otherwise never stop.
 type activity struct {
 	mu       sync.Mutex
 	running  int
@@ -206,6 +222,8 @@ type activity struct {
 	finished chan struct{} // closed when draining and nothing runs
 }
 
+// begin counts a request; it returns false once the drain has begun. Only a
+// request that was counted may call end.
 func (a *activity) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,6 +234,7 @@ func (a *activity) begin() bool {
 	return true
 }
 
+// end removes a request, and completes the drain with the last one.
 func (a *activity) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,6 +244,9 @@ func (a *activity) end() {
 	}
 }
 
+// drain stops the counting and returns a channel that is closed when the
+// counted requests have finished. It must be called only once, because it may
+// close the channel.
 func (a *activity) drain() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

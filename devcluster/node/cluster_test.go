@@ -345,7 +345,8 @@ type endpoint struct {
 	ready, terminating bool
 }
 
-// endpoints lists what the node wrote. The control plane of the tests has its own writer too, which does not know ports.
+// endpoints lists the endpoints that the node wrote. The control plane of the
+// tests runs the EndpointSlice controller too, which has no real ports.
 func (s *scene) endpoints(ctx context.Context, app string) ([]endpoint, error) {
 	list, err := s.client.DiscoveryV1().EndpointSlices(s.ns).List(ctx, metav1.ListOptions{
 		LabelSelector: "kubernetes.io/service-name=" + app + ",endpointslice.kubernetes.io/managed-by=" + componentName})
@@ -385,7 +386,8 @@ func (s *scene) readyEndpoints(app string, n int) []endpoint {
 	return list
 }
 
-// ask sends a request to an endpoint and returns the answer's status, headers and body.
+// ask sends a request to an endpoint and returns the response's status, headers
+// and body.
 func (s *scene) ask(method, url string) (*http.Response, string, error) {
 	request, err := http.NewRequestWithContext(s.t.Context(), method, url, nil)
 	if err != nil {

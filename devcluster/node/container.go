@@ -13,17 +13,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// configRetry is how long a container waits before it looks again for a ConfigMap or Secret that was missing.
+// configRetry is the wait before a container that could not start for a passing
+// reason, such as a missing ConfigMap or Secret, is tried again. ConfigMaps and
+// Secrets are not watched.
 const configRetry = 3 * time.Second
 
-// container supervises one container of a Pod. Its goroutine goes through these states:
+// container supervises one container of a Pod. Its goroutine goes through these
+// states:
 //
 //	waiting     not started yet, refused, or in back-off after it ended
 //	running     its process lives and is probed
-//	leaving     its process was asked to end, because the Pod stops, a probe failed or the image changed
-//	terminated  its process ended and is not started again; the goroutine has ended too
+//	leaving     its process is being terminated, because the Pod stops, a
+//	            probe failed or the image changed
+//	terminated  its process ended and is not started again; the goroutine has
+//	            ended too
 //
-// The worker of the Pod launches it, reads its status and asks it to stop; nothing else touches it.
+// The worker of the Pod launches it, reads its status and stops it; the logs
+// endpoint reads its status and its logs.
 type container struct {
 	host   *shared
 	kind   containerKind
@@ -32,26 +38,30 @@ type container struct {
 	logs   *logStore
 	notify func()
 
-	// ctx is done when the container is asked to stop.
+	// ctx is done when the container is to stop. It carries no deadline: stopAt
+	// has the time of SIGKILL.
 	ctx      context.Context
 	cancel   context.CancelFunc
-	done     chan struct{} // closed when nothing runs and nothing will
-	wake     chan struct{} // something below has changed
+	done     chan struct{} // closed when nothing runs and nothing will start
+	wake     chan struct{} // signals a changed image or a stop
 	launched bool          // owned by the worker
 
-	// Owned by the goroutine.
+	// Owned by the goroutine; launch sets ports before it starts.
 	ports  portMap
 	next   int32 // restart count of the next run
 	delays restartDelay
 
+	// mu guards the fields below, which the worker writes or reads while the
+	// goroutine runs.
 	mu      sync.Mutex
 	spec    corev1.Container
 	status  corev1.ContainerStatus
 	leaving bool
-	stopAt  time.Time // when a container that was asked to stop is killed
+	stopAt  time.Time // time of SIGKILL; zero until stop is called
 }
 
-// launch starts the supervision. The second and later calls do nothing.
+// launch starts the goroutine. The second and later calls do nothing, so the
+// worker may call it on every pass.
 func (c *container) launch(ports portMap) {
 	if c.launched {
 		return
@@ -61,13 +71,16 @@ func (c *container) launch(ports portMap) {
 	go c.run()
 }
 
-// settle marks a container that is not started again.
+// settle marks a container that is not started again: launched and done,
+// without a goroutine. It is called once, before the worker runs.
 func (c *container) settle() {
 	c.launched = true
 	close(c.done)
 }
 
-// ended reports whether nothing runs; of a container that was never launched, nothing does.
+// ended reports whether no process runs and the goroutine has returned; a
+// container that was never launched counts as ended. Only the worker's
+// goroutine may call it.
 func (c *container) ended() bool {
 	if !c.launched {
 		return true
@@ -80,7 +93,10 @@ func (c *container) ended() bool {
 	}
 }
 
-// stop asks the container to end, and to be killed at the deadline. A later call can only bring the deadline forward.
+// stop terminates the container: SIGTERM after the preStop hook, and SIGKILL at
+// the deadline. A later call can only bring the deadline forward. The deadline
+// is set before cancel, because the goroutine reads it as soon as ctx is done;
+// poke makes it read a shortened one.
 func (c *container) stop(deadline time.Time) {
 	c.mu.Lock()
 	if c.stopAt.IsZero() || deadline.Before(c.stopAt) {
@@ -92,7 +108,8 @@ func (c *container) stop(deadline time.Time) {
 	c.poke()
 }
 
-// update gives the container a changed image, which is all that can change.
+// update sets a changed image, the only field of a running container that the
+// API allows to change. The goroutine restarts the process for it.
 func (c *container) update(image string) {
 	c.mu.Lock()
 	changed := c.spec.Image != image
@@ -103,6 +120,8 @@ func (c *container) update(image string) {
 	}
 }
 
+// poke wakes the goroutine without blocking; one token stands for any number of
+// changes.
 func (c *container) poke() {
 	select {
 	case c.wake <- struct{}{}:
@@ -110,14 +129,15 @@ func (c *container) poke() {
 	}
 }
 
-// snapshot is the container's status now.
+// snapshot returns a copy of the container's current status.
 func (c *container) snapshot() corev1.ContainerStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return *c.status.DeepCopy()
 }
 
-// change edits the status and tells the worker.
+// change edits the status under the lock and then wakes the worker, which
+// writes it to the API server. edit must not take c.mu again.
 func (c *container) change(edit func(*corev1.ContainerStatus)) {
 	c.mu.Lock()
 	edit(&c.status)
@@ -125,6 +145,9 @@ func (c *container) change(edit func(*corev1.ContainerStatus)) {
 	c.notify()
 }
 
+// run starts the process, supervises it, and restarts it by the restart policy
+// until the container stops or completes. A restart for a new image skips the
+// back-off.
 func (c *container) run() {
 	defer func() {
 		close(c.done)
@@ -147,7 +170,9 @@ func (c *container) run() {
 	}
 }
 
-// start prepares the container's process and runs it. The log belongs to the run, so it is made here.
+// start prepares the container's process and runs it. It returns the copy of
+// the spec that this run uses, which a later update does not change. The log of
+// the run is created last, so that a refused container leaves no empty file.
 func (c *container) start() (corev1.Container, *process, *refusal) {
 	c.mu.Lock()
 	spec := *c.spec.DeepCopy()
@@ -160,6 +185,8 @@ func (c *container) start() (corev1.Container, *process, *refusal) {
 	if r := refuse(pod, &spec); r != nil {
 		return spec, nil, r
 	}
+	// The timeout covers all reads of ConfigMaps and Secrets; a stop of the
+	// container cancels them.
 	ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
 	defer cancel()
 	e := environment{pod: pod, container: &spec, podIP: c.ports.addr, hostIP: c.host.cfg.Address, capacity: c.host.capacity, source: c.config}
@@ -167,6 +194,8 @@ func (c *container) start() (corev1.Container, *process, *refusal) {
 	if err != nil {
 		return spec, nil, &refusal{reason: reasonConfigError, message: err.Error(), passing: true}
 	}
+	// Only the container's args are expanded, with its own variables, as in
+	// Kubernetes. The copy keeps append from writing into the image's array.
 	args := append([]string(nil), image.Args...)
 	for _, arg := range spec.Args {
 		args = append(args, expand(arg, own))
@@ -184,7 +213,9 @@ func (c *container) start() (corev1.Container, *process, *refusal) {
 	return spec, p, nil
 }
 
-// running writes the status of a process that has just been started.
+// running sets the status of a process that has just been started. A container
+// without a startup probe counts as started at once, and without a readiness
+// probe also as ready; an init container is ready only when it has completed.
 func (c *container) running(pod *corev1.Pod, spec *corev1.Container, p *process) {
 	started := spec.StartupProbe == nil
 	c.mu.Lock()
@@ -202,13 +233,17 @@ func (c *container) running(pod *corev1.Pod, spec *corev1.Container, p *process)
 	c.event(corev1.EventTypeNormal, "Started", fmt.Sprintf("Started container %s as process %d", spec.Name, p.cmd.Process.Pid))
 }
 
-// runID names one run of a container. Hashing keeps it free of what the parts look like.
+// runID returns the container ID of one run, unique for each restart. The hash
+// gives it the form that container runtimes use.
 func runID(pod *corev1.Pod, name string, run int32) string {
 	sum := sha256.Sum256([]byte(string(pod.UID) + "\x00" + name + "\x00" + strconv.Itoa(int(run))))
 	return containerIDScheme + hex.EncodeToString(sum[:])
 }
 
-// refused shows why the container does not start, and waits for what could change that.
+// refused sets the waiting state with the reason of a refusal, and waits for an
+// event that could change it: a new image, a stop, or for a passing refusal the
+// retry interval. The Event is recorded once per reason and message, not on
+// every retry.
 func (c *container) refused(r *refusal) {
 	if c.ctx.Err() != nil {
 		return
@@ -236,8 +271,9 @@ func (c *container) refused(r *refusal) {
 	}
 }
 
-// exited writes how the process ended. again is false when that is the end of the container; otherwise delay is how
-// long to wait before the next run.
+// exited sets the status of a process that ended. again is false when the
+// container is terminated for good; otherwise delay is the back-off before the
+// next run.
 func (c *container) exited(spec *corev1.Container, end ending) (again bool, delay time.Duration) {
 	pod := c.pod()
 	again = c.ctx.Err() == nil && restartsAfter(&pod.Spec, spec, c.kind, end.code)
@@ -260,6 +296,8 @@ func (c *container) exited(spec *corev1.Container, end ending) (again bool, dela
 	return again, delay
 }
 
+// terminatedState returns how a run ended, with the kubelet's reasons:
+// Completed for exit code 0, Error for any other.
 func terminatedState(end ending, id string) *corev1.ContainerStateTerminated {
 	t := &corev1.ContainerStateTerminated{
 		ExitCode: end.code, Signal: end.signal, Reason: reasonError, ContainerID: id,
@@ -271,8 +309,9 @@ func terminatedState(end ending, id string) *corev1.ContainerStateTerminated {
 	return t
 }
 
-// backOff waits for the next run. It returns false when the container is asked to stop instead; the run that ended is
-// then its last.
+// backOff waits for the next run, and a new image ends the wait early. It
+// returns false when the container is stopped meanwhile: the run that ended was
+// the last one, and its termination becomes the current state again.
 func (c *container) backOff(delay time.Duration, end ending) bool {
 	if end.code != 0 {
 		c.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off %s restarting failed container %s", delay, c.status.Name))
@@ -294,8 +333,9 @@ func (c *container) backOff(delay time.Duration, end ending) bool {
 	return false
 }
 
-// currentRun says which run's log belongs to the container now, and which is the one before. ok is false when there is
-// no such run. In back-off both are the run that ended last, as with the kubelet.
+// currentRun returns the restart count whose log a request selects: that of the
+// current run, or of the previous one. ok is false when there is no such run.
+// In back-off both are the run that ended last, as with the kubelet.
 func (c *container) currentRun(previous bool) (run int32, ok bool) {
 	s := c.snapshot()
 	ranBefore := s.LastTerminationState.Terminated != nil
@@ -308,6 +348,8 @@ func (c *container) currentRun(previous bool) (run int32, ok bool) {
 	return s.RestartCount, true
 }
 
+// event records an Event on the Pod with the container's field path, which is
+// how kubectl describe attributes it to a container.
 func (c *container) event(kind, reason, message string) {
 	pod, list := c.pod(), "initContainers"
 	if c.kind == regularContainer {
@@ -319,5 +361,6 @@ func (c *container) event(kind, reason, message string) {
 	}, kind, reason, message)
 }
 
-// apiTime is a time as the API server stores it, so that what was written compares equal to what is read.
+// apiTime truncates a time to the second, the precision of the API, so that a
+// written status compares equal to the one that is read back.
 func apiTime(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

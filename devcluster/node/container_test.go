@@ -360,7 +360,7 @@ func TestPortStaysAcrossRestarts(t *testing.T) {
 	c := superviseFirst(t, pod)
 	c.until("ready", isReady)
 	if response, err := http.Post(c.url(defaultPort, "/exit?code=4"), "", nil); err == nil {
-		response.Body.Close() // the process may be gone before it has answered
+		response.Body.Close() // the process may be gone before it has responded
 	}
 	c.until("back-off", func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
 	address := strings.TrimPrefix(c.url(defaultPort, ""), "http://")

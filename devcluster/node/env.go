@@ -13,16 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// listenVariable tells a built-in image where to listen; it wins over anything in the manifest.
+// listenVariable carries the listen addresses of a built-in image; it overrides
+// a variable of the same name in the manifest.
 const listenVariable = "SLIPWAY_DEMO_LISTEN"
 
-// configSource reads what a container's environment refers to.
+// configSource reads the objects that a container's environment refers to.
+// Tests implement it in memory.
 type configSource interface {
 	configMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// environment is everything a container's variables are made from.
+// environment holds the inputs of a container's variables. It lives for one
+// start of the container.
 type environment struct {
 	pod       *corev1.Pod
 	container *corev1.Container
@@ -32,12 +35,14 @@ type environment struct {
 	source    configSource
 }
 
-// variables is an environment under construction: ordered, each name once.
+// variables is an environment under construction: ordered, each name once. A
+// later value replaces an earlier one in its place.
 type variables struct {
 	names  []string
 	values map[string]string
 }
 
+// set adds a variable or replaces its value.
 func (v *variables) set(name, value string) {
 	if _, known := v.values[name]; !known {
 		v.names = append(v.names, name)
@@ -45,6 +50,7 @@ func (v *variables) set(name, value string) {
 	v.values[name] = value
 }
 
+// list returns the variables as NAME=value, in the order of their first set.
 func (v *variables) list() []string {
 	out := make([]string, 0, len(v.names))
 	for _, name := range v.names {
@@ -53,10 +59,12 @@ func (v *variables) list() []string {
 	return out
 }
 
-// build returns the variables of the container by name, and the whole environment of its process. Of the node's own
-// environment only PATH goes in: what the user of this machine has in theirs is nobody's business.
+// build returns the variables of the container by name, and the whole
+// environment of its process. Of the node's own environment only PATH is passed
+// on: the rest belongs to the user of this machine and may hold credentials.
 func (e *environment) build(ctx context.Context, image Image, listen string) (own map[string]string, all []string, err error) {
 	declared := &variables{values: map[string]string{}}
+	// envFrom first: env overrides it, and references in env may use its names.
 	for i := range e.container.EnvFrom {
 		if err := e.addFrom(ctx, declared, &e.container.EnvFrom[i]); err != nil {
 			return nil, nil, err
@@ -64,6 +72,7 @@ func (e *environment) build(ctx context.Context, image Image, listen string) (ow
 	}
 	for i := range e.container.Env {
 		v := &e.container.Env[i]
+		// A reference sees only the variables declared before it.
 		value, present := expand(v.Value, declared.values), true
 		if v.Value == "" && v.ValueFrom != nil {
 			if value, present, err = e.valueFrom(ctx, v.ValueFrom); err != nil {
@@ -75,6 +84,8 @@ func (e *environment) build(ctx context.Context, image Image, listen string) (ow
 		}
 	}
 
+	// The order is the precedence: machine, image, container, and last the
+	// listen addresses, which the manifest must not change.
 	process := &variables{values: map[string]string{}}
 	if path, found := os.LookupEnv("PATH"); found {
 		process.set("PATH", path)
@@ -86,6 +97,8 @@ func (e *environment) build(ctx context.Context, image Image, listen string) (ow
 		}
 	}
 	for _, name := range declared.names {
+		// Checked here rather than in refuse: envFrom brings names that the
+		// Pod's spec does not show.
 		if loaderVariable(name) {
 			return nil, nil, fmt.Errorf("environment variable %s changes how this machine loads programs and is refused by the process node; remove it", name)
 		}
@@ -95,6 +108,8 @@ func (e *environment) build(ctx context.Context, image Image, listen string) (ow
 	return declared.values, process.list(), nil
 }
 
+// addFrom adds every key of a ConfigMap or Secret, with the prefix. An optional
+// object that does not exist adds nothing.
 func (e *environment) addFrom(ctx context.Context, to *variables, from *corev1.EnvFromSource) error {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -117,7 +132,8 @@ func (e *environment) addFrom(ctx context.Context, to *variables, from *corev1.E
 	return nil
 }
 
-// valueFrom resolves one reference; present is false when an optional one leads nowhere.
+// valueFrom resolves one reference; present is false when an optional object or
+// key does not exist, and the variable is then not set.
 func (e *environment) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (value string, present bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -146,6 +162,8 @@ func (e *environment) valueFrom(ctx context.Context, from *corev1.EnvVarSource) 
 	return "", false, fmt.Errorf("the process node does not support this kind of valueFrom; use fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef")
 }
 
+// unlessOptional drops a not-found error of an optional reference. Other errors
+// remain: the object may exist.
 func unlessOptional(err error, optional *bool) error {
 	if optional != nil && *optional && apierrors.IsNotFound(err) {
 		return nil
@@ -153,6 +171,8 @@ func unlessOptional(err error, optional *bool) error {
 	return err
 }
 
+// unlessFound returns the error for a missing key, unless the reference is
+// optional.
 func unlessFound(found bool, optional *bool, kind, name, key string) error {
 	if found || optional != nil && *optional {
 		return nil
@@ -160,7 +180,9 @@ func unlessFound(found bool, optional *bool, kind, name, key string) error {
 	return fmt.Errorf("%s %q has no key %q; add it or mark the reference optional", kind, name, key)
 }
 
-// field resolves the fieldRefs that Kubernetes allows in an environment.
+// field resolves the fieldRefs that Kubernetes allows in an environment. A
+// missing label or annotation is the empty string. The addresses come from the
+// node, because the Pod's status may not have them yet.
 func (e *environment) field(path string) (string, error) {
 	if name, found := subscript(path, "metadata.labels"); found {
 		return e.pod.Labels[name], nil
@@ -187,7 +209,7 @@ func (e *environment) field(path string) (string, error) {
 	return "", fmt.Errorf("unknown field %q in fieldRef", path)
 }
 
-// subscript takes NAME out of prefix['NAME'].
+// subscript extracts NAME from prefix['NAME'].
 func subscript(path, prefix string) (string, bool) {
 	rest, found := strings.CutPrefix(path, prefix+"['")
 	if !found {
@@ -196,8 +218,9 @@ func subscript(path, prefix string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// resource resolves a resourceFieldRef. Nothing is limited here, but programs size themselves by these values; a
-// limit that is not set is the machine's, as in Kubernetes.
+// resource resolves a resourceFieldRef, rounded up to the divisor. The node
+// enforces no limits, but programs size themselves by these values; a limit
+// that is not set is the machine's capacity, as in Kubernetes.
 func (e *environment) resource(ref *corev1.ResourceFieldSelector) (string, error) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	var from corev1.ResourceList
@@ -217,6 +240,8 @@ func (e *environment) resource(ref *corev1.ResourceFieldSelector) (string, error
 	if divisor.IsZero() {
 		divisor = *resource.NewQuantity(1, resource.DecimalSI)
 	}
+	// CPU is fractional and is compared in thousandths; all other resources are
+	// whole numbers.
 	value, per := quantity.Value(), divisor.Value()
 	if name == string(corev1.ResourceCPU) {
 		value, per = quantity.MilliValue(), divisor.MilliValue()
@@ -227,8 +252,9 @@ func (e *environment) resource(ref *corev1.ResourceFieldSelector) (string, error
 	return strconv.FormatInt((value+per-1)/per, 10), nil
 }
 
-// expand replaces $(NAME) by the value of NAME. As in Kubernetes, $$ is a dollar sign that starts no reference, and a
-// reference to an unknown name stays as it is written.
+// expand replaces $(NAME) with the value of NAME. As in Kubernetes, $$ is a
+// literal dollar sign that starts no reference, and a reference to an unknown
+// name stays as it is written.
 func expand(in string, values map[string]string) string {
 	var out strings.Builder
 	for {

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// errLogLimit ends a copy that has written as many bytes as it may.
+// errLogLimit ends a copy that has reached limitBytes. It never leaves copyTo.
 var errLogLimit = errors.New("the limit of bytes is reached")
 
-// logQuery is what a reader wants of a log.
+// logQuery holds the options of one request for a log, the PodLogOptions of the
+// API.
 type logQuery struct {
 	follow     bool
 	previous   bool
@@ -27,7 +28,9 @@ type logQuery struct {
 	stream     string    // "stdout" or "stderr"; empty for both
 }
 
-// parseLogQuery reads the parameters that the API server sends.
+// parseLogQuery reads the query parameters that the API server sends. An absent
+// parameter has the API's default; an invalid one is an error for a response
+// with status 400.
 func parseLogQuery(values url.Values, now time.Time) (logQuery, error) {
 	q := logQuery{tail: -1, limit: -1}
 	for name, to := range map[string]*bool{"follow": &q.follow, "previous": &q.previous, "timestamps": &q.timestamps} {
@@ -73,9 +76,12 @@ func parseLogQuery(values url.Values, now time.Time) (logQuery, error) {
 	return q, nil
 }
 
-// copyTo writes the log as the query asks. Following, it returns when the run has ended or ctx is done; flush is called
-// whenever everything that is there has been written.
+// copyTo writes the log as the query selects it. When it follows, it returns
+// when the run has ended or ctx is done. It calls flush whenever it has written
+// all records that exist.
 func (f *logFile) copyTo(ctx context.Context, out io.Writer, flush func() error, q logQuery) error {
+	// The open files stay readable when the log is rotated or deleted
+	// meanwhile.
 	older, current, turns, err := f.parts()
 	if err != nil {
 		return err
@@ -97,6 +103,9 @@ func (f *logFile) copyTo(ctx context.Context, out io.Writer, flush func() error,
 	}
 	records := newRecordReader(current)
 	for {
+		// The state is taken before the read: all records up to it are in the
+		// file, and a later one closes state.changed. So no record is missed
+		// between the read and the wait.
 		state := f.state()
 		if err := p.drain(records); err != nil {
 			return limitIsEnd(err)
@@ -108,6 +117,9 @@ func (f *logFile) copyTo(ctx context.Context, out io.Writer, flush func() error,
 		case !q.follow:
 			return nil
 		case state.turns != turns:
+			// The file was rotated, and the open one has been read to its end.
+			// After more than one rotation the older part is new too; what was
+			// rotated out before it is lost.
 			missed := state.turns > turns+1
 			older.Close()
 			current.Close()
@@ -132,6 +144,7 @@ func (f *logFile) copyTo(ctx context.Context, out io.Writer, flush func() error,
 	}
 }
 
+// limitIsEnd turns errLogLimit into the regular end of a copy.
 func limitIsEnd(err error) error {
 	if errors.Is(err, errLogLimit) {
 		return nil
@@ -139,7 +152,9 @@ func limitIsEnd(err error) error {
 	return err
 }
 
-// linesBefore counts the lines that come before the last n, and leaves the files at their beginning.
+// linesBefore counts the lines before the last n, and rewinds the files.
+// Partial records belong to the line that a full one ends; an unfinished line
+// at the end of a file counts as one.
 func linesBefore(n int64, files ...*os.File) (int64, error) {
 	var lines int64
 	for _, file := range files {
@@ -169,7 +184,8 @@ func linesBefore(n int64, files ...*os.File) (int64, error) {
 	return max(0, lines-n), nil
 }
 
-// logRecord is one stored line, or a part of one. Its fields are valid until the next is read.
+// logRecord is one stored line, or a part of one. Its slices are valid until
+// the next record is read.
 type logRecord struct {
 	time    []byte
 	stream  []byte
@@ -183,16 +199,21 @@ type recordReader struct {
 	part []byte // of a record whose end has not been written yet
 }
 
+// newRecordReader returns a reader whose buffer holds the longest record: the
+// text and its header.
 func newRecordReader(file *os.File) *recordReader {
 	return &recordReader{in: bufio.NewReaderSize(file, 2*logLineLimit)}
 }
 
-// next returns the next whole record, or io.EOF when there is none yet. What is no record is passed over: a machine
-// that lost power may leave half of one.
+// next returns the next complete record, or io.EOF when there is none yet; it
+// may be called again after more has been written. Lines that are no record are
+// skipped: a machine that lost power may leave half of one.
 func (r *recordReader) next() (logRecord, error) {
 	for {
 		line, err := r.in.ReadSlice('\n')
 		if err == bufio.ErrBufferFull || err == io.EOF {
+			// The bound keeps a corrupt file without newlines from filling the
+			// memory.
 			if len(r.part)+len(line) <= 4*logLineLimit {
 				r.part = append(r.part, line...)
 			}
@@ -214,6 +235,8 @@ func (r *recordReader) next() (logRecord, error) {
 	}
 }
 
+// parseRecord splits a line into its four fields; ok is false when it has fewer
+// or an unknown tag. The text may contain spaces.
 func parseRecord(line []byte) (logRecord, bool) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	at, rest, ok1 := bytes.Cut(line, []byte{' '})
@@ -226,7 +249,7 @@ func parseRecord(line []byte) (logRecord, bool) {
 	return logRecord{time: at, stream: stream, partial: partial, text: text}, partial || string(tag) == tagFull
 }
 
-// logPrinter writes records as the reader asked for them.
+// logPrinter writes records in the form that the query selects.
 type logPrinter struct {
 	out   io.Writer
 	query logQuery
@@ -235,7 +258,7 @@ type logPrinter struct {
 	open  bool  // the last line has not ended
 }
 
-// drain prints the records that are there.
+// drain prints all records up to the current end of the file.
 func (p *logPrinter) drain(records *recordReader) error {
 	for {
 		rec, err := records.next()
@@ -251,6 +274,8 @@ func (p *logPrinter) drain(records *recordReader) error {
 	}
 }
 
+// print writes one record if it passes the filters. Partial records are joined:
+// only the first gets a timestamp, only the last a newline.
 func (p *logPrinter) print(rec logRecord) error {
 	if p.skip > 0 {
 		if !rec.partial {
@@ -278,6 +303,8 @@ func (p *logPrinter) print(rec logRecord) error {
 	return p.write(line)
 }
 
+// write enforces limitBytes, which may cut a line. It returns errLogLimit with
+// the write that reaches the limit.
 func (p *logPrinter) write(line []byte) error {
 	if p.left >= 0 && int64(len(line)) >= p.left {
 		if _, err := p.out.Write(line[:p.left]); err != nil {

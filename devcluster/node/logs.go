@@ -15,14 +15,21 @@ import (
 )
 
 const (
-	logWriteTimeout    = 30 * time.Second
+	// logWriteTimeout bounds one write to a reader. A reader that accepts no
+	// data for so long is disconnected.
+	logWriteTimeout = 30 * time.Second
+	// logShutdownTimeout bounds the graceful stop of the endpoint; open
+	// connections are closed after it.
 	logShutdownTimeout = 2 * time.Second
 )
 
-// serveLogs answers the API server's requests for logs until ctx is done. The TLS handshake lets in only who has the
-// right certificate of cfg.ClientCA; of anyone else not one byte of a request is read.
+// serveLogs serves the API server's requests for logs until ctx is done; it
+// owns the listener. The TLS handshake accepts only the right client
+// certificate of cfg.ClientCA; of any other client not one byte of a request is
+// read.
 func serveLogs(ctx context.Context, listener net.Listener, cfg Config, pods *podSet) error {
-	// No ReadTimeout: it would also end a reader that follows a log for longer.
+	// No ReadTimeout and no WriteTimeout: they would end a request that follows
+	// a log for longer. logReply sets a deadline for each write.
 	server := &http.Server{
 		Handler:           logHandler(pods),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -35,6 +42,8 @@ func serveLogs(ctx context.Context, listener net.Listener, cfg Config, pods *pod
 			ClientAuth:   tls.RequireAndVerifyClientCert,
 			ClientCAs:    cfg.ClientCA,
 			MinVersion:   tls.VersionTLS12,
+			// Runs on every handshake, also on a resumed one, after the chain
+			// has been verified.
 			VerifyConnection: func(state tls.ConnectionState) error {
 				name := state.PeerCertificates[0].Subject.CommonName
 				if cfg.ClientName != "" && name != cfg.ClientName {
@@ -61,15 +70,19 @@ func serveLogs(ctx context.Context, listener net.Listener, cfg Config, pods *pod
 	return nil
 }
 
-// logLines gives the lines that net/http prints to the node's own log.
+// logLines writes the messages of net/http to the node's own log. They are
+// mostly failed handshakes, so their level is debug.
 type logLines struct{ to *slog.Logger }
 
+// Write implements io.Writer with one message per call, as log.Logger does.
 func (l logLines) Write(p []byte) (int, error) {
 	l.to.Debug("logs endpoint", "message", string(p))
 	return len(p), nil
 }
 
-// logHandler is the part of the kubelet's interface that the process node has.
+// logHandler returns the handler for the part of the kubelet's API that the
+// process node implements. Paths that exist only in a kubelet get 501 and a
+// message that kubectl shows to the user.
 func logHandler(pods *podSet) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sendText(w, http.StatusOK, "ok") })
@@ -90,7 +103,8 @@ func logHandler(pods *podSet) http.Handler {
 	return mux
 }
 
-// sendText answers in plain text, without a line end: the API server puts the text into its own errors.
+// sendText writes a plain-text response without a final newline: the API server
+// puts the text into its own errors.
 func sendText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -98,12 +112,14 @@ func sendText(w http.ResponseWriter, code int, text string) {
 	io.WriteString(w, text)
 }
 
-// httpError is an answer instead of a log.
+// httpError is the error response to a request for a log.
 type httpError struct {
 	code    int
 	message string
 }
 
+// answerLogs copies the selected log to the response. It returns an error only
+// as long as no byte has been written.
 func answerLogs(w http.ResponseWriter, r *http.Request, pods *podSet) *httpError {
 	query, err := parseLogQuery(r.URL.Query(), time.Now())
 	if err != nil {
@@ -115,6 +131,8 @@ func answerLogs(w http.ResponseWriter, r *http.Request, pods *podSet) *httpError
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	reply := &logReply{w: w, control: http.NewResponseController(w)}
+	// Records are small; the buffer keeps a write, and its deadline, from
+	// costing a system call each.
 	buffered := bufio.NewWriterSize(reply, 32<<10)
 	flush := func() error {
 		if err := buffered.Flush(); err != nil {
@@ -130,20 +148,25 @@ func answerLogs(w http.ResponseWriter, r *http.Request, pods *podSet) *httpError
 		return &httpError{http.StatusInternalServerError, "cannot read the log: " + err.Error()}
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		// The answer has begun; breaking the connection is the only way left to say that it is not whole.
+		// The response has begun; only a broken connection shows the reader
+		// that it is incomplete.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// logReply gives a reader that does not read logWriteTimeout for each piece, however long the whole takes. The deadline
-// is taken away between pieces: HTTP/2 ends a stream when it passes, even while there is nothing to write.
+// logReply sets a deadline of logWriteTimeout for each write to the response,
+// regardless of how long the whole takes. It clears the deadline between
+// writes: HTTP/2 resets a stream when the deadline passes, even while there is
+// nothing to write.
 type logReply struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	begun   bool
 }
 
+// Write implements io.Writer. begun is set first, because even a failed write
+// may have sent the header.
 func (l *logReply) Write(p []byte) (int, error) {
 	l.begun = true
 	l.control.SetWriteDeadline(time.Now().Add(logWriteTimeout))
@@ -151,6 +174,8 @@ func (l *logReply) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
+// flush sends what net/http has buffered, so that a follower sees a line when
+// it is written.
 func (l *logReply) flush() error {
 	l.begun = true
 	l.control.SetWriteDeadline(time.Now().Add(logWriteTimeout))

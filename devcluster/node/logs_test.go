@@ -81,7 +81,8 @@ func (a *authority) mustIssue(t *testing.T, name string, usage x509.ExtKeyUsage,
 	return cert
 }
 
-// logServer serves the logs of one Pod. get asks with the API server's certificate.
+// logServer serves the logs of one Pod. get sends requests with the API
+// server's certificate.
 type logServer struct {
 	t    *testing.T
 	ca   *authority

@@ -17,20 +17,30 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// podSet holds the workers of the node's Pods. It is the informer's event handler. Until begin is called it only
-// collects: addresses that Pods already have must be taken before new ones are handed out.
+// podSet holds the workers of the node's Pods, and is the event handler of the
+// Pod informer. Until begin is called it only collects Pods: addresses that
+// Pods already have must be claimed before new ones are allocated.
 type podSet struct {
-	host    *shared
+	host *shared
+	// running counts the worker goroutines. Only the informer's handlers and
+	// begin add to it, so it is stable once the informer is shut down.
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	start   func(*worker)
-	early   map[types.UID]*corev1.Pod
+	// mu guards the fields below. A worker takes it only when it has ended; no
+	// code holds it while it waits for a worker.
+	mu sync.Mutex
+	// start runs a worker's goroutine; nil until begin.
+	start func(*worker)
+	// early holds the Pods observed before begin.
+	early map[types.UID]*corev1.Pod
+	// workers is keyed by UID: a Pod that was deleted and one that was created
+	// under its name have separate workers for a while.
 	workers map[types.UID]*worker
 }
 
 var _ cache.ResourceEventHandler = (*podSet)(nil)
 
+// newPodSet returns a set that collects Pods until begin is called.
 func newPodSet(host *shared) *podSet {
 	return &podSet{host: host, early: map[types.UID]*corev1.Pod{}, workers: map[types.UID]*worker{}}
 }
@@ -38,8 +48,9 @@ func newPodSet(host *shared) *podSet {
 // OnAdd implements cache.ResourceEventHandler.
 func (s *podSet) OnAdd(obj any, _ bool) { s.observe(obj.(*corev1.Pod)) }
 
-// OnUpdate implements cache.ResourceEventHandler. A Pod that was deleted and made again while nobody looked arrives as
-// an update.
+// OnUpdate implements cache.ResourceEventHandler. When a Pod is deleted and
+// created again under the same name while the watch is interrupted, the
+// informer delivers one update with two UIDs.
 func (s *podSet) OnUpdate(before, after any) {
 	old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
 	if old.UID != pod.UID {
@@ -48,7 +59,8 @@ func (s *podSet) OnUpdate(before, after any) {
 	s.observe(pod)
 }
 
-// OnDelete implements cache.ResourceEventHandler.
+// OnDelete implements cache.ResourceEventHandler. A delete event that the watch
+// missed arrives as DeletedFinalStateUnknown, with the last cached object.
 func (s *podSet) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -58,6 +70,8 @@ func (s *podSet) OnDelete(obj any) {
 	}
 }
 
+// observe hands the Pod to its worker, or creates the worker on first sight.
+// Before begin it only stores the Pod.
 func (s *podSet) observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,6 +86,8 @@ func (s *podSet) observe(pod *corev1.Pod) {
 	s.add(pod)
 }
 
+// forget signals the Pod's worker that the object is gone. The worker kills
+// what still runs, and leaves the set when its goroutine returns.
 func (s *podSet) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +97,9 @@ func (s *podSet) forget(uid types.UID) {
 	}
 }
 
-// add makes a worker and starts it; s.mu is held.
+// add creates a worker and starts it; s.mu is held. The UID becomes a directory
+// name, so a UID with a path separator is refused: an API server never
+// generates one, and it could otherwise reach outside Dir.
 func (s *podSet) add(pod *corev1.Pod) {
 	if !filepath.IsLocal(string(pod.UID)) || strings.ContainsRune(string(pod.UID), filepath.Separator) {
 		s.host.cfg.Log.Error("refusing a Pod whose UID is no file name", "pod", pod.Name, "uid", pod.UID)
@@ -92,7 +110,9 @@ func (s *podSet) add(pod *corev1.Pod) {
 	s.start(w)
 }
 
-// begin takes up the Pods that exist and starts their workers, which run until ctx is done.
+// begin creates workers for the Pods collected so far and starts them; they run
+// until ctx is done. The informer must have synced: the logs of every Pod that
+// is not in the collection are deleted.
 func (s *podSet) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,6 +129,9 @@ func (s *podSet) begin(ctx context.Context) {
 		existing = append(existing, pod)
 	}
 	s.early = nil
+	// Pods that have an address come first, because add claims it: a Pod
+	// without one would otherwise be given an address that is in use. The UID
+	// makes the order stable.
 	slices.SortFunc(existing, func(a, b *corev1.Pod) int {
 		if withA, withB := a.Status.PodIP != "", b.Status.PodIP != ""; withA != withB {
 			if withA {
@@ -124,14 +147,18 @@ func (s *podSet) begin(ctx context.Context) {
 	}
 }
 
-// wait returns when all workers have ended.
+// wait returns when all workers have ended. No worker may be added meanwhile.
 func (s *podSet) wait() { s.running.Wait() }
 
+// podsDir is the directory with one subdirectory of logs for each Pod UID.
 func (s *podSet) podsDir() string { return filepath.Join(s.host.cfg.Dir, "pods") }
 
+// containerLogDir is the directory of one container's logs. Container names are
+// DNS labels, so they are safe as file names.
 func containerLogDir(podDir, container string) string { return filepath.Join(podDir, container) }
 
-// removeOldLogs removes the logs of Pods that went while no node was there.
+// removeOldLogs deletes the logs of Pods that were deleted while the node was
+// down; no delete event arrives for those.
 func (s *podSet) removeOldLogs(existing []*corev1.Pod) {
 	entries, err := os.ReadDir(s.podsDir())
 	if err != nil {
@@ -145,7 +172,8 @@ func (s *podSet) removeOldLogs(existing []*corev1.Pod) {
 	}
 }
 
-// views are the Pods of a namespace that have an address.
+// views returns the Pods of a namespace that have an address, with the status
+// that the node is about to write.
 func (s *podSet) views(namespace string) []podView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +189,9 @@ func (s *podSet) views(namespace string) []podView {
 	return out
 }
 
-// findLog finds the log that a request asks for.
+// findLog returns the log file that a request selects, or the status and
+// message to respond with. The messages follow the kubelet's, which kubectl
+// users recognise.
 func (s *podSet) findLog(namespace, pod, name string, previous bool) (*logFile, *httpError) {
 	w := s.newest(types.NamespacedName{Namespace: namespace, Name: pod})
 	if w == nil {
@@ -189,7 +219,9 @@ func (s *podSet) findLog(namespace, pod, name string, previous bool) (*logFile, 
 	return nil, &httpError{http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", name, pod)}
 }
 
-// newest is the worker of the Pod that has the name now; one that is gone may still be ending.
+// newest returns the worker of the Pod that has the name now. A worker of a
+// deleted Pod with the same name may still be stopping; it is returned only
+// when there is no other.
 func (s *podSet) newest(key types.NamespacedName) *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,29 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPort is what a container listens on when it declares no TCP port.
+// defaultPort is the port of a container that declares no TCP port; the
+// built-in image has the same default.
 const defaultPort = 8080
 
-// listenPort is one container port and where it really listens.
+// listenPort maps one container port to the port on which it really listens.
 type listenPort struct {
 	container string
-	// initial marks a port of an init container that runs to completion; Services never lead there.
+	// initial marks a port of an init container that runs to completion;
+	// Services never route to it.
 	initial bool
 	name    string
 	port    int32
 	real    uint16
 }
 
-// portMap says where the container ports of one Pod listen. Regular containers come first, then sidecars, then init
-// containers: the order in which Kubernetes resolves a port.
+// portMap maps the container ports of one Pod to real ports. Regular containers
+// come first, then sidecars, then init containers: the order in which
+// Kubernetes resolves a port. It is immutable once the Pod is attached.
 type portMap struct {
 	addr netip.Addr
-	// direct means that a container port is a port of addr. Otherwise only the listed ports exist.
+	// direct means that a container port is the same port of addr, declared or
+	// not. Otherwise only the listed ports exist.
 	direct bool
 	list   []listenPort
 }
 
-// declaredPorts lists the TCP ports of a Pod, each at its own number.
+// declaredPorts lists the TCP ports of a Pod, each mapped to its own number.
 func declaredPorts(pod *corev1.Pod) []listenPort {
 	var regular, sidecars, initial []listenPort
 	for i := range pod.Spec.Containers {
@@ -50,6 +54,9 @@ func declaredPorts(pod *corev1.Pod) []listenPort {
 	return append(append(regular, sidecars...), initial...)
 }
 
+// containerPorts lists the TCP ports of one container, or the default port when
+// it declares none. UDP and SCTP ports are skipped: the built-in images serve
+// HTTP only.
 func containerPorts(c *corev1.Container, initial bool) []listenPort {
 	var ports []listenPort
 	for _, p := range c.Ports {
@@ -64,7 +71,8 @@ func containerPorts(c *corev1.Container, initial bool) []listenPort {
 	return ports
 }
 
-// listen is the value of SLIPWAY_DEMO_LISTEN for a container: "containerPort=ip:port", separated by commas.
+// listen returns the value of SLIPWAY_DEMO_LISTEN for a container:
+// containerPort=ip:port, separated by commas.
 func (m portMap) listen(container string) string {
 	var out []string
 	for _, p := range m.list {
@@ -80,8 +88,9 @@ func (m portMap) forService(target intstr.IntOrString) (uint16, bool) {
 	return m.find(target, func(p listenPort) bool { return !p.initial })
 }
 
-// forProbe resolves the port of a container's probe or hook. A number may belong to another container of the Pod, as
-// they share one network; a name may not.
+// forProbe resolves the port of a container's probe or hook. A number may
+// belong to another container of the Pod, because they share one network
+// namespace in Kubernetes; a name may not.
 func (m portMap) forProbe(container string, target intstr.IntOrString) (uint16, bool) {
 	if real, found := m.find(target, func(p listenPort) bool { return p.container == container }); found {
 		return real, true
@@ -92,6 +101,8 @@ func (m portMap) forProbe(container string, target intstr.IntOrString) (uint16, 
 	return m.find(target, func(listenPort) bool { return true })
 }
 
+// find returns the real port of the first match in the list. With direct, a
+// number matches even if no container declares it.
 func (m portMap) find(target intstr.IntOrString, among func(listenPort) bool) (uint16, bool) {
 	for _, p := range m.list {
 		if !among(p) {
@@ -110,21 +121,26 @@ func (m portMap) find(target intstr.IntOrString, among func(listenPort) bool) (u
 	return 0, false
 }
 
-// reservedPorts is a portMap whose real ports are held for as long as the Pod lives.
+// reservedPorts is a portMap whose real ports are reserved as long as the Pod
+// lives. sockets are file descriptors that the worker owns.
 type reservedPorts struct {
 	portMap
 	sockets []int
 }
 
-// directPorts is the portMap of a Pod that has an address of its own: nothing has to be held.
+// directPorts returns the portMap of a Pod that has an address of its own: no
+// other process uses it, so nothing has to be reserved.
 func directPorts(addr netip.Addr, pod *corev1.Pod) *reservedPorts {
 	return &reservedPorts{portMap: portMap{addr: addr, direct: true, list: declaredPorts(pod)}}
 }
 
-// reservePorts gives each port of the Pod a free port of addr. The node keeps a bound socket that does not listen: the
-// port cannot be taken by anyone else while the process restarts, and a connection meanwhile is refused. The process
-// binds the same port with SO_REUSEPORT, which Linux allows to the same user only. The node's socket must not have
-// SO_REUSEADDR: with it, Linux would give the port to any listener that has it too, and nearly all have.
+// reservePorts maps each port of the Pod to a free port of addr. The node keeps
+// a bound socket that does not listen: no other process can take the port while
+// the container restarts, and a connection meanwhile is refused. The process
+// binds the same port with SO_REUSEPORT, which Linux allows to the same user
+// only. The node's socket must not have SO_REUSEADDR: with it, Linux would give
+// the port to any listener that has it too, and nearly all have. On error
+// nothing stays reserved.
 func reservePorts(addr netip.Addr, pod *corev1.Pod) (*reservedPorts, error) {
 	r := &reservedPorts{portMap: portMap{addr: addr, list: declaredPorts(pod)}}
 	for i := range r.list {
@@ -139,7 +155,8 @@ func reservePorts(addr netip.Addr, pod *corev1.Pod) (*reservedPorts, error) {
 	return r, nil
 }
 
-// release gives the ports back. It may be called more than once.
+// release closes the sockets, which frees the ports. It may be called more than
+// once.
 func (r *reservedPorts) release() {
 	for _, socket := range r.sockets {
 		unix.Close(socket)
@@ -147,6 +164,9 @@ func (r *reservedPorts) release() {
 	r.sockets = nil
 }
 
+// bindFreePort binds a TCP socket to a port that the kernel chooses, and
+// returns both. It uses raw system calls, because net.Listen would also listen.
+// SOCK_CLOEXEC keeps the socket out of the containers' processes.
 func bindFreePort(addr netip.Addr) (socket int, port uint16, err error) {
 	family := unix.AF_INET6
 	var sockaddr unix.Sockaddr = &unix.SockaddrInet6{Addr: addr.As16()}

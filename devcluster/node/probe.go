@@ -17,23 +17,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// eagerFirst is the first wait between the extra checks of a container that has not answered yet.
+// eagerFirst is the wait before the first extra check of a container that has
+// not succeeded yet; it doubles after each.
 const eagerFirst = 100 * time.Millisecond
 
-// probeBodyLimit is how much of an answer is read.
+// probeBodyLimit bounds the part of a response that is read; the kubelet's
+// limit is the same.
 const probeBodyLimit = 10 << 10
 
-// streak counts checks against the thresholds of a probe.
+// streak counts consecutive results of a probe against its thresholds.
 type streak struct {
 	success, failure int32 // thresholds
 	good, bad        int32 // checks of the same result in a row
 }
 
+// newStreak returns a counter with the thresholds of the probe, or the API's
+// defaults of 1 and 3.
 func newStreak(p *corev1.Probe) *streak {
 	return &streak{success: max(p.SuccessThreshold, 1), failure: orDefault(p.FailureThreshold, 3)}
 }
 
-// add counts one check. passed and failed are true when its row has just reached the threshold.
+// add counts one check. passed and failed are true only for the check that
+// reaches the threshold, not for those that follow it.
 func (s *streak) add(ok bool) (passed, failed bool) {
 	if ok {
 		s.good, s.bad = s.good+1, 0
@@ -43,6 +48,7 @@ func (s *streak) add(ok bool) (passed, failed bool) {
 	return false, s.bad == s.failure
 }
 
+// orDefault returns value, or the API's default for a value that is not set.
 func orDefault(value, otherwise int32) int32 {
 	if value <= 0 {
 		return otherwise
@@ -54,13 +60,15 @@ func orDefault(value, otherwise int32) int32 {
 type probing struct {
 	spec  *corev1.Probe
 	check func(context.Context) error
-	// eager probes look more often than the period asks until the first success, so that a container counts as ready
-	// when it is, not at the next tick. The extra looks cannot fail the probe.
+	// eager probes check more often than the period until the first success, so
+	// that a container becomes ready when it is, not at the next tick. The
+	// extra checks cannot fail the probe.
 	eager bool
 }
 
-// watch checks until ctx is done or report returns false. report is called each time a threshold is reached: with nil
-// for success, and with the last error for failure.
+// watch checks until ctx is done or report returns false. It calls report each
+// time a threshold is reached: with nil for success, and with the last error
+// for failure.
 func (p *probing) watch(ctx context.Context, report func(error) bool) {
 	if !pause(ctx, time.Duration(p.spec.InitialDelaySeconds)*time.Second) {
 		return
@@ -68,11 +76,14 @@ func (p *probing) watch(ctx context.Context, report func(error) bool) {
 	period := time.Duration(orDefault(p.spec.PeriodSeconds, 10)) * time.Second
 	timeout := time.Duration(orDefault(p.spec.TimeoutSeconds, 1)) * time.Second
 	counted := newStreak(p.spec)
+	// With a higher threshold, extra checks would reach it sooner than the
+	// period allows.
 	eager := p.eager && counted.success == 1
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		err := p.once(ctx, timeout)
+		// A check that ctx cut short is no failure of the container.
 		if ctx.Err() != nil {
 			return
 		}
@@ -99,7 +110,9 @@ func (p *probing) watch(ctx context.Context, report func(error) bool) {
 	}
 }
 
-// lookEagerly checks until one check succeeds, the next tick comes or ctx is done. Each wait is longer than the last.
+// lookEagerly checks until one check succeeds, the next tick comes or ctx is
+// done, with a growing wait. It returns true for a success. The tick is
+// consumed: the caller then makes the regular check at once.
 func (p *probing) lookEagerly(ctx context.Context, tick <-chan time.Time, timeout time.Duration) bool {
 	for wait := eagerFirst; ; wait *= 2 {
 		timer := time.NewTimer(wait)
@@ -118,13 +131,15 @@ func (p *probing) lookEagerly(ctx context.Context, tick <-chan time.Time, timeou
 	}
 }
 
+// once runs one check within the probe's timeout.
 func (p *probing) once(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return p.check(ctx)
 }
 
-// checkFor makes the check that a probe asks for. The ports are those of the Pod, and only the Pod itself is asked.
+// checkFor returns the check of a probe. Ports are resolved in the Pod's own
+// port map, so a check reaches only the Pod itself.
 func checkFor(p *corev1.Probe, container string, ports portMap) func(context.Context) error {
 	switch {
 	case p.HTTPGet != nil:
@@ -142,10 +157,12 @@ func checkFor(p *corev1.Probe, container string, ports portMap) func(context.Con
 	return func(context.Context) error { return errors.New("the probe has no httpGet and no tcpSocket") }
 }
 
+// undeclared is the error of a probe whose port does not exist in the Pod.
 func undeclared(port string) error {
 	return fmt.Errorf("no container of the Pod declares port %s; add it to the container's ports", port)
 }
 
+// dialTCP succeeds when a connection is established; no data is sent.
 func dialTCP(ctx context.Context, to netip.AddrPort) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.String())
 	if err != nil {
@@ -154,7 +171,9 @@ func dialTCP(ctx context.Context, to netip.AddrPort) error {
 	return conn.Close()
 }
 
-// getHTTP asks the container; an answer from 200 to 399 is a success. Redirects are not followed: they are answers too.
+// getHTTP sends one GET request to the container; a status from 200 to 399 is a
+// success. Redirects count as a response and are not followed: they could lead
+// to another host.
 func getHTTP(ctx context.Context, action *corev1.HTTPGetAction, container string, ports portMap) error {
 	real, found := ports.forProbe(container, action.Port)
 	if !found {
@@ -173,9 +192,11 @@ func getHTTP(ctx context.Context, action *corev1.HTTPGetAction, container string
 	if err != nil {
 		return err
 	}
+	// The container's own headers follow, and may override these two.
 	request.Header.Set("User-Agent", "kube-probe/slipway")
 	request.Header.Set("Accept", "*/*")
 	for _, h := range action.HTTPHeaders {
+		// net/http ignores a Host header in the map and sends request.Host.
 		if strings.EqualFold(h.Name, "Host") {
 			request.Host = h.Value
 			continue
@@ -184,7 +205,7 @@ func getHTTP(ctx context.Context, action *corev1.HTTPGetAction, container string
 	}
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // as Kubernetes: a probe asks for life, not for identity
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // as the kubelet: a probe checks health, not identity
 	}
 	client := &http.Client{
 		Transport:     transport,

@@ -9,11 +9,14 @@ import (
 	"time"
 )
 
-// outputGrace is how long the output of a process that has ended is still read. Built-in images have no children that
-// could keep it open; this bounds the wait if one ever has.
+// outputGrace bounds the time that the output of a process is read after the
+// process has ended. Built-in images have no children that could keep it open;
+// this bounds the wait if one ever has.
 const outputGrace = 2 * time.Second
 
-// command is what a process is started from.
+// command holds the parameters of a process. env is complete: nothing is
+// inherited from the node. log receives both outputs and is closed with the
+// process.
 type command struct {
 	executable string
 	args       []string
@@ -21,7 +24,8 @@ type command struct {
 	log        *logFile
 }
 
-// ending is how a process ended.
+// ending describes how and when a process ended. A process that a signal killed
+// has the code 128 plus the signal, as a shell reports it.
 type ending struct {
 	code     int32
 	signal   int32
@@ -33,16 +37,20 @@ type ending struct {
 type process struct {
 	cmd     *exec.Cmd
 	started time.Time
-	// lifeline is the write end of the process's stdin. A built-in image exits when stdin ends, so it goes with the
-	// node however the node goes.
+	// lifeline is the write end of the process's stdin. A built-in image exits
+	// when stdin ends, and the kernel closes this end with the node: the
+	// process ends even when the node is killed.
 	lifeline *os.File
-	// exited is closed once the process has ended and its output is in the log; end is valid from then on.
+	// exited is closed once the process has ended and its output is in the log;
+	// end is valid from then on.
 	exited chan struct{}
 	end    ending
 }
 
-// start runs the command. The process is in a process group of its own, so that an interrupt typed at the terminal
-// reaches the node only, which then stops its Pods in order.
+// start runs the command. The process is in a process group of its own, so that
+// an interrupt typed at the terminal reaches only the node, which then stops
+// its Pods in order. On success the process owns the log; on failure the caller
+// still does.
 func (c command) start() (*process, error) {
 	stdin, lifeline, err := os.Pipe()
 	if err != nil {
@@ -66,10 +74,13 @@ func (c command) start() (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.executable, err)
 	}
 	p.started = time.Now()
+	// Reap the process and close exited, also when nothing waits for it.
 	go p.wait(c.log)
 	return p, nil
 }
 
+// wait reaps the process, then closes its log and records the ending. exited is
+// closed last: it publishes end to other goroutines.
 func (p *process) wait(log *logFile) {
 	defer close(p.exited)
 	err := p.cmd.Wait()
@@ -82,18 +93,21 @@ func (p *process) wait(log *logFile) {
 		p.end.signal = int32(status.Signal())
 		p.end.code = 128 + p.end.signal
 	case p.end.code < 0 || err != nil && p.end.code == 0 && !errors.Is(err, exec.ErrWaitDelay):
-		// Waiting itself failed; whatever happened was not a success.
+		// Wait itself failed, so the exit code is not known; it must not count
+		// as a success. ErrWaitDelay alone does not hide a code 0: it only
+		// means that the output was still open.
 		p.end.code = 255
 	}
 }
 
-// terminate asks the process to end.
+// terminate sends SIGTERM. A built-in image then drains and exits.
 func (p *process) terminate() { p.signal(syscall.SIGTERM) }
 
-// kill ends the process.
+// kill sends SIGKILL.
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
+// signal sends a signal to the process. The only error is that it has already
+// ended, and exited reports that.
 func (p *process) signal(s syscall.Signal) {
-	// The only error is that the process has ended, which exited tells.
 	_ = p.cmd.Process.Signal(s)
 }

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The reasons of a container that waits, as the kubelet names them.
+// The reasons of container states and Pod conditions, as the kubelet names
+// them: users and tools such as kubectl wait for these strings.
 const (
 	reasonCreating        = "ContainerCreating"
 	reasonInitializing    = "PodInitializing"
@@ -29,16 +30,21 @@ const (
 	unsupportedByThisNode = "is not supported by the process node, which runs only built-in images as local processes"
 )
 
-// refusal says why a container is not started. It ends in the container's status and in an Event.
+// refusal is the reason that a container is not started. It is reported in the
+// container's status and in an Event.
 type refusal struct {
 	reason  string
 	message string
-	// passing is a refusal that may go away by itself, like a ConfigMap that is not there yet.
+	// passing marks a refusal that may resolve without a change of the Pod,
+	// like a ConfigMap that does not exist yet; the container retries it.
+	// Others wait for a new image.
 	passing bool
 }
 
-// refuse looks for what the node will not do for this container. Whatever a manifest could use to run something of its
-// own is refused, and so are the probes, hooks, volumes and ports that a workload would count on in vain.
+// refuse returns the first unsupported field of a container, or nil. It refuses
+// every field with which a manifest could execute code of its own, and the
+// probes, hooks, volumes and ports that a workload would rely on without
+// effect.
 func refuse(pod *corev1.Pod, c *corev1.Container) *refusal {
 	checks := []func(*corev1.Pod, *corev1.Container) string{refuseCommand, refuseProbes, refuseHooks, refuseVolumes, refusePolicy}
 	for _, check := range checks {
@@ -49,6 +55,8 @@ func refuse(pod *corev1.Pod, c *corev1.Container) *refusal {
 	return nil
 }
 
+// refuseCommand refuses command, which would name a program of this machine.
+// args are allowed: they only reach the built-in image.
 func refuseCommand(_ *corev1.Pod, c *corev1.Container) string {
 	if len(c.Command) > 0 {
 		return "command " + unsupportedByThisNode + "; remove command, or use args"
@@ -56,6 +64,8 @@ func refuseCommand(_ *corev1.Pod, c *corev1.Container) string {
 	return ""
 }
 
+// refuseProbes allows HTTP and TCP probes of the Pod itself. A probe with a
+// host would let a manifest send requests from this machine to any address.
 func refuseProbes(_ *corev1.Pod, c *corev1.Container) string {
 	probes := []struct {
 		field string
@@ -75,6 +85,8 @@ func refuseProbes(_ *corev1.Pod, c *corev1.Container) string {
 	return ""
 }
 
+// refuseHooks allows preStop hooks that sleep or send an HTTP request to the
+// Pod. SIGTERM is the only stop signal: the built-in images drain on it.
 func refuseHooks(_ *corev1.Pod, c *corev1.Container) string {
 	if c.Lifecycle == nil {
 		return ""
@@ -98,12 +110,15 @@ func refuseHooks(_ *corev1.Pod, c *corev1.Container) string {
 	return ""
 }
 
-// loaderVariable names what changes how this machine loads programs: with it a manifest could bring its own code.
+// loaderVariable reports whether a variable changes how this machine loads
+// programs: with LD_PRELOAD a manifest could inject its own code.
 func loaderVariable(name string) bool {
 	return strings.HasPrefix(name, "LD_") || name == "GLIBC_TUNABLES"
 }
 
-// refuseVolumes lets pass what a built-in image does without; a volume that carries data it must not lose is refused.
+// refuseVolumes allows the volumes that a built-in image does not need, such as
+// the service account token that every Pod has; they are not mounted. A volume
+// with data that must persist is refused.
 func refuseVolumes(pod *corev1.Pod, c *corev1.Container) string {
 	for _, mount := range c.VolumeMounts {
 		for i := range pod.Spec.Volumes {
@@ -114,12 +129,15 @@ func refuseVolumes(pod *corev1.Pod, c *corev1.Container) string {
 			}
 		}
 	}
+	// The first device is enough for the message.
 	for _, device := range c.VolumeDevices {
 		return fmt.Sprintf("volumeDevices %q %s", device.Name, unsupportedByThisNode)
 	}
 	return ""
 }
 
+// refusePolicy refuses restart rules with actions other than Restart, and host
+// ports, which only a Pod in the host network could bind.
 func refusePolicy(pod *corev1.Pod, c *corev1.Container) string {
 	for _, rule := range c.RestartPolicyRules {
 		if rule.Action != corev1.ContainerRestartRuleActionRestart {

@@ -25,30 +25,39 @@ import (
 )
 
 const (
+	// leaseRenewal and leaseDuration are the kubelet's. The node lifecycle
+	// controller marks the Node unknown when the Lease is not renewed for its
+	// grace period.
 	leaseRenewal  = 10 * time.Second
 	leaseDuration = 40 * time.Second
-	// heartbeatAge is how old a condition's heartbeat may become before it is written again without a change. The
-	// Lease is what keeps the Node alive; this is only for people who read the Node.
+	// heartbeatAge is the age at which a condition's heartbeat is written again
+	// without a change. The Lease keeps the Node alive; the heartbeat is only
+	// for users who read the Node.
 	heartbeatAge = time.Minute
 
+	// retryFirst and retryLast bound the exponential backoff of requests to the
+	// API server.
 	retryFirst = 500 * time.Millisecond
 	retryLast  = 10 * time.Second
 )
 
-// ProcessNodeLabel is set to "true" on the Node, so that workloads can choose or avoid process nodes.
+// ProcessNodeLabel is set to "true" on the Node, so that workloads can choose
+// or avoid process nodes.
 const ProcessNodeLabel = "slipway.dev/process-node"
 
-// registration keeps the Node object and its Lease.
+// registration maintains the Node object and its Lease. keepAlive runs after
+// register has returned, so there is no lock.
 type registration struct {
 	cfg      Config
 	client   kubernetes.Interface
 	capacity corev1.ResourceList
-	port     int32 // of the logs endpoint
+	port     int32 // port of the logs endpoint
 	version  string
 }
 
-// register creates the Node, or takes over the one that exists, and reports its status. It tries until it succeeds and
-// returns false when ctx is done first.
+// register creates the Node, or adopts the one that exists, and writes its
+// status. It retries with backoff until it succeeds, and returns false when ctx
+// is done first.
 func (r *registration) register(ctx context.Context) bool {
 	return untilDone(ctx, func() error {
 		if err := r.attempt(ctx); err != nil {
@@ -59,6 +68,8 @@ func (r *registration) register(ctx context.Context) bool {
 	})
 }
 
+// attempt is one try of register. The version is read first, because the Node
+// reports it; the Lease comes last, when the Node exists.
 func (r *registration) attempt(ctx context.Context) error {
 	if err := r.readVersion(ctx); err != nil {
 		return fmt.Errorf("read the version of the API server: %w", err)
@@ -69,6 +80,9 @@ func (r *registration) attempt(ctx context.Context) error {
 	return r.renewLease(ctx)
 }
 
+// readVersion reads the version of the API server, which the node reports as
+// its kubelet version: in the development cluster both are the same binary. It
+// requests /version directly, because the discovery client takes no context.
 func (r *registration) readVersion(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -84,7 +98,9 @@ func (r *registration) readVersion(ctx context.Context) error {
 	return nil
 }
 
-// keepAlive renews the Lease and repairs the Node until ctx is done.
+// keepAlive renews the Lease and reconciles the Node every leaseRenewal until
+// ctx is done. A failure is logged and retried at the next tick: the lease
+// duration leaves room for several.
 func (r *registration) keepAlive(ctx context.Context) {
 	tick := time.NewTicker(leaseRenewal)
 	defer tick.Stop()
@@ -103,8 +119,10 @@ func (r *registration) keepAlive(ctx context.Context) {
 	}
 }
 
-// refresh makes the Node object what it should be. It reads first: a Node that someone deleted comes back, and one that
-// was marked unknown while the machine slept becomes ready again.
+// refresh reconciles the Node object. It reads first: a Node that was deleted
+// is created again, and one that was marked unknown while the machine slept
+// becomes ready again. Labels and status are separate requests, because status
+// is a subresource.
 func (r *registration) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -140,7 +158,9 @@ func (r *registration) refresh(ctx context.Context) error {
 	return nil
 }
 
-// desired is the Node without its status: everything that others wrote is kept.
+// desired returns the Node with the node's own labels; everything that other
+// clients wrote is kept. The Pod CIDR is set only at creation: the API does not
+// allow a change.
 func (r *registration) desired(current *corev1.Node) *corev1.Node {
 	node := current.DeepCopy()
 	node.Name = r.cfg.Name
@@ -158,8 +178,9 @@ func (r *registration) desired(current *corev1.Node) *corev1.Node {
 	return node
 }
 
-// fillStatus writes what the node knows of itself. Heartbeats move only when they are old, so that an unchanged status
-// compares equal.
+// fillStatus sets the parts of the status that the node owns. Heartbeats move
+// only when they are old, so that an unchanged status compares equal and is not
+// written.
 func (r *registration) fillStatus(status *corev1.NodeStatus, now metav1.Time) {
 	status.Capacity = r.capacity
 	status.Allocatable = r.capacity
@@ -187,6 +208,9 @@ func (r *registration) fillStatus(status *corev1.NodeStatus, now metav1.Time) {
 	}
 }
 
+// setNodeCondition replaces or appends a condition. An unchanged one with a
+// recent heartbeat is left alone; the transition time moves only when the
+// status does.
 func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now metav1.Time) {
 	for i := range status.Conditions {
 		old := &status.Conditions[i]
@@ -208,6 +232,9 @@ func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now met
 	status.Conditions = append(status.Conditions, c)
 }
 
+// nodeStatusPatch returns the strategic merge patch between two statuses. A
+// patch leaves the conditions of other controllers alone, and cannot conflict
+// with their writes as an update could.
 func nodeStatusPatch(current, desired *corev1.Node) ([]byte, error) {
 	before, err := json.Marshal(corev1.Node{Status: current.Status})
 	if err != nil {
@@ -220,7 +247,9 @@ func nodeStatusPatch(current, desired *corev1.Node) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Node{})
 }
 
-// renewLease writes the node's Lease, creating it when it is missing.
+// renewLease writes the node's Lease, creating it when it is missing. The
+// update carries the resource version of the read; after a conflict the next
+// tick retries.
 func (r *registration) renewLease(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -245,7 +274,10 @@ func (r *registration) renewLease(ctx context.Context) error {
 	return err
 }
 
-// machineCapacity is what the scheduler may count on. Nothing is reserved: the processes are small and few.
+// machineCapacity returns the resources that the scheduler may use. Nothing is
+// reserved for the system: the processes are small and few. The limit of 110
+// Pods is the kubelet's default. A resource that cannot be measured is left
+// out.
 func machineCapacity(dir string) corev1.ResourceList {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
@@ -262,6 +294,8 @@ func machineCapacity(dir string) corev1.ResourceList {
 	return capacity
 }
 
+// osImage returns the name of the operating system from os-release, or GOOS
+// when there is none.
 func osImage() string {
 	data, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -275,6 +309,8 @@ func osImage() string {
 	return runtime.GOOS
 }
 
+// kernelVersion returns the release of the running kernel, or "" when it is not
+// available.
 func kernelVersion() string {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -283,6 +319,8 @@ func kernelVersion() string {
 	return unix.ByteSliceToString(name.Release[:])
 }
 
+// firstLine returns the first line of a file, or "" when it cannot be read: the
+// identifiers of the machine are informational.
 func firstLine(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -292,7 +330,8 @@ func firstLine(path string) string {
 	return line
 }
 
-// untilDone calls try until it succeeds, waiting longer after each failure. It returns false when ctx is done first.
+// untilDone calls try until it succeeds, with exponential backoff between
+// retryFirst and retryLast. It returns false when ctx is done first.
 func untilDone(ctx context.Context, try func() error) bool {
 	for delay := retryFirst; ; delay = min(2*delay, retryLast) {
 		if ctx.Err() != nil {
@@ -307,7 +346,7 @@ func untilDone(ctx context.Context, try func() error) bool {
 	}
 }
 
-// pause waits, and returns false when ctx is done first.
+// pause waits for d; it returns false when ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -8,14 +8,18 @@ import (
 )
 
 const (
-	// A development cluster restarts sooner than the kubelet, which begins with ten seconds and ends with five minutes.
+	// restartFirst and restartLast bound the back-off between restarts. A
+	// development cluster restarts sooner than the kubelet, which begins with
+	// ten seconds and ends with five minutes.
 	restartFirst = time.Second
 	restartLast  = time.Minute
-	// restartForgiven is how long a container has to run for its earlier crashes to be forgotten.
+	// restartForgiven is the length of a run after which the back-off starts
+	// over; it is the kubelet's.
 	restartForgiven = 10 * time.Minute
 )
 
-// containerKind says how a container takes part in its Pod.
+// containerKind is the role of a container in its Pod. It decides the order of
+// start and stop, and whether the restart policy applies.
 type containerKind int
 
 const (
@@ -24,13 +28,16 @@ const (
 	sidecarContainer               // an init container that keeps running
 )
 
-// isSidecar reports whether an init container keeps running beside the regular ones.
+// isSidecar reports whether an init container is a sidecar (KEP-753): one with
+// restartPolicy Always, which keeps running beside the regular ones.
 func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// restartsAfter decides whether a container that ended with an exit code is started again: by its own rules and policy
-// if it has them, otherwise by the Pod's. An init container that succeeded is never started again.
+// restartsAfter reports whether a container that ended with an exit code is
+// started again: by its own rules and policy if it has them, otherwise by the
+// Pod's. A rule that matches wins over the policy. An init container that
+// succeeded is never started again.
 func restartsAfter(pod *corev1.PodSpec, c *corev1.Container, kind containerKind, code int32) bool {
 	if kind == sidecarContainer {
 		return true
@@ -56,6 +63,8 @@ func restartsAfter(pod *corev1.PodSpec, c *corev1.Container, kind containerKind,
 	return true
 }
 
+// exitCodeMatches evaluates a rule's In or NotIn condition on the exit code; a
+// rule without one never matches.
 func exitCodeMatches(on *corev1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	if on == nil {
 		return false
@@ -64,10 +73,12 @@ func exitCodeMatches(on *corev1.ContainerRestartRuleOnExitCodes, code int32) boo
 	return listed == (on.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn)
 }
 
-// restartDelay is the back-off of one container.
+// restartDelay is the exponential back-off of one container. It lives in
+// memory: a restart of the node starts it over.
 type restartDelay struct{ last time.Duration }
 
-// next is how long to wait after a run of the given length.
+// next returns the wait after a run of the given length. It doubles up to
+// restartLast.
 func (d *restartDelay) next(ran time.Duration) time.Duration {
 	if d.last == 0 || ran >= restartForgiven {
 		d.last = restartFirst
@@ -77,17 +88,20 @@ func (d *restartDelay) next(ran time.Duration) time.Duration {
 	return d.last
 }
 
-// resumed is a container as the node takes it up: new, or left behind by a node that is no more.
+// resumed is the state in which the node continues a container: new, or left
+// behind by an earlier node.
 type resumed struct {
 	status corev1.ContainerStatus
 	// next is the restart count of the next run.
 	next int32
-	// settled means that it is not started again.
+	// settled means that the container is not started again.
 	settled bool
 }
 
-// resume takes up a container. What ran when the last node ended has ended with it, as every process does; restarts
-// decides whether it is started again. old is nil for a container that is new.
+// resume computes the state of a container from its last status. A process that
+// ran when the last node ended has ended with it, as every process does;
+// restarts decides whether the container is started again. old is nil for a new
+// container.
 func resume(c *corev1.Container, old *corev1.ContainerStatus, now time.Time, restarts func(code int32) bool) resumed {
 	no := false
 	if old == nil {
@@ -98,6 +112,8 @@ func resume(c *corev1.Container, old *corev1.ContainerStatus, now time.Time, res
 	}
 	r := resumed{status: *old.DeepCopy(), next: old.RestartCount}
 	ended := old.State.Terminated.DeepCopy()
+	// The exit code is not recorded anywhere; 137 (SIGKILL) and
+	// ContainerStatusUnknown are what the kubelet reports for such a container.
 	if run := old.State.Running; run != nil {
 		r.status.Ready, r.status.Started = false, &no
 		ended = &corev1.ContainerStateTerminated{
@@ -106,6 +122,7 @@ func resume(c *corev1.Container, old *corev1.ContainerStatus, now time.Time, res
 		}
 	}
 	switch {
+	// It was in back-off: the restart count is that of the run that ended.
 	case ended == nil && old.LastTerminationState.Terminated != nil:
 		r.next++
 	case ended != nil && restarts(ended.ExitCode):

@@ -173,7 +173,7 @@ func TestRunRefusesAFaultyConfig(t *testing.T) {
 	}
 }
 
-// Without an API server the node waits for one, and ends when it is told to.
+// Without an API server the node waits for one, and ends when its context does.
 func TestRunEndsWhileItWaits(t *testing.T) {
 	cfg, err := useCluster(t).nodeConfig(t.TempDir())
 	if err != nil {

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// desiredSlices computes the EndpointSlices of a Service: one for each selected Pod, because in host mode every Pod has
-// ports of its own. It is a pure function; the slices are in the order of their names.
+// desiredSlices computes the EndpointSlices of a Service: one for each selected
+// Pod, because in host mode every Pod has ports of its own, and a slice has one
+// list of ports. It is a pure function; the slices are sorted by name. A
+// Service without a selector manages its own endpoints, so it gets none.
 func desiredSlices(service *corev1.Service, pods []podView) []discoveryv1.EndpointSlice {
 	if len(service.Spec.Selector) == 0 || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -27,7 +29,8 @@ func desiredSlices(service *corev1.Service, pods []podView) []discoveryv1.Endpoi
 		}
 		ports := slicePorts(service, v.ports)
 		if len(ports) == 0 && len(service.Spec.Ports) > 0 {
-			// A slice without ports would mean something else than a Pod that offers none of them.
+			// A slice without ports describes a Service without ports, such as
+			// a headless one, and not a Pod that offers none of them.
 			continue
 		}
 		out = append(out, discoveryv1.EndpointSlice{
@@ -46,13 +49,17 @@ func desiredSlices(service *corev1.Service, pods []podView) []discoveryv1.Endpoi
 	return out
 }
 
-// sliceName is the same for the same Service and Pod, always. The hash keeps two pairs apart whose names, joined, would
-// read the same.
+// sliceName returns a name that depends only on the Service and the Pod, so
+// that a restart of the node finds its slices again. The hash of both UIDs
+// keeps pairs apart whose joined names would be equal.
 func sliceName(service *corev1.Service, pod *corev1.Pod) string {
 	sum := sha256.Sum256([]byte(string(service.UID) + "\x00" + string(pod.UID)))
 	return service.Name + "-" + hex.EncodeToString(sum[:8])
 }
 
+// sliceLabels returns the labels that the EndpointSlice controller sets: those
+// of the Service, the mark of a headless one, the Service's name and the
+// manager.
 func sliceLabels(service *corev1.Service) map[string]string {
 	out := map[string]string{}
 	for name, value := range service.Labels {
@@ -67,6 +74,7 @@ func sliceLabels(service *corev1.Service) map[string]string {
 	return out
 }
 
+// addressType returns the family of the Pod's address.
 func addressType(v podView) discoveryv1.AddressType {
 	if v.ports.addr.Is4() {
 		return discoveryv1.AddressTypeIPv4
@@ -74,12 +82,15 @@ func addressType(v podView) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv6
 }
 
+// servesFamily reports whether the Service accepts endpoints of the Pod's
+// family. Address types and IP families have the same names.
 func servesFamily(service *corev1.Service, v podView) bool {
 	// Address types and IP families have the same names.
 	return len(service.Spec.IPFamilies) == 0 || slices.Contains(service.Spec.IPFamilies, corev1.IPFamily(addressType(v)))
 }
 
-// slicePorts resolves the ports of a Service to where this Pod listens. A port that it has nowhere is left out.
+// slicePorts resolves the ports of a Service to the real ports of this Pod. A
+// port that the Pod does not have is left out.
 func slicePorts(service *corev1.Service, ports portMap) []discoveryv1.EndpointPort {
 	var out []discoveryv1.EndpointPort
 	for _, p := range service.Spec.Ports {
@@ -87,6 +98,7 @@ func slicePorts(service *corev1.Service, ports portMap) []discoveryv1.EndpointPo
 			continue
 		}
 		target := p.TargetPort
+		// An unset targetPort means the port itself, as in the API.
 		if target.IntVal == 0 && target.StrVal == "" {
 			target.IntVal = p.Port
 		}
@@ -100,6 +112,10 @@ func slicePorts(service *corev1.Service, ports portMap) []discoveryv1.EndpointPo
 	return out
 }
 
+// sliceEndpoint returns the endpoint with the conditions of the EndpointSlice
+// API: serving follows the Pod's Ready condition, and ready excludes a
+// terminating Pod as well, unless the Service publishes not-ready addresses.
+// The hostname is for the DNS records of a headless Service.
 func sliceEndpoint(service *corev1.Service, v podView) discoveryv1.Endpoint {
 	serving := slices.ContainsFunc(v.pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

@@ -19,18 +19,25 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// sliceWriter keeps the EndpointSlices of host mode: for each Service it compares the slices that should be with those
-// that are, and writes the difference. It touches only slices that carry its own label.
+// sliceWriter is the EndpointSlice controller of host mode: for each Service it
+// compares the desired slices with the existing ones, and writes the
+// difference. It touches only slices that carry its own managed-by label.
 type sliceWriter struct {
-	host  *shared
-	pods  *podSet
+	host *shared
+	pods *podSet
+	// queue holds the Services to reconcile. It merges events for the same
+	// Service, and delays retries with exponential backoff.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
+	// Two factories, because the label selector applies to all informers of
+	// one.
 	serviceFactory, sliceFactory informers.SharedInformerFactory
 	services                     corelisters.ServiceLister
 	slices                       discoverylisters.EndpointSliceLister
 }
 
+// newSliceWriter returns a writer whose informers are not started. Requesting
+// the listers here registers the informers with their factories.
 func newSliceWriter(host *shared, pods *podSet) *sliceWriter {
 	w := &sliceWriter{host: host, pods: pods}
 	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
@@ -44,18 +51,22 @@ func newSliceWriter(host *shared, pods *podSet) *sliceWriter {
 	return w
 }
 
-// podsChanged is told that Pods of a namespace offer something else than before.
+// podsChanged enqueues all Services of a namespace, because a Pod's labels may
+// have changed and with them the Services that select it. Before run has
+// started the informers the list is empty; their first events then enqueue
+// every Service.
 func (w *sliceWriter) podsChanged(namespace string) {
 	services, err := w.services.Services(namespace).List(labels.Everything())
 	if err != nil {
-		return // a lister reads memory; it has no other way to fail than a selector that cannot be
+		return // unreachable: a lister reads the cache, and this selector is valid
 	}
 	for _, service := range services {
 		w.queue.Add(types.NamespacedName{Namespace: service.Namespace, Name: service.Name})
 	}
 }
 
-// run writes slices until ctx is done; it calls ready once it knows what there is.
+// run reconciles slices until ctx is done; it calls ready once the caches have
+// synced. One worker is enough: a development cluster has few Services.
 func (w *sliceWriter) run(ctx context.Context, ready func()) {
 	serviceEvents, err := w.serviceFactory.Core().V1().Services().Informer().AddEventHandler(w.handler(func(obj any) (types.NamespacedName, bool) {
 		service, ok := obj.(*corev1.Service)
@@ -67,6 +78,8 @@ func (w *sliceWriter) run(ctx context.Context, ready func()) {
 	if err != nil {
 		panic(err) // only a stopped informer refuses a handler
 	}
+	// Slices are watched too: a slice that was edited or deleted by hand is
+	// restored.
 	sliceEvents, err := w.sliceFactory.Discovery().V1().EndpointSlices().Informer().AddEventHandler(w.handler(func(obj any) (types.NamespacedName, bool) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
 		if !ok {
@@ -84,6 +97,8 @@ func (w *sliceWriter) run(ctx context.Context, ready func()) {
 	if !cache.WaitForCacheSync(ctx.Done(), serviceEvents.HasSynced, sliceEvents.HasSynced) {
 		return
 	}
+	// Deferred calls run in reverse: the queue shuts down, the worker ends,
+	// then the informers stop.
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	defer w.queue.ShutDown()
@@ -95,6 +110,8 @@ func (w *sliceWriter) run(ctx context.Context, ready func()) {
 	<-ctx.Done()
 }
 
+// handler returns an event handler that enqueues the Service of each object. A
+// missed delete event carries the last cached object.
 func (w *sliceWriter) handler(key func(any) (types.NamespacedName, bool)) cache.ResourceEventHandlerFuncs {
 	add := func(obj any) {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -107,6 +124,8 @@ func (w *sliceWriter) handler(key func(any) (types.NamespacedName, bool)) cache.
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 }
 
+// next reconciles one Service from the queue; it returns false when the queue
+// is shut down.
 func (w *sliceWriter) next(ctx context.Context) bool {
 	key, quit := w.queue.Get()
 	if quit {
@@ -114,7 +133,8 @@ func (w *sliceWriter) next(ctx context.Context) bool {
 	}
 	defer w.queue.Done(key)
 	if err := w.reconcile(ctx, key); err != nil {
-		// A conflict is only a cache that is behind; the next try sees the newer slice.
+		// A conflict only means that the cache is behind; the retry reads the
+		// newer slice, so it is not logged.
 		if ctx.Err() == nil && !apierrors.IsConflict(err) {
 			w.host.cfg.Log.Warn("cannot write endpoint slices; trying again", "service", key, "error", err)
 		}
@@ -125,7 +145,9 @@ func (w *sliceWriter) next(ctx context.Context) bool {
 	return true
 }
 
-// reconcile makes the slices of one Service what they should be. A Service that is gone should have none.
+// reconcile creates, updates and deletes the slices of one Service. A Service
+// that is gone should have none. It stops at the first error; the retry
+// continues, because every step is idempotent.
 func (w *sliceWriter) reconcile(ctx context.Context, key types.NamespacedName) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -149,6 +171,8 @@ func (w *sliceWriter) reconcile(ctx context.Context, key types.NamespacedName) e
 		delete(desired, slice.Name)
 		var err error
 		switch {
+		// The address type is immutable: the slice is deleted here, and its
+		// delete event causes the reconcile that creates it again.
 		case want == nil || want.AddressType != slice.AddressType:
 			err = client.Delete(ctx, slice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID}})
 		case !sameSlice(slice, want):
@@ -161,6 +185,9 @@ func (w *sliceWriter) reconcile(ctx context.Context, key types.NamespacedName) e
 			return fmt.Errorf("slice %s: %w", slice.Name, err)
 		}
 	}
+	// Only slices that do not exist are left in the map. One that the cache
+	// does not show yet already exists at the API server; its add event
+	// enqueues the Service again.
 	for _, slice := range desired {
 		if _, err := client.Create(ctx, slice, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("slice %s: %w", slice.Name, err)
@@ -169,6 +196,7 @@ func (w *sliceWriter) reconcile(ctx context.Context, key types.NamespacedName) e
 	return nil
 }
 
+// sameSlice compares the parts of a slice that the writer owns.
 func sameSlice(a, b *discoveryv1.EndpointSlice) bool {
 	return equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		equality.Semantic.DeepEqual(a.Endpoints, b.Endpoints) && equality.Semantic.DeepEqual(a.Ports, b.Ports)

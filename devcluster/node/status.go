@@ -12,25 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// observed is what the node knows of a Pod at one moment.
+// observed is the state of a Pod at one moment, as its worker sees it: the
+// input of nextStatus beside the Pod itself.
 type observed struct {
 	podIP  string // empty before the Pod has an address
 	hostIP string
-	// init and regular are the statuses of the containers, in the order of the spec.
+	// init and regular are the statuses of the containers, in the order of the
+	// spec.
 	init, regular []corev1.ContainerStatus
-	// stopping means that nothing is started any more, ended that nothing runs any more either.
+	// stopping means that nothing is started any more, ended that nothing runs
+	// any more either.
 	stopping, ended bool
-	// problem says why the Pod has no address.
+	// problem is the error that left the Pod without an address.
 	problem string
 	// expired means that activeDeadlineSeconds have passed.
-	expired    bool
+	expired bool
+	// generation is the one of the spec that was reconciled; status and
+	// conditions report it as observedGeneration.
 	generation int64
 	now        metav1.Time
 }
 
-// nextStatus computes the status of a Pod from the one it has and what the node knows. It is a pure function; what
-// others wrote into the status stays.
+// nextStatus computes the status of a Pod from its current one and the observed
+// state. It is a pure function. Conditions and fields that other clients wrote,
+// such as readiness gates, are kept.
 func nextStatus(pod *corev1.Pod, o observed) corev1.PodStatus {
+	// The Pod comes from the informer's cache, which must not be modified.
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = o.generation
 	s.HostIP, s.HostIPs = o.hostIP, []corev1.HostIP{{IP: o.hostIP}}
@@ -44,13 +51,16 @@ func nextStatus(pod *corev1.Pod, o observed) corev1.PodStatus {
 	s.ContainerStatuses = slices.Clone(o.regular)
 	s.EphemeralContainerStatuses = ephemeralStatuses(pod)
 	if pod.DeletionTimestamp != nil {
-		// At once, so that traffic leaves before the process does.
+		// Not ready as soon as the deletion is requested, so that traffic
+		// leaves before the process stops. A completed init container stays
+		// ready.
 		for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 			for i := range list {
 				list[i].Ready = list[i].Ready && list[i].State.Terminated != nil
 			}
 		}
 	}
+	// Succeeded and Failed are final: controllers act on them once.
 	if s.Phase != corev1.PodSucceeded && s.Phase != corev1.PodFailed {
 		s.Phase = podPhase(pod, s.InitContainerStatuses, s.ContainerStatuses, o.stopping && o.ended)
 		if o.expired && o.ended {
@@ -65,7 +75,8 @@ func nextStatus(pod *corev1.Pod, o observed) corev1.PodStatus {
 	return s
 }
 
-// ephemeralStatuses says of every debug container that there will be none.
+// ephemeralStatuses reports every debug container as one that cannot be
+// created, so that kubectl debug shows the reason instead of waiting.
 func ephemeralStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range pod.Spec.EphemeralContainers {
@@ -78,13 +89,16 @@ func ephemeralStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	return out
 }
 
-// podPhase follows the rules of the kubelet. final means that nothing runs and nothing will: before that a Pod neither
-// succeeds nor fails, so that nobody takes it for over while a process of it is still there.
+// podPhase computes the phase by the rules of the kubelet. final means that
+// nothing runs and nothing will start: before that a Pod neither succeeds nor
+// fails, so that no controller replaces it while one of its processes still
+// runs.
 func podPhase(pod *corev1.Pod, init, regular []corev1.ContainerStatus, final bool) corev1.PodPhase {
 	pending, succeeded := stillInitialising(pod, init), true
 	for i := range regular {
 		s := &regular[i]
-		// Waiting to be started again is not pending: it has run.
+		// A container in back-off has run before, so it does not make the Pod
+		// pending.
 		pending = pending || s.State.Waiting != nil && s.LastTerminationState.Terminated == nil
 		succeeded = succeeded && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 	}
@@ -99,12 +113,14 @@ func podPhase(pod *corev1.Pod, init, regular []corev1.ContainerStatus, final boo
 	return corev1.PodRunning
 }
 
-// stillInitialising reports whether the init containers have to do their work yet.
+// stillInitialising reports whether an init container has not completed, or a
+// sidecar has never started. init has the order of the spec.
 func stillInitialising(pod *corev1.Pod, init []corev1.ContainerStatus) bool {
 	for i := range init {
 		s := &init[i]
 		if isSidecar(&pod.Spec.InitContainers[i]) {
-			// Once it has started, its restarts do not make the Pod pending again.
+			// Restarts of a sidecar that has once started do not make the Pod
+			// pending again.
 			everStarted := isTrue(s.Started) || s.LastTerminationState.Terminated != nil || s.State.Terminated != nil
 			if !everStarted {
 				return true
@@ -116,14 +132,19 @@ func stillInitialising(pod *corev1.Pod, init []corev1.ContainerStatus) bool {
 	return false
 }
 
+// isTrue reports whether an optional flag is set and true.
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// verdict is a condition's status with the reason for a false one.
+// verdict is the status of a condition, with the reason and message of a false
+// one.
 type verdict struct {
 	ok              bool
 	reason, message string
 }
 
+// setConditions writes the four conditions that a kubelet owns; all others in
+// the list are left alone. Ready needs ready containers and then open readiness
+// gates, so its reason is the first of the two that is missing.
 func setConditions(pod *corev1.Pod, s *corev1.PodStatus, o observed) {
 	network := verdict{ok: o.podIP != "" && !(o.stopping && o.ended)}
 	if o.problem != "" {
@@ -141,6 +162,8 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, o observed) {
 	setCondition(s, corev1.PodReady, ready, o)
 }
 
+// initialisedVerdict computes the Initialized condition. Once a regular
+// container has run, the Pod stays initialised, also while a sidecar restarts.
 func initialisedVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	if s.Phase == corev1.PodSucceeded {
 		return verdict{ok: true, reason: reasonPodCompleted}
@@ -168,6 +191,9 @@ func initialisedVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	return verdict{reason: reasonNotInitialized, message: fmt.Sprintf("containers with incomplete status: %s", missing)}
 }
 
+// containersVerdict computes the ContainersReady condition from the regular
+// containers and the sidecars. A finished Pod is not ready, with the phase as
+// the reason.
 func containersVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	switch s.Phase {
 	case corev1.PodSucceeded:
@@ -192,6 +218,8 @@ func containersVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	return verdict{reason: reasonNotReady, message: fmt.Sprintf("containers with unready status: %s", unready)}
 }
 
+// gatesVerdict reports the readiness gates whose condition is missing or not
+// true. Other controllers write these conditions.
 func gatesVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	var closed []string
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -208,7 +236,9 @@ func gatesVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 	return verdict{reason: reasonGates, message: "readiness gates that are not true: " + strings.Join(closed, ", ")}
 }
 
-// setCondition writes a condition; its transition time moves only when its status does.
+// setCondition replaces or appends a condition; its transition time moves only
+// when its status does. A true condition has no reason, except the completed
+// Pod's, as with the kubelet.
 func setCondition(s *corev1.PodStatus, kind corev1.PodConditionType, v verdict, o observed) {
 	c := corev1.PodCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: v.reason,
@@ -231,8 +261,9 @@ func setCondition(s *corev1.PodStatus, kind corev1.PodConditionType, v verdict, 
 	s.Conditions = append(s.Conditions, c)
 }
 
-// statusPatch is what turns the Pod's status into next. It carries the UID, so that it never meets another Pod of the
-// same name. nil means that there is nothing to write.
+// statusPatch returns the strategic merge patch that turns the Pod's status
+// into next, or nil when they are equal. It carries the UID: the API server
+// then refuses it for another Pod of the same name.
 func statusPatch(pod *corev1.Pod, next corev1.PodStatus) ([]byte, error) {
 	if equality.Semantic.DeepEqual(pod.Status, next) {
 		return nil, nil

@@ -9,14 +9,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// sickness is a probe that says the container has to go.
+// sickness is the failure of a startup or liveness probe, which restarts the
+// container.
 type sickness struct {
 	probe *corev1.Probe
 	kind  string
 	err   error
 }
 
-// farewell ends one process: first the preStop hook, then SIGTERM, and SIGKILL at the deadline.
+// farewell is the termination of one process: first the preStop hook, then
+// SIGTERM, and SIGKILL at the deadline. It belongs to the supervise loop and
+// has no lock.
 type farewell struct {
 	begun    bool
 	deadline time.Time
@@ -24,7 +27,8 @@ type farewell struct {
 	kill     *time.Timer
 }
 
-// by sets or brings forward the moment of SIGKILL.
+// by sets the time of SIGKILL, or brings it forward; a later deadline than the
+// current one is ignored.
 func (f *farewell) by(deadline time.Time) {
 	if f.kill == nil {
 		f.kill = time.NewTimer(time.Until(deadline))
@@ -36,7 +40,8 @@ func (f *farewell) by(deadline time.Time) {
 	f.deadline = deadline
 }
 
-// killed is when SIGKILL is due; nil before the farewell has begun.
+// killed returns the channel that fires when SIGKILL is due. Before the
+// termination has begun it is nil, which blocks forever in a select.
 func (f *farewell) killed() <-chan time.Time {
 	if f.kill == nil {
 		return nil
@@ -44,17 +49,29 @@ func (f *farewell) killed() <-chan time.Time {
 	return f.kill.C
 }
 
-// supervise stays with a process until it has ended. It returns true when the process was ended for a new image.
+// supervise runs the probes of a process and terminates it when the container
+// stops, a probe fails or the image changes. It returns when the process has
+// ended, and reports true when it was terminated for a new image.
 func (c *container) supervise(spec *corev1.Container, p *process) (changed bool) {
+	// Deferred calls run in reverse: both contexts are cancelled first, then
+	// the probes and the hook are waited for. So no goroutine of this run
+	// touches the status of the next one.
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
+	// The preStop hook starts when c.ctx is already done, so its context must
+	// not inherit that; it lasts as long as the process.
 	alive, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
 	defer cancel()
 	watching, unwatch := context.WithCancel(c.ctx)
 	defer unwatch()
-	sick := make(chan sickness, 2) // one for each probe that may report; probes never wait
+	// Room for one failure of the startup and one of the liveness probe, each
+	// of which reports at most one: a send never blocks.
+	sick := make(chan sickness, 2)
 	helpers.Go(func() { c.probe(watching, spec, sick) })
 
+	// begin starts the termination; later calls only shorten its deadline.
+	// Probes end and readiness drops first, so that traffic leaves before the
+	// process gets SIGTERM.
 	bye := &farewell{}
 	begin := func(deadline time.Time) {
 		bye.by(deadline)
@@ -71,6 +88,8 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 			c.preStop(alive, spec, deadline)
 		})
 	}
+	// Set to nil after its first event, because a closed channel would make the
+	// loop spin.
 	stop := c.ctx.Done()
 	for {
 		select {
@@ -99,7 +118,9 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 	}
 }
 
-// probe runs the probes of a container until ctx is done: first the startup probe alone, then the other two.
+// probe runs the probes of a container until ctx is done: first the startup
+// probe alone, then readiness and liveness in parallel. Init containers that
+// run to completion have no probes.
 func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan<- sickness) {
 	if c.kind == initContainer {
 		return
@@ -115,6 +136,7 @@ func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan
 		if !started {
 			return
 		}
+		// Without a readiness probe a started container is ready at once.
 		c.setStarted(spec.ReadinessProbe == nil)
 	}
 	var both sync.WaitGroup
@@ -122,6 +144,8 @@ func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan
 	if spec.ReadinessProbe != nil {
 		both.Go(func() {
 			c.watch(ctx, spec, spec.ReadinessProbe, func(err error) bool {
+				// A readiness failure never restarts the container. The Event
+				// is recorded only when readiness changes.
 				if c.setReady(err == nil) && err != nil {
 					c.event(corev1.EventTypeWarning, "Unhealthy", "Readiness probe failed: "+err.Error())
 				}
@@ -141,11 +165,14 @@ func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan
 	}
 }
 
+// watch runs one probe until ctx is done or report returns false. The liveness
+// probe is not eager: an early success of it changes nothing.
 func (c *container) watch(ctx context.Context, spec *corev1.Container, probe *corev1.Probe, report func(error) bool) {
 	p := &probing{spec: probe, check: checkFor(probe, spec.Name, c.ports), eager: probe != spec.LivenessProbe}
 	p.watch(ctx, report)
 }
 
+// setStarted sets the started flag after a successful startup probe.
 func (c *container) setStarted(ready bool) {
 	yes := true
 	c.change(func(s *corev1.ContainerStatus) {
@@ -154,7 +181,8 @@ func (c *container) setStarted(ready bool) {
 	})
 }
 
-// setReady follows the readiness probe; a container that is leaving stays not ready. It returns true for a change.
+// setReady sets readiness from the probe; a container that is leaving stays not
+// ready. It returns true when the value changed.
 func (c *container) setReady(ready bool) (changed bool) {
 	c.change(func(s *corev1.ContainerStatus) {
 		ready = ready && !c.leaving
@@ -164,7 +192,8 @@ func (c *container) setReady(ready bool) (changed bool) {
 	return changed
 }
 
-// leave makes the container not ready for good: from here on it is going.
+// leave makes the current run not ready for good, before its process is
+// terminated.
 func (c *container) leave() {
 	c.mu.Lock()
 	c.leaveLocked()
@@ -172,6 +201,8 @@ func (c *container) leave() {
 	c.notify()
 }
 
+// leaveLocked is leave for callers that hold c.mu and notify on their own. Only
+// a running container loses readiness: a completed init container keeps it.
 func (c *container) leaveLocked() {
 	c.leaving = true
 	if c.status.State.Running != nil {
@@ -179,19 +210,23 @@ func (c *container) leaveLocked() {
 	}
 }
 
+// deadline returns the time of SIGKILL that stop has set.
 func (c *container) deadline() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stopAt
 }
 
+// image returns the image of the newest spec, which may be newer than the image
+// that runs.
 func (c *container) image() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.spec.Image
 }
 
-// grace is how long the process has to end by itself: what the failed probe says, or else the Pod.
+// grace returns the grace period of a restart: that of the failed probe if it
+// has one, otherwise the Pod's.
 func (c *container) grace(probe *corev1.Probe) time.Duration {
 	if probe != nil && probe.TerminationGracePeriodSeconds != nil {
 		return time.Duration(*probe.TerminationGracePeriodSeconds) * time.Second
@@ -199,7 +234,8 @@ func (c *container) grace(probe *corev1.Probe) time.Duration {
 	return podGrace(c.pod())
 }
 
-// podGrace is the grace period that the Pod's spec asks for.
+// podGrace returns the grace period of the Pod's spec, or the API's default of
+// 30 seconds. A negative value counts as 0.
 func podGrace(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(max(*s, 0)) * time.Second
@@ -207,8 +243,8 @@ func podGrace(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// preStop runs the preStop hook, at most until the process is killed. A hook that fails changes nothing: the process is
-// asked to end all the same.
+// preStop runs the preStop hook, at most until the process is killed. SIGTERM
+// follows even if the hook fails; the failure only gives an Event.
 func (c *container) preStop(ctx context.Context, spec *corev1.Container, deadline time.Time) {
 	if spec.Lifecycle == nil || spec.Lifecycle.PreStop == nil {
 		return

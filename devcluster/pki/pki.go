@@ -1,9 +1,9 @@
 // Package pki issues the certificates of one development cluster.
 //
 // It keeps certificate authorities on disk, because kubeconfigs that were
-// handed out must stay valid across restarts, and issues every leaf
-// certificate afresh at each start, so that a leaf never expires in a cluster
-// that is restarted now and then. Private keys are written with mode 0600.
+// handed out must stay valid across restarts, and issues every leaf certificate
+// again at each start, so that a leaf never expires in a cluster that is
+// restarted now and then. Private keys are written with mode 0600.
 package pki
 
 import (
@@ -26,36 +26,47 @@ import (
 )
 
 const (
+	// authorityLifetime is long, because an authority is never rotated: a new
+	// one needs a new state directory.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	leafLifetime      = 2 * 365 * 24 * time.Hour
-	// clockSkew lets a certificate be used on a machine whose clock is a little behind.
+	// leafLifetime bounds the uptime of a cluster; each start issues new
+	// leaves.
+	leafLifetime = 2 * 365 * 24 * time.Hour
+	// clockSkew is subtracted from the start of the validity, for machines
+	// whose clock is a little behind.
 	clockSkew = time.Hour
 )
 
-// Authority signs leaf certificates.
+// Authority signs leaf certificates. It is immutable and safe for concurrent
+// use.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 	file Pair
 }
 
-// Pair names the two PEM files of a leaf certificate.
+// Pair holds the paths of a certificate and its private key, both PEM.
 type Pair struct {
 	CertFile string
 	KeyFile  string
 }
 
-// Leaf says who a certificate is for.
+// Leaf describes a certificate to issue. For client certificates Kubernetes
+// takes the user from the common name and the groups from the organizations.
 type Leaf struct {
 	CommonName    string
 	Organizations []string
 	DNSNames      []string
 	IPs           []net.IP
-	Server        bool
-	Client        bool
+	// Server and Client set the extended key usages; a certificate is not valid
+	// for the other purpose.
+	Server bool
+	Client bool
 }
 
-// OpenAuthority reads the authority dir/name.crt and .key, and makes it when it does not exist.
+// OpenAuthority reads the authority dir/name.crt and .key, and creates it when
+// one of the files does not exist. A damaged file is an error: replacing it
+// would invalidate the kubeconfigs in use.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -75,6 +86,9 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	return &Authority{cert: pair.Leaf, key: key, file: Pair{CertFile: certFile, KeyFile: keyFile}}, nil
 }
 
+// newAuthority creates a self-signed authority and writes it to disk. The
+// certificate is parsed back, because only then it has the subject key ID that
+// leaves refer to.
 func newAuthority(certFile, keyFile, name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -101,20 +115,21 @@ func newAuthority(certFile, keyFile, name string) (*Authority, error) {
 	return &Authority{cert: cert, key: key, file: Pair{CertFile: certFile, KeyFile: keyFile}}, nil
 }
 
-// File is the path of the authority's certificate.
+// File returns the path of the authority's certificate.
 func (a *Authority) File() string { return a.file.CertFile }
 
-// KeyFile is the path of the authority's private key.
+// KeyFile returns the path of the authority's private key.
 func (a *Authority) KeyFile() string { return a.file.KeyFile }
 
-// Pool holds the authority alone.
+// Pool returns a new pool with the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Issue writes a fresh leaf certificate beside the authority, as name.crt and name.key.
+// Issue writes a new leaf certificate beside the authority, as name.crt and
+// name.key, and replaces the one of an earlier start.
 func (a *Authority) Issue(name string, leaf Leaf) (Pair, error) {
 	dir := filepath.Dir(a.File())
 	pair := Pair{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
@@ -142,7 +157,9 @@ func (a *Authority) Issue(name string, leaf Leaf) (Pair, error) {
 	return pair, writePair(pair, der, key)
 }
 
-// SigningKey makes sure that dir/name.key and its public half dir/name.pub exist; service account tokens are signed with it.
+// SigningKey ensures that dir/name.key and its public half dir/name.pub exist,
+// and returns their paths. Service account tokens are signed with it. If either
+// file is missing, both are created again.
 func SigningKey(dir, name string) (private, public string, err error) {
 	private, public = filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")
 	if _, err := os.Stat(private); err == nil {
@@ -164,6 +181,8 @@ func SigningKey(dir, name string) (private, public string, err error) {
 	return private, public, writePEM(public, "PUBLIC KEY", der, 0o644)
 }
 
+// baseTemplate returns the common part of all certificates. The serial number
+// is random, with 127 bits, which fits the 20 bytes of RFC 5280.
 func baseTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -178,6 +197,8 @@ func baseTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate,
 	}, nil
 }
 
+// writePair writes the key before the certificate: after a crash between the
+// two, an authority without a certificate counts as missing.
 func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	if err := writeKey(pair.KeyFile, key); err != nil {
 		return err
@@ -185,6 +206,7 @@ func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	return writePEM(pair.CertFile, "CERTIFICATE", der, 0o644)
 }
 
+// writeKey writes a private key in SEC 1 form, readable by this user only.
 func writeKey(path string, key *ecdsa.PrivateKey) error {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -193,24 +215,28 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	return writePEM(path, "EC PRIVATE KEY", der, 0o600)
 }
 
-// writePEM replaces path as a whole: a kill in the middle leaves the old file or the new one.
+// writePEM writes one PEM block and replaces path atomically: a crash in
+// between leaves the old file or the new one.
 func writePEM(path, kind string, der []byte, mode fs.FileMode) error {
 	return ReplaceFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
-// ReplaceFile writes a file beside path and renames it over path, so that a reader never sees half of it.
+// ReplaceFile writes a temporary file beside path and renames it over path, so
+// that a reader never sees a partial file. The file is synced before the
+// rename; the directory is not.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
+	defer os.Remove(f.Name()) // no effect after the rename
 	if err := errors.Join(f.Chmod(mode), writeAndSync(f, content), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)
 }
 
+// writeAndSync writes the content and flushes it to disk.
 func writeAndSync(f *os.File, content []byte) error {
 	if _, err := f.Write(content); err != nil {
 		return err

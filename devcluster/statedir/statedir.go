@@ -1,7 +1,8 @@
-// Package statedir guards the directory in which a cluster keeps its state.
+// Package statedir manages the directory in which a cluster keeps its state.
 //
-// It promises that one process at a time uses a directory, whatever way the
-// one before it ended, and that a cluster comes back on the port it had.
+// It guarantees that one process at a time uses a directory, however the
+// previous one ended, and that a cluster comes back on its previous port as
+// long as that is free.
 package statedir
 
 import (
@@ -19,9 +20,9 @@ import (
 	"slipway.dev/slipway/devcluster/pki"
 )
 
-// Open makes the directory and locks it until the returned file is closed. It
-// gives back the absolute path. The lock is the kernel's: it is gone with the
-// process, however that ends.
+// Open creates the directory and locks it until the returned file is closed. It
+// returns the absolute path. The lock is an advisory flock: the kernel releases
+// it with the process, however that ends, so there are no stale locks.
 func Open(dir string) (string, *os.File, error) {
 	if dir == "" {
 		return "", nil, errors.New("--dir is required: the directory that keeps the state of the cluster")
@@ -44,17 +45,22 @@ func Open(dir string) (string, *os.File, error) {
 		}
 		return "", nil, fmt.Errorf("cannot lock %s: %w", lock.Name(), err)
 	}
+	// The process ID is only for the error message of a second process; the
+	// lock does not depend on it.
 	if err := errors.Join(lock.Truncate(0), writePID(lock)); err != nil {
 		return "", nil, errors.Join(err, lock.Close())
 	}
 	return dir, lock, nil
 }
 
+// writePID writes the process ID of the lock's holder.
 func writePID(lock *os.File) error {
 	_, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return err
 }
 
+// lockHolder reads the process ID from the lock file. It may be empty for a
+// moment after the holder has locked the file.
 func lockHolder(lock *os.File) string {
 	pid := make([]byte, 20)
 	n, _ := lock.ReadAt(pid, 0)
@@ -64,8 +70,9 @@ func lockHolder(lock *os.File) string {
 	return "unknown"
 }
 
-// Listen opens the wanted port of an address, or for port 0 the one of the last
-// start, or a free one when that is taken.
+// Listen opens the given port of an address. For port 0 it opens the port of
+// the last start, so that kubeconfigs stay valid, or a free one when that is
+// taken. It stores the port for the next start.
 func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 	remembered := filepath.Join(dir, "port")
 	if port != 0 {
@@ -78,6 +85,8 @@ func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 	if last, err := readPort(remembered); err != nil {
 		return nil, err
 	} else if last != 0 {
+		// Any error counts as taken; a problem of the address itself shows
+		// again below.
 		if ln, err := listenTCP(address, last); err == nil {
 			return ln, nil
 		}
@@ -89,10 +98,14 @@ func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 	return ln, rememberPort(remembered, ln)
 }
 
+// listenTCP listens on a port of the address; 0 takes a free one.
 func listenTCP(address netip.Addr, port uint16) (net.Listener, error) {
 	return net.Listen("tcp", netip.AddrPortFrom(address, port).String())
 }
 
+// readPort reads the stored port; 0 means that none is stored. An invalid file
+// is an error, because a silent change of the port would break kubeconfigs in
+// use.
 func readPort(path string) (uint16, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,6 +121,7 @@ func readPort(path string) (uint16, error) {
 	return uint16(port), nil
 }
 
+// rememberPort stores the port of the listener.
 func rememberPort(path string, ln net.Listener) error {
 	port := ln.Addr().(*net.TCPAddr).Port
 	return pki.ReplaceFile(path, []byte(strconv.Itoa(port)+"\n"), 0o600)

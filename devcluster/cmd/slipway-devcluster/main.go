@@ -23,19 +23,22 @@ import (
 )
 
 func main() {
-	// The node starts this binary again for each container; that must not go through flag parsing of the cluster.
+	// The node starts this binary again for each container; that process must
+	// not parse the flags of the cluster.
 	if len(os.Args) > 1 && os.Args[1] == "demo-echo" {
 		os.Exit(demo.Main(os.Args[2:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // restores the default: a second signal kills the process
 	if err := rootCommand().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "slipway-devcluster:", err)
 		os.Exit(1)
 	}
 }
 
+// rootCommand returns the command that runs a cluster, with kubectl as a
+// subcommand. main prints errors, so cobra is silent.
 func rootCommand() *cobra.Command {
 	o := defaultOptions()
 	root := &cobra.Command{
@@ -63,9 +66,9 @@ is one member of everything, no container runtime and no network policy.`,
 	return root
 }
 
-// kubectlCommand is kubectl of the cluster's own version, for machines that
-// have none. It is not told the command line: it would look there for a plugin
-// to execute, and find the words of our own flags.
+// kubectlCommand returns kubectl of the cluster's own version, for machines
+// that have none. It does not receive the command line: kubectl would search it
+// for a plugin to execute, and find the values of our own flags.
 func kubectlCommand() *cobra.Command {
 	kubectl := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50),

@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// hostNetwork is the value of --pod-network that gives Pods the machine's own address.
+// hostNetwork is the value of --pod-network that gives Pods the machine's own
+// address.
 const hostNetwork = "host"
 
+// options are the flags of the command; addFlags documents each of them.
 type options struct {
 	dir           string
 	port          uint16
@@ -24,10 +26,14 @@ type options struct {
 	stopWithStdin bool
 }
 
+// defaultOptions returns the defaults that need no configuration: a process
+// node, Pods on the machine's own address.
 func defaultOptions() *options {
 	return &options{node: true, podNetwork: hostNetwork, startTimeout: 2 * time.Minute}
 }
 
+// addFlags registers the flags. The current values are the defaults in the help
+// text.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dir, "dir", o.dir, "directory for all state of the cluster; made when it does not exist (required)")
 	f.Uint16Var(&o.port, "port", o.port, "port of the API server; 0 takes a free one and keeps it for later starts with the same directory")
@@ -39,10 +45,12 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.stopWithStdin, "stop-with-stdin", o.stopWithStdin, "stop when standard input is closed, so that the cluster cannot outlive the process that started it")
 }
 
-// processNode says whether Pods are local processes.
+// processNode reports whether Pods run as local processes.
 func (o *options) processNode() bool { return o.node && !o.kubelet }
 
-// serverAddress is where the API server listens.
+// serverAddress returns the address of the API server. It is loopback, unless
+// the Pods of a kubelet, which have network namespaces of their own, must reach
+// it.
 func (o *options) serverAddress(n network) netip.Addr {
 	if o.kubelet {
 		return n.node
@@ -50,12 +58,16 @@ func (o *options) serverAddress(n network) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// network is where the node and its Pods are reached.
+// network holds the addresses of the node and its Pods.
 type network struct {
 	node    netip.Addr
 	podCIDR netip.Prefix // zero: Pods share the node's address
 }
 
+// network derives the addresses from the flags. With a Pod network the node
+// takes its first usable address, which the address pool leaves out;
+// --node-address overrides it. Otherwise the node uses an address of the
+// machine.
 func (o *options) network() (network, error) {
 	var n network
 	if o.podNetwork != hostNetwork {
@@ -86,8 +98,9 @@ func (o *options) network() (network, error) {
 	return n, nil
 }
 
-// machineAddress is the first address of an interface that is up and not loopback, IPv4 before IPv6.
-// An address on the loopback interface that is not itself loopback counts too, after the others.
+// machineAddress returns the first address of an interface that is up and not
+// loopback, IPv4 before IPv6. An address on the loopback interface that is not
+// itself loopback counts too, after the others of its family.
 func machineAddress() (netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -104,6 +117,8 @@ func machineAddress() (netip.Addr, error) {
 			return netip.Addr{}, err
 		}
 		for _, a := range addrs {
+			// The comparison is strict: among equals the first interface wins,
+			// so the result is stable across starts.
 			if addr, rank := rankAddress(a, i.Flags&net.FlagLoopback != 0); rank > bestRank {
 				best, bestRank = addr, rank
 			}
@@ -115,7 +130,9 @@ func machineAddress() (netip.Addr, error) {
 	return best, nil
 }
 
-// rankAddress is higher for an address that is more likely the machine's own; 0 is unfit.
+// rankAddress returns the address and its rank, higher for one that is more
+// likely the machine's own; 0 excludes it. Loopback, link-local and multicast
+// addresses are excluded.
 func rankAddress(a net.Addr, onLoopback bool) (netip.Addr, int) {
 	prefix, err := netip.ParsePrefix(a.String())
 	if err != nil {

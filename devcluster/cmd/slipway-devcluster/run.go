@@ -24,13 +24,19 @@ import (
 	"slipway.dev/slipway/devcluster/statedir"
 )
 
+// nodeName is the name of the only Node, for the process node and for a
+// kubelet.
 const nodeName = "slipway"
 
-// gcPercent is how much the heap grows before it is collected. An API server makes a lot of garbage beside what lives: at Go's
-// own 100 it spends a tenth of its time on finding it.
+// gcPercent is the heap growth that triggers a garbage collection. An API
+// server allocates much short-lived memory: at Go's default of 100 it spends a
+// tenth of its time on collection. GOGC in the environment overrides it.
 const gcPercent = 200
 
-// run keeps a cluster up until ctx ends or a part of it dies.
+// run runs a cluster until ctx ends or a part of it dies. It prints the path of
+// the kubeconfig when the cluster is ready: programs that start it wait for
+// this line. Deferred calls stop the node first, then the control plane, and
+// release the lock last.
 func run(ctx context.Context, o *options, stdout io.Writer) error {
 	addresses, err := o.network()
 	if err != nil {
@@ -45,6 +51,8 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The port is opened before the start: a port in use fails at once, and the
+	// kubeconfigs can contain it.
 	listener, err := statedir.Listen(dir, o.serverAddress(addresses), o.port)
 	if err != nil {
 		return err
@@ -56,6 +64,8 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	began := time.Now()
+	// The timeout covers the start only; the cause is the error message of a
+	// start that exceeds it.
 	starting, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("not ready within %s (see %s)", o.startTimeout, logFile(dir)))
 	defer cancel()
 	cluster, err := controlplane.Start(starting, controlplane.Config{
@@ -77,10 +87,14 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		}
 	}
 	if o.processNode() {
+		// Deferred after cluster.Stop, so it runs before: the node stops its
+		// processes while the API server still responds.
 		defer pods.start(ctx, cluster, dir, addresses, log)()
 	} else {
 		close(pods.ready)
 	}
+	// Ready, or the first of: the node ended, a part died, the timeout, a
+	// signal.
 	select {
 	case <-pods.ready:
 	case <-pods.ended:
@@ -104,13 +118,15 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 }
 
-// podRunner is the process node while it runs; err is set before ended is closed.
+// podRunner is the process node while it runs. err is set before ended is
+// closed, and may be read after that.
 type podRunner struct {
 	ready, ended chan struct{}
 	err          error
 }
 
-// start runs the node beside the caller; the returned function stops it and waits for its processes.
+// start runs the node in a goroutine; the returned function stops it and waits
+// until its processes have ended.
 func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, dir string, addresses network, log *slog.Logger) func() {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -121,7 +137,7 @@ func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, di
 			err = node.Run(ctx, cfg, func() { close(p.ready) })
 		}
 		if ctx.Err() != nil {
-			return // it was told to stop
+			return // stopped on request: no error
 		}
 		if err == nil {
 			err = errors.New("ended without an error")
@@ -131,7 +147,8 @@ func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, di
 	return func() { cancel(); <-p.ended }
 }
 
-// startError tells a start that was interrupted from one that failed.
+// startError distinguishes a start that was interrupted, which is not reported,
+// from one that failed.
 func startError(starting context.Context, err error) error {
 	if cause := context.Cause(starting); errors.Is(cause, context.Canceled) {
 		return cause
@@ -139,6 +156,10 @@ func startError(starting context.Context, err error) error {
 	return fmt.Errorf("the cluster did not start: %w", err)
 }
 
+// nodeConfig returns the configuration of the process node. Its serving
+// certificate is signed by the cluster's authority, which the API server
+// requires of kubelets, and only the API server's client certificate may read
+// logs.
 func nodeConfig(cluster *controlplane.Cluster, dir string, addresses network) (node.Config, error) {
 	client, err := cluster.AdminClient()
 	if err != nil {
@@ -171,12 +192,15 @@ func nodeConfig(cluster *controlplane.Cluster, dir string, addresses network) (n
 	}, nil
 }
 
+// builtinImage adapts demo.Lookup to the node, which does not depend on the
+// images.
 func builtinImage(ref string) (node.Image, error) {
 	image, err := demo.Lookup(ref)
 	return node.Image{Args: image.Args, Env: image.Env}, err
 }
 
-// withStdin ends the context when standard input does.
+// withStdin returns a context that ends when standard input does. The kernel
+// closes the pipe with the parent process, even when that is killed.
 func withStdin(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -186,9 +210,11 @@ func withStdin(ctx context.Context) context.Context {
 	return ctx
 }
 
+// logFile returns the path of the log.
 func logFile(dir string) string { return filepath.Join(dir, "devcluster.log") }
 
-// openLog sends our own log and klog's to one file; the one of the start before is kept beside it.
+// openLog sends our own log and klog's to one file; the file of the previous
+// start is kept beside it.
 func openLog(dir string) (*slog.Logger, error) {
 	path := logFile(dir)
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -200,7 +226,8 @@ func openLog(dir string) (*slog.Logger, error) {
 	}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	// klog repeats errors on standard error otherwise, and controllers that are stopped report many.
+	// klog would also write errors to standard error, and controllers that are
+	// stopped log many.
 	if err := errors.Join(flags.Set("logtostderr", "false"), flags.Set("stderrthreshold", "FATAL")); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
-// Command slipway-node is what a real node of the development cluster runs
-// beside a container runtime: the kubelet and kube-proxy of Kubernetes, in one
-// binary. Which of the two is the first argument; the rest are its own flags.
+// Command slipway-node is the binary of a real node of the development cluster,
+// beside a container runtime: the kubelet and kube-proxy of Kubernetes in one.
+// The first argument selects one of the two; the rest are its own flags.
 //
 // It is for the end-to-end test (make e2e), which needs root and a private
 // containerd. The process node of slipway-devcluster needs neither.
@@ -30,7 +30,7 @@ func main() {
 	default:
 		usage()
 	}
-	// Both read the command line of the process, so they must see it as if they were alone.
+	// Both commands parse os.Args themselves, so the first argument is removed.
 	os.Args = os.Args[1:]
 	os.Exit(cli.Run(command))
 }
