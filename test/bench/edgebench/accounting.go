@@ -9,29 +9,32 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every
-// machine that Go runs on.
+// clockTick is the unit of the times in /proc/<pid>/stat: USER_HZ, which is 100
+// on every platform that Go supports.
 const clockTick = 10 * time.Millisecond
 
-// usage is what a process and all its descendants have used.
+// usage is the resource usage of a process and all its descendants. The tree
+// matters, because nginx and HAProxy serve from worker processes.
 type usage struct {
-	// CPU is user and system time, that of descendants that have ended and
-	// were waited for included.
+	// CPU is user and system time, including that of descendants that have
+	// ended and been waited for.
 	CPU time.Duration
-	// Memory is the resident memory in bytes; what processes share counts for
-	// each of them.
+	// Memory is the sum of resident memory in bytes; a page that several
+	// processes share counts once for each of them.
 	Memory    int64
 	Processes int
 }
 
-// processStat is the part of /proc/<pid>/stat that counts.
+// processStat holds the fields of /proc/<pid>/stat that the benchmark needs.
 type processStat struct {
 	parent int
 	cpu    time.Duration
 	pages  int64
 }
 
-// measureTree adds up a process and its descendants.
+// measureTree adds up the usage of root and its descendants. It reads the stat
+// file of every process once, which has both the parent and the usage. It fails
+// if root has ended.
 func measureTree(root int) (usage, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -41,7 +44,7 @@ func measureTree(root int) (usage, error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it ended meanwhile
+			continue // the process has ended
 		}
 		pid, stat, err := parseStat(text)
 		if err != nil {
@@ -54,6 +57,7 @@ func measureTree(root int) (usage, error) {
 		return usage{}, fmt.Errorf("process %d is gone", root)
 	}
 	var total usage
+	// This is a breadth-first walk from root over the parent links.
 	for waiting := []int{root}; len(waiting) > 0; {
 		pid := waiting[0]
 		waiting = append(waiting[1:], children[pid]...)
@@ -64,9 +68,9 @@ func measureTree(root int) (usage, error) {
 	return total, nil
 }
 
-// parseStat reads a line of /proc/<pid>/stat. The name of the program is in
-// brackets and may hold anything, brackets too, so fields are counted from the
-// last one.
+// parseStat parses a line of /proc/<pid>/stat. The command name is in
+// parentheses and may itself contain spaces and parentheses, so fields are
+// counted from the last closing one.
 func parseStat(text []byte) (pid int, stat processStat, err error) {
 	open, last := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || last < open {
@@ -75,7 +79,8 @@ func parseStat(text []byte) (pid int, stat processStat, err error) {
 	if pid, err = strconv.Atoi(string(bytes.TrimSpace(text[:open]))); err != nil {
 		return 0, stat, err
 	}
-	// Field 3 of proc(5), the state, is at 0 here.
+	// Offsets count from the state, field 3 of proc(5). The four times are
+	// utime, stime, cutime and cstime.
 	const parent, firstTime, lastTime, pages = 1, 11, 14, 21
 	fields := bytes.Fields(text[last+1:])
 	if len(fields) <= pages {

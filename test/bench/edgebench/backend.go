@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// largeName is the file with the large answer.
+	// largeName is the file with the large response body.
 	largeName = "large.bin"
-	// seenName is asked for to see what the backend was told about the client.
+	// seenName is the path at which the backend echoes the X-Forwarded headers
+	// that it received.
 	seenName = "seen"
 )
 
-// freeAddresses are loopback addresses that nobody listens on, all different.
-// Somebody else could take one before its user does; then that one says so and
-// ends.
+// freeAddresses returns distinct loopback addresses that have no listener.
+// Another process can take one before the proxy listens on it; the proxy then
+// fails to start and reports the conflict in its log.
 func freeAddresses(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -27,14 +28,17 @@ func freeAddresses(count int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Closed only at the end, or the kernel could give the same one again.
+		// All listeners stay open until the end, because the kernel could
+		// otherwise assign the same port twice.
 		defer l.Close()
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses, nil
 }
 
-// startBackend runs the nginx that all proxies forward to.
+// startBackend starts the nginx that all proxies forward to and waits until it
+// accepts connections. Its one worker is the same for every proxy. The caller
+// must stop it.
 func startBackend(ctx context.Context, dir string) (backend *child, address string, err error) {
 	addresses, err := freeAddresses(1)
 	if err != nil {
@@ -62,6 +66,8 @@ func startBackend(ctx context.Context, dir string) (backend *child, address stri
 	if err != nil {
 		return nil, "", err
 	}
+	// An accepted connection suffices here: the probe of each proxy checks the
+	// responses of the backend.
 	ready := func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -76,9 +82,10 @@ func startBackend(ctx context.Context, dir string) (backend *child, address stri
 	return backend, address, nil
 }
 
-// nginxCommand writes the configuration of an nginx whose http block has the
-// given text, and gives the command that runs it. It keeps connections for as
-// many requests as come.
+// nginxCommand writes the configuration of an nginx whose http block contains
+// text, and returns the command that runs it. keepalive_requests is unlimited
+// in effect: by default nginx closes a connection after 1000 requests. All
+// temporary paths are below dir, because the compiled-in ones may need root.
 func nginxCommand(dir string, workers int, text string) (*exec.Cmd, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "worker_processes %d;\ndaemon off;\npid %s/nginx.pid;\nerror_log stderr error;\nworker_rlimit_nofile 20000;\n", workers, dir)

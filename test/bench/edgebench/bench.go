@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// bench runs one scenario: the proxies take turns for some rounds, in front of
-// one backend.
+// bench runs one scenario: the proxies take turns for several rounds, in front
+// of one backend. It is used by one goroutine.
 type bench struct {
 	settings *settings
 	scenario scenario
@@ -21,12 +21,15 @@ type bench struct {
 	dir      string
 	out      io.Writer
 
+	// backend is the address of the backend, set by run; turn counts turns for
+	// the progress lines.
 	backend string
 	turn    int
 }
 
-// run measures all proxies. An error means that it could not go on; a proxy
-// that fails is in the result. There is a result with an error, too.
+// run measures all proxies. An error means that the scenario could not
+// continue; the failure of one proxy is recorded in the result and the others
+// go on. The result is valid even with an error.
 func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	result := &scenarioResult{Name: b.scenario.name, About: b.scenario.about}
 	for _, p := range b.settings.peers {
@@ -36,6 +39,8 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	if err != nil {
 		return result, err
 	}
+	// One backend serves all turns of the scenario, so that differences between
+	// proxies cannot come from it.
 	backend, address, err := startBackend(ctx, dir)
 	if err != nil {
 		return result, err
@@ -47,10 +52,14 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 		for i, p := range b.settings.peers {
 			b.turn++
 			into := result.Proxies[i]
+			// A proxy that failed once is not retried; its turn still counts,
+			// so that the progress adds up.
 			if into.gaveUp() {
 				continue
 			}
 			taken, err := b.takeTurn(ctx, p)
+			// After an interrupt the error of the turn is a consequence of it,
+			// not a failure of the proxy.
 			if ctx.Err() != nil {
 				return result, ctx.Err()
 			}
@@ -61,7 +70,8 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	return result, nil
 }
 
-// openDir makes a folder that the workers of nginx can read: they give up root.
+// openDir creates a directory that the workers of nginx can read: they drop
+// root privileges, and MkdirTemp creates directories with mode 0700.
 func openDir(parent, prefix string) (string, error) {
 	dir, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
@@ -70,7 +80,8 @@ func openDir(parent, prefix string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// enter puts the result of a turn where it belongs.
+// enter records the outcome of a turn: a sample, a failure, or the reason to
+// skip the proxy.
 func (b *bench) enter(into *proxyResult, taken sample, err error) {
 	var skip *skipError
 	switch {
@@ -83,7 +94,7 @@ func (b *bench) enter(into *proxyResult, taken sample, err error) {
 	}
 }
 
-// tell prints one line of progress.
+// tell prints one progress line for a turn.
 func (b *bench) tell(round int, p *proxyResult, err error) {
 	turns := len(b.settings.peers) * b.settings.rounds
 	fmt.Fprintf(b.out, "  [%*d/%d] round %d  %-10s ", len(strconv.Itoa(turns)), b.turn, turns, round, p.Name)
@@ -100,18 +111,23 @@ func (b *bench) tell(round int, p *proxyResult, err error) {
 	}
 }
 
-// skipError is a proxy that cannot do what the scenario asks for.
+// skipError is the error of a proxy that does not support the scenario. It is
+// no failure of the run.
 type skipError struct{ reason string }
 
+// Error returns the reason for the report's table.
 func (e *skipError) Error() string { return e.reason }
 
-// takeTurn starts a proxy, measures it and stops it.
+// takeTurn starts a proxy, measures it and stops it. Every turn is a fresh
+// process with fresh ports, so no state carries over between rounds.
 func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	dir, err := openDir(b.dir, p.name+"-")
 	if err != nil {
 		return sample{}, err
 	}
 	defer os.RemoveAll(dir)
+	// Entry point, admin server and health server; proxies other than slipway
+	// use the first only.
 	addresses, err := freeAddresses(3)
 	if err != nil {
 		return sample{}, err
@@ -133,6 +149,8 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	}
 	defer proxy.stop()
 	if err := proxy.await(ctx, newProbe(b.scenario, s).check); err != nil {
+		// A child that exits with its message for an unknown option is an older
+		// build without that feature: skipped, not failed.
 		var ended *exitedError
 		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.said, p.lacks) {
 			return sample{}, &skipError{"this build does not have the option: " + ended.said}
@@ -142,19 +160,25 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	return b.measure(ctx, p, proxy, s)
 }
 
-// measure loads a proxy that serves. Warming up fills its pools and its caches,
-// and makes the connections to the backend.
+// measure loads a running proxy and returns one sample. The warm-up fills the
+// proxy's pools and caches and opens the connections to the backend; it is not
+// counted. CPU time is the difference of two readings of the process tree
+// around the load.
 func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sample, error) {
 	o := order{scenario: b.scenario, site: s, length: warmUp}
 	if _, err := b.scenario.load(ctx, o); err != nil {
 		return sample{}, fmt.Errorf("warming up: %w", err)
 	}
 	o.length = b.settings.duration
+	// The profile has to record while the load runs, so it starts before it and
+	// is collected after.
 	finish := func() error { return nil }
 	if b.settings.profile != "" && p.profiles {
 		finish = fetchProfile(ctx, s.admin, o.length, b.settings.profile)
 	}
 	pid := proxy.command.Process.Pid
+	// Only the time between the two readings counts, so the start of the proxy
+	// and the warm-up are left out.
 	before, err := measureTree(pid)
 	if err != nil {
 		return sample{}, err
@@ -179,4 +203,5 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sam
 	}, nil
 }
 
+// microseconds converts to the unit of the report.
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// prepareNginx makes an nginx with two workers. Large answers stay in memory:
-// by default it writes them to files when the client is slower.
+// prepareNginx configures an nginx with two workers. The buffers keep large
+// responses in memory: by default nginx writes them to temporary files when the
+// client is slower than the backend.
 func prepareNginx(s *site) (*exec.Cmd, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `	upstream backend { server %s; keepalive 256; keepalive_requests 1000000000; }
@@ -33,7 +34,7 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 			fmt.Fprintf(&b, "\t\tlocation %s { proxy_pass http://backend; }\n", prefix)
 		}
 		b.WriteString("\t}\n")
-		listen = s.address // the options of an address are said once
+		listen = s.address // socket options may be given once per address
 		if s.tls != nil {
 			listen += " ssl http2"
 		}
@@ -41,13 +42,17 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 	return nginxCommand(s.dir, 2, b.String())
 }
 
-// prepareHAProxy makes an HAProxy with two threads. Many routes are a map from
-// the beginning of host and path to the backend, which is a tree and no list.
+// prepareHAProxy configures an HAProxy with two threads. Many routes become a
+// map file that is matched by the prefix of host and path: HAProxy keeps it as
+// a tree, where use_backend rules would be a linear list.
 func prepareHAProxy(s *site) (*exec.Cmd, error) {
+	// HAProxy reads the certificate and its key from one file.
 	bind := s.address
 	if s.tls != nil {
 		bind += " ssl crt " + s.tls.bothFile + " alpn h2,http/1.1"
 	}
+	// A single route compares the Host header only, as a hand-written
+	// configuration would.
 	choose := "use_backend backend if { hdr(host) -i " + s.routes[0].host + " }"
 	if len(s.routes) > 1 {
 		var routes strings.Builder
@@ -84,13 +89,17 @@ backend backend
 	return exec.Command("haproxy", "-W", "-db", "-f", file), nil
 }
 
-// prepareCaddy makes a Caddy. It sets the X-Forwarded headers by itself. The
-// routes of one host share a handler, because each handler has connections of
-// its own to the backend; the handlers of hosts are tried one after the other,
-// which is Caddy's way.
+// prepareCaddy configures a Caddy, which sets the X-Forwarded headers by
+// default. The routes of one host share a handler, because each handler has its
+// own connection pool to the backend. Caddy tries the sites of the hosts one
+// after the other, which is its regular behavior and therefore part of the
+// measurement.
 func prepareCaddy(s *site) (*exec.Cmd, error) {
 	var b strings.Builder
+	// Without auto_https off, Caddy would also open a listener that redirects
+	// HTTP to HTTPS.
 	b.WriteString("{\n\tadmin off\n\tauto_https off\n\tservers {\n\t\tprotocols h1 h2\n\t}\n}\n")
+	// Caddy takes the port from the site address and the interface from bind.
 	_, port, _ := strings.Cut(s.address, ":")
 	s.hosts(func(host string, prefixes []string) {
 		fmt.Fprintf(&b, "%s://%s:%s {\n\tbind 127.0.0.1\n", s.scheme(), host, port)

@@ -11,11 +11,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// unknownOption is what slipway says of options that it does not know.
+// unknownOption is the message of a slipway build that does not support an
+// option.
 const unknownOption = "unknown option"
 
-// slipwayPeer is an edge with its routes in a file, started with additions to
-// its environment.
+// slipwayPeer returns a slipway edge with its routes in a file. The environment
+// is added to that of startChild, for variants such as GOGC=400.
 func slipwayPeer(name, program string, environment []string) peer {
 	prepare := func(s *site) (*exec.Cmd, error) {
 		table, err := slipwayTable(s)
@@ -35,6 +36,8 @@ func slipwayPeer(name, program string, environment []string) peer {
 		if err != nil {
 			return nil, err
 		}
+		// The file provider does not watch, so no reload can fall into the
+		// measurement. The admin address serves the profiles.
 		command := exec.Command(path, "edge",
 			"--log.level=warn", "--admin.address="+s.admin, "--health.address="+s.health,
 			"--providers.file.filename="+file, "--providers.file.watch=false",
@@ -51,8 +54,8 @@ func slipwayPeer(name, program string, environment []string) peer {
 	}
 }
 
-// slipwayTable is the site as a routing table: one rule for each route, all to
-// one backend.
+// slipwayTable converts the site to a routing table: one rule per route, and
+// one backend for all of them.
 func slipwayTable(s *site) (*route.Table, error) {
 	endpoint, err := netip.ParseAddrPort(s.backend)
 	if err != nil {
@@ -68,6 +71,8 @@ func slipwayTable(s *site) (*route.Table, error) {
 			Backends: []route.BackendRef{{Backend: backend}},
 		})
 	}
+	// The table contains the certificate itself, so the key is read here rather
+	// than by the edge.
 	if s.tls == nil {
 		return table, nil
 	}

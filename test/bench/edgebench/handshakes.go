@@ -14,18 +14,21 @@ import (
 )
 
 const (
-	// handshakeClients connect at the same time.
+	// handshakeClients is the number of concurrent clients.
 	handshakeClients = 16
-	// maxHandshakes bounds a load.
+	// maxHandshakes bounds the connections of one load, in equal parts per
+	// client.
 	maxHandshakes = 20_000
-	// handshakeTime bounds one connection, from first to last byte.
+	// handshakeTime bounds dialing with the TLS handshake, and then again the
+	// request with its response.
 	handshakeTime = 5 * time.Second
 )
 
-// runHandshakes makes a new TLS connection for each request. It is its own load
-// generator because wrk resumes sessions, and then there is no key exchange to
-// measure.
+// runHandshakes opens a new TLS connection for each request. It is its own load
+// generator because wrk resumes sessions, which leaves out the key exchange
+// that this scenario measures.
 func runHandshakes(ctx context.Context, o order) (outcome, error) {
+	// mu guards times, failures and firstFailure, which all clients write.
 	var mu sync.Mutex
 	var times []time.Duration
 	var failures int64
@@ -36,10 +39,13 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 		clients.Go(func() {
 			for range maxHandshakes / handshakeClients {
 				start := time.Now()
+				// The time is checked between connections only, so a load may
+				// exceed its length by one of them.
 				if start.Sub(began) >= o.length || ctx.Err() != nil {
 					return
 				}
-				// What has begun is finished: the end must not look like a fault.
+				// A request that has started is completed: aborting it at the
+				// end of the load would count as an error.
 				err := handshakeOnce(ctx, o)
 				mu.Lock()
 				times = append(times, time.Since(start))
@@ -56,6 +62,7 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return outcome{}, err
 	}
+	// Percentiles over failures alone would be meaningless.
 	if int64(len(times)) == failures {
 		return outcome{}, fmt.Errorf("%w: %w", errNoRequests, firstFailure)
 	}
@@ -69,7 +76,8 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 	return result, nil
 }
 
-// handshakeOnce connects, asks once and reads the answer to its end.
+// handshakeOnce connects, sends one request and reads the response to its end.
+// The client has no session cache, so every handshake is a full one.
 func handshakeOnce(ctx context.Context, o order) error {
 	host := o.site.asked().host
 	dialer := tls.Dialer{
@@ -81,8 +89,9 @@ func handshakeOnce(ctx context.Context, o order) error {
 		return err
 	}
 	defer conn.Close()
-	// Without this the kernel keeps the port of a connection for a minute, and
-	// they would run out. All of the answer is here by then.
+	// A reset instead of an orderly close avoids TIME_WAIT: the kernel would
+	// keep the port of each connection for a minute and run out of ports. The
+	// whole response has been read by then.
 	if err := conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0); err != nil {
 		return err
 	}
@@ -97,6 +106,8 @@ func handshakeOnce(ctx context.Context, o order) error {
 		return err
 	}
 	defer response.Body.Close()
+	// One byte more than the largest valid body suffices to detect a longer
+	// one.
 	n, err := io.Copy(io.Discard, io.LimitReader(response.Body, largeBody+1))
 	if err != nil {
 		return err

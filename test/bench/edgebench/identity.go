@@ -13,15 +13,18 @@ import (
 	"time"
 )
 
-// identity is the certificate that all proxies show, made for one run.
+// identity is the server certificate that all proxies use, created for one run.
+// Its key is ECDSA P-256, so that every proxy pays for the same signature
+// algorithm.
 type identity struct {
 	chainFile string
 	keyFile   string
 	bothFile  string         // the two in one, as HAProxy reads them
-	trust     *x509.CertPool // with which a client believes it
+	trust     *x509.CertPool // for clients that verify it
 }
 
-// newIdentity makes a certificate for localhost and puts it into a folder.
+// newIdentity creates a self-signed certificate for localhost and writes it to
+// dir, which the caller removes.
 func newIdentity(dir string) (*identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

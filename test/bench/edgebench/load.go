@@ -13,24 +13,26 @@ import (
 	"time"
 )
 
-// The width of the load, the same for every proxy.
+// Concurrency of the load, the same for every proxy. Both protocols have 64
+// requests in flight.
 const (
 	wrkConnections = 64
 	h2Connections  = 8
 	h2Streams      = 8
 )
 
-// loadGrace is how long a load generator may take beyond its time.
+// loadGrace is the extra time after which a load generator that has not ended
+// is killed.
 const loadGrace = 20 * time.Second
 
-// order is one load to be made.
+// order describes one load: what to request, from which proxy, for how long.
 type order struct {
 	scenario scenario
 	site     *site
 	length   time.Duration
 }
 
-// outcome is what a load generator saw.
+// outcome is the result of one load as its generator reports it.
 type outcome struct {
 	requests int64
 	errors   int64
@@ -39,19 +41,24 @@ type outcome struct {
 	p50, p99 time.Duration
 }
 
-// loader makes a load and reports it.
+// loader generates a load and returns its outcome. It fails if no request
+// succeeded, because such a load has no percentiles.
 type loader func(ctx context.Context, o order) (outcome, error)
 
-// target is an address for a load generator. It says localhost, because they
-// take the name for TLS from here; the Host header is given besides.
+// target returns the URL for a load generator. The host is localhost, because
+// generators derive SNI and address from the URL; the Host header is set
+// separately.
 func (o order) target() string {
 	_, port, _ := strings.Cut(o.site.address, ":")
 	return o.site.scheme() + "://localhost:" + port + o.scenario.path(o.site.asked())
 }
 
-// runWrk loads with HTTP/1.1, on connections that are kept.
+// runWrk generates HTTP/1.1 load on persistent connections. One thread suffices
+// for the generator and leaves the rest of the machine to the proxy.
 func runWrk(ctx context.Context, o order) (outcome, error) {
 	args := []string{"-t1", fmt.Sprintf("-c%d", wrkConnections), fmt.Sprintf("-d%ds", int(o.length.Seconds())), "--latency"}
+	// The script sets host and path of each request itself; the target then
+	// provides the address only.
 	if o.scenario.spread {
 		script, routes, err := writeWrkScript(o)
 		if err != nil {
@@ -68,8 +75,9 @@ func runWrk(ctx context.Context, o order) (outcome, error) {
 	return parseWrk(text)
 }
 
-// wrkScript asks for all routes, in an order that is random and the same for
-// every proxy. The requests are put together before the load begins.
+// wrkScript requests all routes in random order. The fixed seed makes the order
+// the same for every proxy, and the requests are formatted before the load
+// starts, so that the generator stays cheap.
 const wrkScript = `local requests = {}
 local function add(host, path)
 	requests[#requests + 1] = "GET " .. path .. " HTTP/1.1\r\nHost: " .. host .. "\r\n\r\n"
@@ -85,7 +93,8 @@ function request()
 end
 `
 
-// writeWrkScript writes the script and the list of routes that it reads.
+// writeWrkScript writes the script and the list of routes that it reads, and
+// returns the paths of both.
 func writeWrkScript(o order) (script, routes string, err error) {
 	var b strings.Builder
 	for _, key := range o.site.routes {
@@ -98,10 +107,12 @@ func writeWrkScript(o order) (script, routes string, err error) {
 	return script, routes, err
 }
 
-// runH2load loads with HTTP/2, several streams on each connection. It does not
-// report percentiles, but writes every request down.
+// runH2load generates HTTP/2 load with several streams per connection. h2load
+// prints no percentiles but logs every request, so they are computed from its
+// log.
 func runH2load(ctx context.Context, o order) (outcome, error) {
 	log := filepath.Join(o.site.dir, "h2load.log")
+	// h2load appends to its log, which still has the requests of the warm-up.
 	if err := os.Remove(log); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return outcome{}, err
 	}
@@ -129,16 +140,21 @@ func runH2load(ctx context.Context, o order) (outcome, error) {
 	return result, nil
 }
 
-// runTool runs a load generator to its end and returns what it printed.
+// runTool runs a load generator to its end and returns its standard output. On
+// a timeout or an interrupt the error is that of the context.
 func runTool(ctx context.Context, length time.Duration, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, length+loadGrace)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
+	// The process group keeps Ctrl-C on the terminal from the tool, and
+	// Pdeathsig ends the tool with this program.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	command.WaitDelay = time.Second
 	var complaint strings.Builder
 	command.Stderr = &complaint
 	text, err := command.Output()
+	// A killed tool exits with an error of its own, which would hide the
+	// timeout.
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// What wrk and h2load print.
+// Expressions for the output of wrk and h2load. The lines for errors appear
+// only if there were any.
 var (
 	wrkRequests  = regexp.MustCompile(`(?m)^ +(\d+) requests in `)
 	wrkRate      = regexp.MustCompile(`(?m)^Requests/sec: +([\d.]+)`)
@@ -24,14 +25,16 @@ var (
 	h2StatusLine = regexp.MustCompile(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)
 )
 
-// errNoRequests is a load without a single answer, which has no percentiles
-// and no CPU time per request.
+// errNoRequests is the error of a load without a single response, which has no
+// percentiles and no CPU time per request.
 var errNoRequests = errors.New("not one request was answered")
 
-// parseWrk reads what wrk prints with --latency. Answers that are not 2xx or
-// 3xx are errors, and so are broken connections.
+// parseWrk parses the output of wrk --latency. Responses other than 2xx and 3xx
+// are errors, and so are connection errors and timeouts.
 func parseWrk(text string) (outcome, error) {
 	var o outcome
+	// Output in another form is an error rather than zero, so that a new
+	// version of the tool cannot pass for a slow proxy.
 	requests, rate := wrkRequests.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text)
 	if requests == nil || rate == nil {
 		return o, fmt.Errorf("this is not what wrk prints: %q", text)
@@ -61,14 +64,16 @@ func parseWrk(text string) (outcome, error) {
 			o.p99 = took
 		}
 	}
+	// Without --latency, or with a changed format, there is nothing to report.
 	if o.p50 == 0 || o.p99 == 0 {
 		return o, fmt.Errorf("wrk printed no percentiles: %q", text)
 	}
 	return o, nil
 }
 
-// parseH2load reads what h2load prints after a load of a given length. What it
-// calls failed has the broken, the late and those that are not 2xx or 3xx.
+// parseH2load parses the summary of h2load for a load of fixed duration. Its
+// failed count includes connection errors, timeouts and responses other than
+// 2xx and 3xx.
 func parseH2load(text string) (outcome, error) {
 	var o outcome
 	rate, requests := h2Rate.FindStringSubmatch(text), h2Requests.FindStringSubmatch(text)
@@ -80,14 +85,16 @@ func parseH2load(text string) (outcome, error) {
 	if o.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
 		return o, err
 	}
+	// h2load counts requests on broken connections as done, so only the status
+	// line shows whether there was a response at all.
 	if answered := sum(h2StatusLine.FindStringSubmatch(text)[1:]); answered == 0 {
 		return o, fmt.Errorf("h2load: %w; %d failed", errNoRequests, o.errors)
 	}
 	return o, nil
 }
 
-// parseH2loadTimes reads the log of h2load: when a request began, its status
-// and the microseconds that it took.
+// parseH2loadTimes parses the log of h2load, which has the start time, the
+// status and the duration in microseconds of each request.
 func parseH2loadTimes(r io.Reader) ([]time.Duration, error) {
 	var times []time.Duration
 	lines := bufio.NewScanner(r)
@@ -105,8 +112,8 @@ func parseH2loadTimes(r io.Reader) ([]time.Duration, error) {
 	return times, lines.Err()
 }
 
-// percentile is the least time that this share of the times does not exceed.
-// It sorts them.
+// percentile returns the smallest of the times that the given share of them
+// does not exceed (nearest rank). It sorts times in place.
 func percentile(times []time.Duration, percent int) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -115,7 +122,7 @@ func percentile(times []time.Duration, percent int) time.Duration {
 	return times[max(0, (len(times)*percent+99)/100-1)]
 }
 
-// sum adds up digits that an expression has found.
+// sum adds up the numbers of submatches.
 func sum(digits []string) int64 {
 	var total int64
 	for _, text := range digits {

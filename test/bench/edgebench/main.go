@@ -1,23 +1,22 @@
-// Command edgebench measures the edge beside nginx, HAProxy and Caddy.
+// Command edgebench compares the edge with nginx, HAProxy and Caddy.
 //
 //	go run ./test/bench/edgebench -only slipway,nginx -scenario h1
 //
 // It starts one backend, and then one proxy at a time with the same task: the
-// same routes to the same backend, connections kept on both sides,
+// same routes to the same backend, persistent connections on both sides,
 // X-Forwarded-For and X-Forwarded-Proto set, no access log. Each proxy gets the
-// same load, a short one to warm up and a longer one that counts.
+// same load, a short warm-up and a longer one that counts.
 //
-// The figure to look at is the CPU time per request of all processes of the
-// proxy: on a machine that does other things as well, requests per second say
-// more about those. The proxies take turns, several rounds of them, so that a
-// disturbance does not meet one alone, and the median of the rounds is what is
-// reported.
+// The primary figure is the CPU time per request of all processes of the proxy:
+// on a shared machine, requests per second depend more on the other load than
+// on the proxy. The proxies take turns for several rounds, so that a
+// disturbance does not affect a single one of them, and the report has the
+// median of the rounds.
 //
-// It promises that before it measures a proxy it has seen the right answer from
-// it, that an error in the answers is counted and ends the program with exit
-// code 1, and that it leaves neither processes nor files behind. It talks to
-// loopback addresses only. It refuses to guess where a program is missing, and
-// says what to install.
+// Before it measures a proxy, it has verified a correct response from it.
+// Errors under load are counted and end the program with exit code 1. It leaves
+// neither processes nor files behind and uses loopback addresses only. If a
+// program is missing, it fails with the name of the package to install.
 package main
 
 import (
@@ -32,17 +31,18 @@ import (
 	"time"
 )
 
-// Exit codes.
+// Exit codes. 130 is the shell's code for a process ended by SIGINT.
 const (
 	exitOK        = 0
-	exitFailure   = 1 // a proxy did not start, or gave wrong answers
+	exitFailure   = 1 // a proxy did not start, or returned errors
 	exitUsage     = 2
 	exitInterrupt = 130
 )
 
 func main() {
-	// Linux ends the children when the thread that started them ends, so this
-	// one must last as long as the program.
+	// Pdeathsig is bound to the thread that starts a child: the kernel signals
+	// the children when it ends, so the main goroutine must keep its thread for
+	// the lifetime of the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -50,7 +50,8 @@ func main() {
 	os.Exit(code)
 }
 
-// execute is the whole program, from the flags to the exit code.
+// execute is the program from the flags to the exit code. It does not exit
+// itself, so that deferred cleanup runs and tests can call it.
 func execute(ctx context.Context, args []string, out, complain io.Writer) int {
 	settings, err := parseSettings(args, complain)
 	switch {
@@ -65,11 +66,13 @@ func execute(ctx context.Context, args []string, out, complain io.Writer) int {
 		fmt.Fprintln(complain, "edgebench:", err)
 		return exitFailure
 	}
+	// The timeout ends a run that hangs, for example in a proxy that accepts
+	// connections but does not respond.
 	ctx, cancel := context.WithTimeout(ctx, settings.longest())
 	defer cancel()
 	result, err := measureAll(ctx, settings, tools, out)
 	if result != nil {
-		// What was measured before an interruption is worth showing, too.
+		// An interrupted run still reports the scenarios that it has measured.
 		err = errors.Join(err, result.deliver(out, settings.jsonFile))
 	}
 	switch {
@@ -86,8 +89,9 @@ func execute(ctx context.Context, args []string, out, complain io.Writer) int {
 	return exitOK
 }
 
-// measureAll runs every scenario in a folder of its own that is gone afterwards.
-// With an error, the report has what was measured until then.
+// measureAll runs every scenario in a temporary directory and removes it. With
+// an error, the report contains the scenarios measured until then; it is nil
+// only if nothing could start.
 func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (*report, error) {
 	dir, err := openDir("", "edgebench-")
 	if err != nil {

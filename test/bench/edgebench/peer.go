@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// site is what a proxy is asked to serve. All proxies get the same one.
+// site describes what a proxy has to serve. All proxies of a scenario get the
+// same routes and backend; addresses and dir are per turn.
 type site struct {
 	dir     string // for the proxy's files
 	address string // where it takes traffic
@@ -17,12 +18,13 @@ type site struct {
 	tls     *identity // nil is plain
 }
 
-// asked is the route that is asked for where only one is. It is in the middle,
-// because a proxy that tries its routes one after the other knows the first
-// ones quickly.
+// asked returns the route for loads that use a single one. It is the middle of
+// the list, because a proxy that matches its routes one after the other finds
+// the first ones quickly.
 func (s *site) asked() routeKey { return s.routes[len(s.routes)/2] }
 
-// scheme is what the client's side is told to be.
+// scheme returns the scheme of the client side, which is also the expected
+// X-Forwarded-Proto.
 func (s *site) scheme() string {
 	if s.tls != nil {
 		return "https"
@@ -30,14 +32,16 @@ func (s *site) scheme() string {
 	return "http"
 }
 
-// write puts a file into the site's folder and returns its name.
+// write creates a file in the site's directory and returns its path.
 func (s *site) write(name, text string) (string, error) {
 	file := filepath.Join(s.dir, name)
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// hosts calls a function with each host and its prefixes, in order.
+// hosts calls each with every host and its prefixes, in order. Routes of one
+// host must be adjacent, as routeKeys generates them.
 func (s *site) hosts(each func(host string, prefixes []string)) {
+	// Each iteration consumes the run of routes that share a host.
 	for i := 0; i < len(s.routes); {
 		host := s.routes[i].host
 		var prefixes []string
@@ -48,27 +52,32 @@ func (s *site) hosts(each func(host string, prefixes []string)) {
 	}
 }
 
-// peer is a proxy that can be measured.
+// peer is a proxy that can be measured. It is immutable; prepare is called once
+// per turn.
 type peer struct {
 	name    string
 	program string
-	version []string // the arguments that make it tell its version
-	// prepare writes the configuration for a site and gives the command.
+	version []string // the arguments that print its version
+	// prepare writes the configuration for a site and returns the command that
+	// serves it in the foreground.
 	prepare func(*site) (*exec.Cmd, error)
-	// lacks is how it says that it does not know an option; empty if it has no
-	// such way. What it does not know, it is not measured in.
+	// lacks is the message by which the program reports an unknown option;
+	// empty if there is no such message. A proxy that exits with it is skipped
+	// in the scenario instead of failing it.
 	lacks string
-	// profiles says that it serves profiles at site.admin.
+	// profiles is set if the proxy serves /debug/pprof at site.admin.
 	profiles bool
 }
 
-// The names of those that the program knows more about.
+// Names of the peers that other code refers to: the baseline of the comparison,
+// and the one that -profile records.
 const (
-	nginxName   = "nginx" // what the others are compared with
+	nginxName   = "nginx" // the baseline of the comparison
 	slipwayName = "slipway"
 )
 
-// housePeers are all there are, in the order in which they take their turns.
+// housePeers returns all proxies, in the order of their turns. The baseline
+// comes first.
 func housePeers(slipway string) []peer {
 	return []peer{
 		{name: nginxName, program: "nginx", version: []string{"-v"}, prepare: prepareNginx},
@@ -78,6 +87,7 @@ func housePeers(slipway string) []peer {
 	}
 }
 
+// peerNames returns the names of peers in order, for flags and their help.
 func peerNames(peers []peer) []string {
 	var names []string
 	for _, p := range peers {

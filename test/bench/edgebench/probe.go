@@ -10,15 +10,19 @@ import (
 	"time"
 )
 
-// probe asks a proxy for what it will be asked for under load, and checks all
-// of the answer: a proxy that answers quickly and wrongly must not win.
+// probe sends the requests of the load to a proxy and checks the full response:
+// a proxy that returns wrong responses quickly must not win.
 type probe struct {
 	scenario scenario
 	site     *site
 	client   *http.Client
 }
 
+// newProbe returns a probe that speaks only the protocol of the scenario and
+// dials the proxy for every host. It keeps no connection open between checks.
 func newProbe(sc scenario, s *site) *probe {
+	// With one protocol enabled, a proxy that does not negotiate it fails the
+	// probe instead of falling back.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(sc.proto != "HTTP/2.0")
 	protocols.SetHTTP2(sc.proto == "HTTP/2.0")
@@ -35,8 +39,9 @@ func newProbe(sc scenario, s *site) *probe {
 	return &probe{scenario: sc, site: s, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
 }
 
-// check fails until the proxy serves the first and the last of its routes, and
-// tells the backend who the client is.
+// check fails until the proxy serves the first and the last of its routes and
+// forwards the client's address and scheme to the backend. The last route shows
+// that a large table has been loaded completely.
 func (p *probe) check(ctx context.Context) error {
 	for _, key := range []routeKey{p.site.routes[0], p.site.routes[len(p.site.routes)-1]} {
 		body, err := p.get(ctx, key.host, p.scenario.path(key))
@@ -48,7 +53,7 @@ func (p *probe) check(ctx context.Context) error {
 		}
 	}
 	if p.scenario.routes > 0 {
-		return nil // the backend knows the name only at its top
+		return nil // the backend serves this path at its root only
 	}
 	body, err := p.get(ctx, p.site.routes[0].host, "/"+seenName)
 	if err != nil {
@@ -60,6 +65,9 @@ func (p *probe) check(ctx context.Context) error {
 	return nil
 }
 
+// get requests a path and fails on any status but 200 and on another protocol
+// version. The body is bounded to one byte more than the largest that is valid,
+// which suffices to detect a longer one.
 func (p *probe) get(ctx context.Context, host, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.site.scheme()+"://"+host+path, nil)
 	if err != nil {

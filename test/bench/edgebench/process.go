@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// stopTime is how long a child may take to end before it is killed.
+// stopTime is the grace period between SIGTERM and SIGKILL.
 const stopTime = 10 * time.Second
 
-// child is a program that runs until it is stopped.
+// child is a program that runs until stop. Its fields do not change after
+// startChild returns.
 type child struct {
 	name    string
 	command *exec.Cmd
@@ -23,9 +24,10 @@ type child struct {
 	exited  chan struct{} // closed when it has ended
 }
 
-// startChild starts a program in a process group of its own. Its environment
-// is empty but for what is given: no option of the person at the keyboard may
-// change what is measured. It must be called from the main thread.
+// startChild starts a program in its own process group, with its output in a
+// log file below dir. It must be called from the main thread, because of
+// Pdeathsig. The environment is PATH, directories below dir and command.Env: no
+// variable of the caller may change a measurement.
 func startChild(name, dir string, command *exec.Cmd) (*child, error) {
 	c := &child{name: name, command: command, log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
 	log, err := os.Create(c.log)
@@ -39,8 +41,9 @@ func startChild(name, dir string, command *exec.Cmd) (*child, error) {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir,
 		"XDG_CONFIG_HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CACHE_HOME=" + dir,
 	}, command.Env...)
-	// Ctrl-C on the terminal is for this program, which then stops its children
-	// in order. If it is killed, the kernel stops them.
+	// Ctrl-C on the terminal goes to this program, which stops its children in
+	// order. If this program is killed, the kernel sends them SIGTERM; a
+	// supervisor such as the nginx master then ends its workers.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -52,7 +55,8 @@ func startChild(name, dir string, command *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// stop ends the child and all that it started.
+// stop ends the child and its process group, and returns when the child has
+// been waited for.
 func (c *child) stop() {
 	c.signal(syscall.SIGTERM)
 	timer := time.NewTimer(stopTime)
@@ -61,25 +65,30 @@ func (c *child) stop() {
 	case <-c.exited:
 	case <-timer.C:
 	}
-	// Also what outlived its parent.
+	// The group may contain workers that outlived the child.
 	c.signal(syscall.SIGKILL)
 	<-c.exited
 }
 
+// signal signals the whole process group. The error is ignored: it means that
+// the group has no processes left.
 func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.command.Process.Pid, s) }
 
-// exitedError is a child that ended on its own.
+// exitedError is the error of a child that exited before it was stopped.
 type exitedError struct {
 	name string
 	code int
 	said string
 }
 
+// Error includes the exit code and the end of the log.
 func (e *exitedError) Error() string {
 	return fmt.Sprintf("%s ended with exit code %d: %s", e.name, e.code, e.said)
 }
 
-// await asks until the child is ready, has ended or the time is over.
+// await calls ready every 50 milliseconds until it succeeds, the child exits,
+// or half of turnSlack has passed, which leaves the other half for stopping. A
+// timeout returns the last error of ready.
 func (c *child) await(ctx context.Context, ready func(context.Context) error) error {
 	const period = 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, turnSlack/2)
@@ -104,7 +113,7 @@ func (c *child) await(ctx context.Context, ready func(context.Context) error) er
 	}
 }
 
-// said is the end of what the child wrote.
+// said returns the last 600 bytes of the child's log, for error messages.
 func (c *child) said() string {
 	const most = 600
 	text, err := os.ReadFile(c.log)

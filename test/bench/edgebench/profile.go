@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// maxProfile bounds what is taken for a profile.
+// maxProfile bounds the size of a profile, and with it the memory for it.
 const maxProfile = 64 << 20
 
-// fetchProfile begins to record a CPU profile, as long as the load. What it
-// returns waits for the profile and writes it to the file.
+// fetchProfile starts to record a CPU profile for the length of the load.
+// finish waits for it to be written to file and must be called, or the
+// goroutine's error is lost.
 func fetchProfile(ctx context.Context, admin string, length time.Duration, file string) (finish func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- saveProfile(ctx, admin, length, file) }()
@@ -25,6 +26,8 @@ func fetchProfile(ctx context.Context, admin string, length time.Duration, file 
 	}
 }
 
+// saveProfile fetches the profile in one request, which the proxy holds open
+// for the whole duration; hence the timeout of its length plus loadGrace.
 func saveProfile(ctx context.Context, admin string, length time.Duration, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, length+loadGrace)
 	defer cancel()

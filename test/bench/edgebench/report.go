@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// report is everything that was measured.
+// report holds all results of a run. Exported fields are the JSON file.
 type report struct {
 	Began     time.Time         `json:"began"`
 	Took      string            `json:"took"`
@@ -23,18 +23,20 @@ type report struct {
 	Proxies   []version         `json:"proxies"`
 	Scenarios []*scenarioResult `json:"scenarios"`
 
+	// expected is the estimated duration for the heading.
 	expected time.Duration
 }
 
-// scenarioResult is what was measured in one scenario.
+// scenarioResult holds the results of all proxies in one scenario, in the order
+// of their turns.
 type scenarioResult struct {
 	Name    string         `json:"name"`
 	About   string         `json:"about"`
 	Proxies []*proxyResult `json:"proxies"`
 }
 
-// proxyResult is what was measured of one proxy. Failure and Skipped say why
-// it has no more samples.
+// proxyResult holds the samples of one proxy. Failure or Skipped is set if it
+// left the scenario early; samples of earlier rounds are kept.
 type proxyResult struct {
 	Name    string   `json:"name"`
 	Failure string   `json:"failure,omitempty"`
@@ -42,7 +44,8 @@ type proxyResult struct {
 	Samples []sample `json:"samples,omitempty"`
 }
 
-// sample is one turn of one proxy. Times are in microseconds.
+// sample is the result of one turn of one proxy. Times are in microseconds,
+// memory is that at the end of the load.
 type sample struct {
 	Requests  int64   `json:"requests"`
 	Errors    int64   `json:"errors"`
@@ -54,6 +57,8 @@ type sample struct {
 	MemoryMB  float64 `json:"memoryMB"`
 }
 
+// newReport starts a report with the settings and versions, which a result
+// cannot be compared without.
 func newReport(s *settings, found *tools) *report {
 	return &report{
 		Began: time.Now(), Duration: s.duration.String(), Rounds: s.rounds, Proxies: found.versions,
@@ -62,7 +67,8 @@ func newReport(s *settings, found *tools) *report {
 	}
 }
 
-// heading says what is about to be done.
+// heading returns the machine, the settings and the versions, to be printed
+// before the first scenario.
 func (r *report) heading() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %d rounds of %s, about %s in all\n", r.Machine, r.Rounds, r.Duration, r.expected.Round(time.Second))
@@ -72,10 +78,11 @@ func (r *report) heading() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// gaveUp reports whether the proxy gets no more turns.
+// gaveUp reports whether the proxy gets no more turns in its scenario.
 func (p *proxyResult) gaveUp() bool { return p.Failure != "" || p.Skipped != "" }
 
-// failed reports whether a proxy failed, or gave a wrong answer.
+// failed reports whether any proxy failed or any response under load was an
+// error. Skipped proxies do not count.
 func (r *report) failed() bool {
 	for _, s := range r.Scenarios {
 		for _, p := range s.Proxies {
@@ -87,6 +94,7 @@ func (r *report) failed() bool {
 	return false
 }
 
+// errors returns the number of failed requests over all samples.
 func (p *proxyResult) errors() int64 {
 	var total int64
 	for _, s := range p.Samples {
@@ -95,10 +103,12 @@ func (p *proxyResult) errors() int64 {
 	return total
 }
 
-// spread is the middle of some values, and their ends.
+// spread is the median of a figure and its range.
 type spread struct{ median, least, most float64 }
 
-// spreadOf looks at one figure of all samples, of which there is at least one.
+// spreadOf returns the spread of one figure over all samples, of which there
+// must be at least one. The median of an even number is the mean of the middle
+// two.
 func spreadOf(samples []sample, figure func(sample) float64) spread {
 	values := make([]float64, len(samples))
 	for i, s := range samples {
@@ -113,9 +123,11 @@ func spreadOf(samples []sample, figure func(sample) float64) spread {
 	return spread{median: median, least: values[0], most: values[len(values)-1]}
 }
 
+// cpuOf selects the figure that proxies are compared by.
 func cpuOf(s sample) float64 { return s.CPUMicros }
 
-// deliver prints the tables, and writes the file if there is one to write.
+// deliver prints the tables and, if jsonFile is not empty, writes the report to
+// it.
 func (r *report) deliver(out io.Writer, jsonFile string) error {
 	r.print(out)
 	if jsonFile == "" {
@@ -128,7 +140,9 @@ func (r *report) deliver(out io.Writer, jsonFile string) error {
 	return err
 }
 
-// print writes a table for each scenario: medians, and the ends in brackets.
+// print writes a table for each scenario: medians, with the range in
+// parentheses. Failures and reasons for skipping follow the table, because they
+// do not fit into a column.
 func (r *report) print(out io.Writer) {
 	for _, s := range r.Scenarios {
 		fmt.Fprintf(out, "\n%s: %s; median of %d (least..most)\n", s.Name, s.About, s.rounds())
@@ -148,7 +162,8 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// rounds is how many turns the proxies had, those that gave up aside.
+// rounds returns the number of samples of the proxy that has most: an
+// interrupted run has fewer than the settings ask for.
 func (s *scenarioResult) rounds() int {
 	most := 0
 	for _, p := range s.Proxies {
@@ -157,7 +172,8 @@ func (s *scenarioResult) rounds() int {
 	return most
 }
 
-// base is what nginx needed for a request; 0 when it was not measured.
+// base returns the median CPU time per request of nginx, the baseline; 0 if it
+// was not measured.
 func (s *scenarioResult) base() float64 {
 	for _, p := range s.Proxies {
 		if p.Name == nginxName && len(p.Samples) > 0 {
@@ -167,6 +183,8 @@ func (s *scenarioResult) base() float64 {
 	return 0
 }
 
+// printRow writes the row of one proxy. Without samples, the row has the state
+// and empty cells, so that the columns stay aligned.
 func (p *proxyResult) printRow(out io.Writer, base float64) {
 	if len(p.Samples) == 0 {
 		state := "not measured"
@@ -184,6 +202,8 @@ func (p *proxyResult) printRow(out io.Writer, base float64) {
 	p99 := spreadOf(p.Samples, func(s sample) float64 { return s.P99 })
 	cpu := spreadOf(p.Samples, cpuOf)
 	memory := spreadOf(p.Samples, func(s sample) float64 { return s.MemoryMB })
+	// The ratio to nginx is comparable between machines; absolute CPU times are
+	// not.
 	ratio := "-"
 	if base > 0 {
 		ratio = fmt.Sprintf("%.2f", cpu.median/base)
@@ -193,7 +213,7 @@ func (p *proxyResult) printRow(out io.Writer, base float64) {
 		cpu.median, cpu.least, cpu.most, ratio, memory.median, p.errors())
 }
 
-// shortTime writes microseconds for people.
+// shortTime formats microseconds with a unit.
 func shortTime(micros float64) string {
 	if micros < 1000 {
 		return fmt.Sprintf("%.0f µs", micros)
@@ -201,7 +221,8 @@ func shortTime(micros float64) string {
 	return fmt.Sprintf("%.2f ms", micros/1000)
 }
 
-// writeJSON writes all samples to a file.
+// writeJSON writes all samples to a file, so that other statistics can be
+// computed later.
 func (r *report) writeJSON(file string) error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {

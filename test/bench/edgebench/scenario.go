@@ -2,28 +2,31 @@ package main
 
 import "fmt"
 
-// The sizes of the two answers of the backend.
+// Body sizes of the backend's two responses: one dominated by the cost per
+// request, one by the cost per byte.
 const (
 	smallBody = 128
 	largeBody = 100_000
 )
 
-// scenario is one kind of load.
+// scenario is one kind of load, together with the routes that it needs.
 type scenario struct {
 	name  string
 	about string
-	body  int    // bytes of an answer
+	body  int    // bytes of a response body
 	tls   bool   // the client's side is encrypted
 	load  loader // what makes the requests
 	proto string // what the client's side speaks
-	// routes is how many host and path pairs there are besides; 0 is one host
-	// with all its paths. spread asks for all of them in random order, without
-	// it one is asked for again and again.
+	// routes is the number of host and path pairs; 0 means one host with all
+	// its paths. With spread, requests go to all routes in random order,
+	// otherwise all go to one of them.
 	routes int
 	spread bool
 }
 
-// houseScenarios are all there are, in the order in which they are run.
+// houseScenarios returns all scenarios in the order in which they run. The
+// series of routes shows how matching scales; the last one keeps the large
+// table but requests a single route of it.
 func houseScenarios() []scenario {
 	const h1, h2 = "HTTP/1.1", "HTTP/2.0"
 	all := []scenario{
@@ -45,6 +48,7 @@ func houseScenarios() []scenario {
 	})
 }
 
+// scenarioNames returns the names for flags and their help.
 func scenarioNames() []string {
 	var names []string
 	for _, s := range houseScenarios() {
@@ -53,14 +57,15 @@ func scenarioNames() []string {
 	return names
 }
 
-// routeKey is a route: a host, and a path that begins all it takes.
+// routeKey is a route: a host and a path prefix.
 type routeKey struct{ host, prefix string }
 
-// pathsPerHost is how many routes share a host, as the paths of an Ingress do.
+// pathsPerHost is the number of routes that share a host, as the paths of an
+// Ingress do.
 const pathsPerHost = 10
 
-// routeKeys are the routes of the scenario. The one host is localhost, because
-// a load generator takes the name to ask for in TLS from the address.
+// routeKeys returns the routes of the scenario, those of one host adjacent. A
+// single host is localhost, because load generators take SNI from the URL.
 func (s scenario) routeKeys() []routeKey {
 	if s.routes == 0 {
 		return []routeKey{{host: "localhost", prefix: "/"}}
@@ -75,7 +80,7 @@ func (s scenario) routeKeys() []routeKey {
 	return keys
 }
 
-// path is what is asked for below a route.
+// path returns the path to request below a route.
 func (s scenario) path(key routeKey) string {
 	if s.body == largeBody {
 		return key.prefix + largeName

@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// What one run may ask for. Beyond that it would be a load test of another
-// kind, and this machine is not alone.
+// Bounds of a run. Longer or more rounds would be a load test, which a shared
+// machine is not suited for. Warm-up is not counted.
 const (
 	maxDuration = time.Minute
 	maxRounds   = 20
 	warmUp      = 2 * time.Second
-	// turnSlack is the most that starting, probing and stopping one proxy may
-	// take; ten thousand routes are slow to load for some.
+	// turnSlack bounds starting, probing and stopping one proxy; some take long
+	// to load ten thousand routes.
 	turnSlack = 2 * time.Minute
 )
 
+// errHelp is returned for -help, whose text has been printed by then.
 var errHelp = errors.New("help was asked for")
 
-// settings is what the flags say.
+// settings holds the parsed and validated flags.
 type settings struct {
 	duration  time.Duration
 	rounds    int
@@ -34,8 +35,8 @@ type settings struct {
 	jsonFile  string
 }
 
-// parseSettings reads the flags. It complains itself about those it does not
-// know.
+// parseSettings parses and validates the flags. The flag package prints unknown
+// flags and the usage to complain.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
@@ -59,6 +60,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
 	}
+	// wrk and h2load take whole seconds only.
 	if s.duration < time.Second || s.duration > maxDuration || s.duration%time.Second != 0 {
 		return nil, fmt.Errorf("-duration is %s; it must be whole seconds, from 1s to %s", s.duration, maxDuration)
 	}
@@ -78,7 +80,8 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	return s, nil
 }
 
-// forProfile narrows the run to what a profile can be made of.
+// forProfile narrows the run to one turn of slipway in one scenario: a second
+// turn would overwrite the profile.
 func (s *settings) forProfile() error {
 	if len(s.scenarios) != 1 {
 		return errors.New("-profile needs one scenario: choose it with -scenario")
@@ -91,18 +94,20 @@ func (s *settings) forProfile() error {
 	return nil
 }
 
-// expected is about how long the run takes.
+// expected returns the approximate duration of the run, for the heading.
 func (s *settings) expected() time.Duration {
 	return time.Duration(len(s.scenarios)*len(s.peers)*s.rounds) * (s.duration + warmUp + time.Second)
 }
 
-// longest is when the run is given up.
+// longest returns the timeout of the whole run, with the full slack for every
+// turn.
 func (s *settings) longest() time.Duration {
 	turns := time.Duration(len(s.scenarios) * len(s.peers) * s.rounds)
 	return turns*(s.duration+warmUp+turnSlack) + time.Minute
 }
 
-// splitNames takes a list apart and refuses what is not known.
+// splitNames splits a comma-separated flag value, drops duplicates and rejects
+// unknown names with the list of valid ones.
 func splitNames(flagName, text string, known []string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
@@ -117,6 +122,8 @@ func splitNames(flagName, text string, known []string) ([]string, error) {
 	return names, nil
 }
 
+// chooseScenarios returns the selected scenarios in their defined order
+// regardless of the order in the flag.
 func chooseScenarios(text string) ([]scenario, error) {
 	all := houseScenarios()
 	if text == "all" {
@@ -129,8 +136,9 @@ func chooseScenarios(text string) ([]scenario, error) {
 	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(names, s.name) }), nil
 }
 
-// choosePeers keeps the order of the list of peers: nginx, which the others
-// are compared with, comes first.
+// choosePeers returns the selected proxies in their defined order, with those
+// of -also last. A duplicate name is an error, because the report identifies
+// proxies by name.
 func choosePeers(only, slipway string, also []string) ([]peer, error) {
 	all := housePeers(slipway)
 	for _, text := range also {
@@ -153,7 +161,8 @@ func choosePeers(only, slipway string, also []string) ([]peer, error) {
 	return slices.DeleteFunc(all, func(p peer) bool { return !slices.Contains(names, p.name) }), nil
 }
 
-// parseAlso reads name=[VARIABLE=value ...] [program].
+// parseAlso parses name=[VARIABLE=value ...] [program]. The program defaults to
+// that of -slipway, so that two environments of one build can be compared.
 func parseAlso(text, program string) (peer, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || name == "" || strings.ContainsAny(name, ", \t/") {

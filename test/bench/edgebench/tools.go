@@ -10,25 +10,28 @@ import (
 	"time"
 )
 
-// tools are the programs that a run needs.
+// tools holds the versions of the programs of a run, for the report.
 type tools struct {
 	versions []version
 }
 
-// version is what a program says about itself.
+// version is the name of a proxy and the version that the program reports.
 type version struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// packages are the Debian packages of the programs.
+// packages maps programs to the Debian packages that contain them. A needed
+// program without a package is one that is built here.
 func packages() map[string]string {
 	return map[string]string{
 		"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy", "wrk": "wrk", "h2load": "nghttp2-client",
 	}
 }
 
-// findTools looks for all programs, and names every one that is missing.
+// findTools checks that all programs of the selected scenarios are installed
+// and that localhost resolves to 127.0.0.1, before any measurement starts. The
+// error lists every missing package at once.
 func findTools(ctx context.Context, s *settings) (*tools, error) {
 	needed := []string{"nginx", "wrk"} // the backend is an nginx
 	for _, sc := range s.scenarios {
@@ -39,6 +42,7 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	for _, p := range s.peers {
 		needed = append(needed, p.program)
 	}
+	// Peers can share a program, so duplicates are removed below.
 	slices.Sort(needed)
 	var install, build []string
 	for _, name := range slices.Compact(needed) {
@@ -51,6 +55,7 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 			build = append(build, name)
 		}
 	}
+	// Missing packages are reported first, missing builds only without them.
 	if len(install) > 0 {
 		return nil, fmt.Errorf("programs are missing: apt-get install --no-install-recommends %s", strings.Join(install, " "))
 	}
@@ -67,7 +72,8 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	return found, nil
 }
 
-// askVersion is the first line of what a program says about itself.
+// askVersion returns the first line of a program's version output, or the text
+// of the error: an unknown version does not stop a run.
 func askVersion(ctx context.Context, p peer) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

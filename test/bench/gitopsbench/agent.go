@@ -24,16 +24,18 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// The servers of the agent. Nobody else is in this network.
+// Addresses of the agent's servers. They are fixed, because the private network
+// has no other listeners.
 const (
 	adminAddress   = "127.0.0.1:8091"
 	healthAddress  = "127.0.0.1:8083"
 	webhookAddress = "127.0.0.1:8084"
-	// maxPage bounds what is taken for a page or a profile.
+	// maxPage bounds the body of one response: a metrics page or a profile.
 	maxPage = 64 << 20
 )
 
-// agent is the process that is measured.
+// agent is the agent process under test. follow runs concurrently with the
+// phases, so mu guards the memory figures; the other fields do not change.
 type agent struct {
 	*ground.Child
 	client  *http.Client
@@ -44,7 +46,8 @@ type agent struct {
 	resident int64 // the same without regard to what they share
 }
 
-// startAgent starts an agent for a cluster. It is not ready yet.
+// startAgent starts an agent for a cluster and returns before it is ready. Its
+// source cache is below dir, so every size starts with an empty one.
 func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
 	if _, err := os.Stat(s.slipway); err != nil {
 		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
@@ -58,12 +61,14 @@ func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
 	return &agent{Child: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
 }
 
-// ready reports whether the agent says that it is.
+// ready is the readiness probe of the agent; it returns nil when /readyz
+// returns 200.
 func (a *agent) ready(ctx context.Context) error {
 	_, err := a.fetch(ctx, "http://"+healthAddress+"/readyz")
 	return err
 }
 
+// fetch requests a URL of the agent and returns the body.
 func (a *agent) fetch(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -72,6 +77,8 @@ func (a *agent) fetch(ctx context.Context, address string) ([]byte, error) {
 	return a.send(request)
 }
 
+// send sends a request and returns the body. Any status but 200 is an error
+// with the body as its text.
 func (a *agent) send(request *http.Request) ([]byte, error) {
 	response, err := a.client.Do(request)
 	if err != nil {
@@ -85,7 +92,8 @@ func (a *agent) send(request *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// notify sends the webhook of a push, as GitHub does.
+// notify sends a signed push event as GitHub does, so that the agent does not
+// wait for its polling interval.
 func (a *agent) notify(ctx context.Context, repository, commit string) error {
 	body, err := json.Marshal(map[string]any{
 		"ref": "refs/heads/main", "after": commit,
@@ -102,21 +110,25 @@ func (a *agent) notify(ctx context.Context, repository, commit string) error {
 	signature.Write(body)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-GitHub-Event", "push")
+	// GitHub sends a unique ID with each delivery; the commit is unique here.
 	request.Header.Set("X-GitHub-Delivery", commit)
 	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signature.Sum(nil)))
 	_, err = a.send(request)
 	return err
 }
 
-// counts are what the agent has counted since its start, and the processor time
-// that everybody has used.
+// counts is a snapshot of the agent's counters since its start, and of the CPU
+// time of all processes. Phases take the difference of two.
 type counts struct {
 	requests, renders float64
-	// kinds are the requests by method and status code.
+	// kinds are the requests by method and status code, for finding out which
+	// ones a regression added.
 	kinds map[string]float64
 	cpu   processorTime
 }
 
+// since returns the difference to an earlier snapshot. It leaves both
+// unchanged.
 func (c counts) since(before counts) counts {
 	kinds := maps.Clone(c.kinds)
 	for kind, count := range before.kinds {
@@ -125,7 +137,7 @@ func (c counts) since(before counts) counts {
 	return counts{c.requests - before.requests, c.renders - before.renders, kinds, c.cpu.since(before.cpu)}
 }
 
-// String lists the requests that there were, by kind.
+// String lists the kinds of requests with a nonzero count, in a stable order.
 func (c counts) String() string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
@@ -136,6 +148,8 @@ func (c counts) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// counts reads the agent's metrics and the CPU times. The metrics come first,
+// so that the CPU time of serving them falls before the reading.
 func (a *agent) counts(ctx context.Context) (counts, error) {
 	page, err := a.fetch(ctx, "http://"+healthAddress+"/metrics")
 	if err != nil {
@@ -144,6 +158,7 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 	c := counts{kinds: map[string]float64{}}
 	for line := range strings.Lines(string(page)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		// Comment lines have no number and are skipped.
 		number, err := strconv.ParseFloat(value, 64)
 		if err != nil {
 			continue
@@ -151,6 +166,8 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 		switch {
 		case strings.HasPrefix(name, "slipway_gitops_api_requests_total"):
 			c.requests += number
+			// This turns {code="200",method="GET"} into a short label for the
+			// progress lines.
 			labels := strings.NewReplacer("slipway_gitops_api_requests_total", "", `method=`, "", `code=`, "", `"`, "", "{", "", "}", "", ",", " ").Replace(name)
 			c.kinds[labels] += number
 		case strings.HasPrefix(name, "slipway_gitops_renders_total"):
@@ -161,10 +178,11 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 	return c, err
 }
 
-// memory is what the agent and its workers have in memory now.
+// memory returns the proportional memory of the agent and its workers.
 func (a *agent) memory() (int64, error) { return a.sum(ground.ProportionalMemory) }
 
-// sum adds up what is said of the memory of the agent and of its workers.
+// sum adds up a memory figure of the agent and its worker processes. A worker
+// that ends meanwhile counts as zero.
 func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
 	total, err := memory(a.PID())
 	if err != nil {
@@ -182,9 +200,10 @@ func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
 	return total, nil
 }
 
-// follow reads the memory again and again, and keeps the most. The processor
-// time for that is taken from the agent, so it looks closely only where there is
-// more than there was, by a step that does not matter.
+// follow samples the memory every 100 milliseconds until ctx is done and keeps
+// the peak. The kernel's work for an exact figure takes CPU time from the
+// agent, so follow reads the cheap resident size and takes the exact one only
+// after growth of more than step.
 func (a *agent) follow(ctx context.Context) error {
 	const step = 1 << 20
 	for {
@@ -209,7 +228,7 @@ func (a *agent) follow(ctx context.Context) error {
 	}
 }
 
-// look keeps what is in memory now if it is the most.
+// look takes the exact memory figure and raises the peak if it is higher.
 func (a *agent) look() error {
 	now, err := a.memory()
 	if err != nil {
@@ -221,7 +240,9 @@ func (a *agent) look() error {
 	return nil
 }
 
-// peak is the most memory since the last call.
+// peak returns the peak since the last call and resets it, so that each phase
+// has a peak of its own. It takes a sample first, because follow may have
+// skipped small growth.
 func (a *agent) peak() (int64, error) {
 	if err := a.look(); err != nil {
 		return 0, err
@@ -233,7 +254,9 @@ func (a *agent) peak() (int64, error) {
 	return most, nil
 }
 
-// profile records what the agent does meanwhile, where profiles are asked for.
+// profile records a CPU profile of the agent while a phase runs. It does
+// nothing if folder is empty. finish waits for the file; the capacity of the
+// channel lets the goroutine end even if finish is not called.
 func (a *agent) profile(ctx context.Context, folder, name string, length time.Duration) (finish func() error) {
 	if folder == "" {
 		return func() error { return nil }
@@ -247,7 +270,8 @@ func (a *agent) profile(ctx context.Context, folder, name string, length time.Du
 	return func() error { return <-ended }
 }
 
-// heap writes a profile of the memory in use, where profiles are asked for.
+// heap writes a heap profile after a garbage collection. It does nothing if
+// folder is empty.
 func (a *agent) heap(ctx context.Context, folder, name string) error {
 	if folder == "" {
 		return nil
@@ -256,6 +280,7 @@ func (a *agent) heap(ctx context.Context, folder, name string) error {
 	return errors.Join(err, keep(folder, name+".heap.pprof", text))
 }
 
+// keep writes a profile, creating the folder as needed.
 func keep(folder, name string, text []byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

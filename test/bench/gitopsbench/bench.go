@@ -15,15 +15,19 @@ import (
 )
 
 const (
+	// readyTimeout bounds the start of the agent, syncTimeout each later phase.
 	readyTimeout = 3 * time.Minute
 	syncTimeout  = 15 * time.Minute
-	// after is how long requests are counted that a change may still cause.
+	// after is the interval in which requests still count as caused by a
+	// change, and the length of silence that quiet waits for.
 	after = 5 * time.Second
-	// driftRate is how many objects are changed in a second.
+	// driftRate is the number of objects changed per second. The ticker spreads
+	// the changes, so that repairs do not queue behind each other.
 	driftRate = 50
 )
 
-// bench measures one agent at one size.
+// bench measures one agent with one number of Applications. Phases run one
+// after the other in one goroutine.
 type bench struct {
 	settings *settings
 	world    *world
@@ -32,7 +36,8 @@ type bench struct {
 	figures  *figures
 }
 
-// run goes through the phases.
+// run watches the Applications while the phases run. The watch ends with the
+// last phase, and its failure aborts the phases.
 func (b *bench) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	group, inGroup := errgroup.WithContext(ctx)
@@ -44,6 +49,9 @@ func (b *bench) run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// phases runs all phases in order. The order matters: install and upgrade
+// create the state that the later ones measure, and idle comes before one and
+// drift so that their effects are not in it.
 func (b *bench) phases(ctx context.Context) error {
 	if err := b.start(ctx); err != nil {
 		return fmt.Errorf("start: %w", err)
@@ -67,14 +75,18 @@ func (b *bench) phases(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", phase.name, err)
 		}
 	}
+	// follow returns nil when its context is done, so group.Wait returns only a
+	// real error of it.
 	stop()
 	return group.Wait()
 }
 
+// tell prints one indented progress line.
 func (b *bench) tell(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
 
-// start waits until the agent has looked at all Applications: none of them has a
-// folder yet.
+// start waits until the agent is ready and has reconciled every Application
+// once. Their folders do not exist yet, so each gets a condition or message
+// about that.
 func (b *bench) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -84,7 +96,8 @@ func (b *bench) start(ctx context.Context) error {
 	return b.world.until(ctx, b.world.apps, func(s appState) bool { return s.message != "" })
 }
 
-// all pushes a revision of every Application, and waits until all are synced.
+// all pushes a revision of every Application, waits until all are synced to it,
+// and records time, CPU time, requests and memory.
 func (b *bench) all(ctx context.Context, name, revision string, into *syncFigures) error {
 	files := map[string]string{}
 	for app := range b.world.apps {
@@ -92,7 +105,10 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
+	// The profile covers ten seconds. It starts before the push, so that it
+	// includes the fetch of the commit.
 	finish := b.agent.profile(ctx, b.settings.profile, fmt.Sprintf("%d-%s", b.world.apps, name), 10*time.Second)
+	// This resets the peak of the phase before.
 	if _, err := b.agent.peak(); err != nil {
 		return err
 	}
@@ -122,8 +138,9 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	return b.agent.heap(ctx, b.settings.profile, fmt.Sprintf("%d-%s", b.world.apps, name))
 }
 
-// push pushes files, tells the agent, and waits until so many Applications are
-// synced to the commit.
+// push commits files, sends the webhook and waits until that many Applications
+// are synced to the commit. The clock starts at the webhook: creating the
+// commit is the work of the benchmark.
 func (b *bench) push(ctx context.Context, files map[string]string, apps int) (counts, time.Duration, error) {
 	commit, err := b.world.repository.push(files)
 	if err != nil {
@@ -137,6 +154,8 @@ func (b *bench) push(ctx context.Context, files map[string]string, apps int) (co
 	if err := b.agent.notify(ctx, b.world.repository.url, commit); err != nil {
 		return counts{}, 0, err
 	}
+	// An Application is done when the comparison and the operation both refer
+	// to the commit. Either alone may still show the previous one.
 	err = b.world.until(ctx, apps, func(s appState) bool {
 		return s.sync == "Synced" && s.revision == commit && s.synced == commit && s.phase == "Succeeded"
 	})
@@ -148,9 +167,11 @@ func (b *bench) push(ctx context.Context, files map[string]string, apps int) (co
 	return done.since(before), took, err
 }
 
-// one pushes a commit that touches one folder of all.
+// one pushes a commit that touches one of the folders. All Applications share
+// the repository, so the number of renders shows whether the agent detects
+// which of them the commit concerns.
 func (b *bench) one(ctx context.Context) error {
-	// What the phase before caused is over when nothing is asked any more.
+	// Requests of the phase before must not count here.
 	if err := b.quiet(ctx); err != nil {
 		return err
 	}
@@ -162,6 +183,7 @@ func (b *bench) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Late requests count too: status writes and reads that follow the sync.
 	if err := wait(ctx, after); err != nil {
 		return err
 	}
@@ -176,14 +198,17 @@ func (b *bench) one(ctx context.Context) error {
 	return nil
 }
 
-// settle gives every Ingress an address, as the controller that serves it would,
-// and waits until all is well. What waits for something is not idle: it is told
-// as Degraded when its deadline ends.
+// settle sets the address of every Ingress, as an ingress controller would, and
+// waits until all Applications are Healthy. An Application that stays
+// Progressing is not idle: it becomes Degraded when its deadline ends, which is
+// a status write.
 func (b *bench) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	patch := []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
 	for app := range b.world.apps {
+		// The address has another field manager than the objects, as that of an
+		// ingress controller would.
 		_, err := b.world.Client.NetworkingV1().Ingresses(namespaceOf(app)).
 			Patch(ctx, nameOf(app), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"}, "status")
 		if err != nil {
@@ -193,9 +218,10 @@ func (b *bench) settle(ctx context.Context) error {
 	return b.world.until(ctx, b.world.apps, func(s appState) bool { return s.health == "Healthy" })
 }
 
-// quiet waits until the controllers have seen every Deployment, and the agent asks
-// nothing for some seconds. Controllers ask at a bounded rate, and what they write
-// late would be news in a time that should have none.
+// quiet waits until the controllers have observed every Deployment and the
+// agent has made almost no requests for the length of after. The cluster's
+// controllers work at a bounded rate, and their late status writes would be
+// watch events in a phase that must have none.
 func (b *bench) quiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -206,7 +232,8 @@ func (b *bench) quiet(ctx context.Context) error {
 		}
 		var now counts
 		now, err = b.agent.counts(ctx)
-		// The Lease is renewed all the time.
+		// Renewals of the leader election Lease never stop, so two requests per
+		// second count as quiet.
 		if used := now.since(last); err == nil && used.requests <= 2*after.Seconds() {
 			var behind int
 			if behind, err = b.behind(ctx); err == nil && behind == 0 {
@@ -218,7 +245,8 @@ func (b *bench) quiet(ctx context.Context) error {
 	return err
 }
 
-// behind is how many Deployments the controllers have not seen as they are.
+// behind returns the number of Deployments whose observed generation is not the
+// current one.
 func (b *bench) behind(ctx context.Context) (count int, err error) {
 	deployments, err := b.world.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -232,8 +260,9 @@ func (b *bench) behind(ctx context.Context) (count int, err error) {
 	return count, nil
 }
 
-// idle counts what is asked when nothing happens. It comes before the commit that
-// touches one folder, so that nothing of that is in it.
+// idle counts the requests, the writes and the CPU time of an interval without
+// changes. Requests alone would not show writes by others, so it also compares
+// the resource versions of the objects.
 func (b *bench) idle(ctx context.Context) error {
 	if b.settings.idle == 0 {
 		return nil
@@ -245,6 +274,8 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// These lists do not change the counters: the agent counts its own requests
+	// only.
 	writes, err := b.versions(ctx)
 	if err != nil {
 		return err
@@ -260,6 +291,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Objects that were deleted in the interval do not count; none should be.
 	changed := 0
 	for name, version := range now {
 		if writes[name] != version {
@@ -281,7 +313,9 @@ func (b *bench) idle(ctx context.Context) error {
 	return b.agent.heap(ctx, b.settings.profile, fmt.Sprintf("%d-idle", b.world.apps))
 }
 
-// versions are the resource versions of the Applications and of what they made.
+// versions returns the resource versions of the Applications and of their
+// Deployments and Ingresses. Names are unique over all namespaces, so they
+// suffice as keys.
 func (b *bench) versions(ctx context.Context) (map[string]string, error) {
 	versions := map[string]string{}
 	apps, err := b.world.Metadata.Resource(applications()).Namespace(controlNamespace).List(ctx, metav1.ListOptions{})
@@ -308,18 +342,23 @@ func (b *bench) versions(ctx context.Context) (map[string]string, error) {
 	return versions, nil
 }
 
-// drift changes Deployments, and waits until each is what Git says.
+// drift changes Deployments in the cluster and waits until the agent has
+// restored each of them to the state in Git.
 func (b *bench) drift(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	repairs := newRepairs()
 	group, inGroup := errgroup.WithContext(ctx)
+	// The watch has a context of its own, so that it ends without an error when
+	// all repairs are in.
 	following, stop := context.WithCancel(inGroup)
 	group.Go(func() error { return repairs.watch(following, b.world) })
 	group.Go(func() error {
 		defer stop()
 		tick := time.NewTicker(time.Second / driftRate)
 		defer tick.Stop()
+		// Each Application is changed at most once, so a repair belongs to one
+		// change.
 		for i := range min(b.settings.drift, b.world.apps) {
 			if err := b.spoil(inGroup, i, repairs); err != nil {
 				return err
@@ -336,9 +375,11 @@ func (b *bench) drift(ctx context.Context) error {
 	return nil
 }
 
-// spoil changes a field that Git sets.
+// spoil changes a field of a Deployment that is set in Git. It registers the
+// repair first, because the agent may be done before the patch returns.
 func (b *bench) spoil(ctx context.Context, app int, repairs *repairs) error {
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"example.com/revision":"spoiled"}}}}}`)
+	// The entry has to exist before the watch can deliver the change.
 	repairs.expect(nameOf(app))
 	_, err := b.world.Client.AppsV1().Deployments(namespaceOf(app)).
 		Patch(ctx, nameOf(app), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"})

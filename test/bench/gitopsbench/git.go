@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// repository is one that a Git server serves over HTTP.
+// repository is a bare Git repository and the HTTP server in front of it. push
+// is for one goroutine.
 type repository struct {
 	url     string
 	dir     string
@@ -24,13 +25,16 @@ type repository struct {
 	commits int
 }
 
-// serveRepository makes a repository with one file, and serves it.
+// serveRepository creates a repository with one commit and serves it through
+// git-http-backend, the reference implementation of the smart HTTP protocol.
+// The caller must close it.
 func serveRepository(dir string) (*repository, error) {
 	root := filepath.Join(dir, "git")
 	r := &repository{dir: filepath.Join(root, "fleet.git")}
 	if _, err := r.git(nil, "init", "--quiet", "--bare", "--initial-branch=main", r.dir); err != nil {
 		return nil, err
 	}
+	// Clients may fetch commits by hash, as the large Git hosts allow.
 	if _, err := r.git(nil, "--git-dir", r.dir, "config", "uploadpack.allowReachableSHA1InWant", "true"); err != nil {
 		return nil, err
 	}
@@ -53,12 +57,18 @@ func serveRepository(dir string) (*repository, error) {
 	return r, err
 }
 
+// close stops the server and its connections. The directory belongs to the
+// caller.
 func (r *repository) close() { _ = r.server.Close() }
 
-// push commits files to main, and gives the id of the commit.
+// push commits files to main and returns the hash. It uses fast-import, which
+// needs no working tree: thousands of files take one process.
 func (r *repository) push(files map[string]string) (string, error) {
 	var text bytes.Buffer
+	// Fixed timestamps, a minute apart, make the hashes reproducible.
 	fmt.Fprintf(&text, "commit refs/heads/main\ncommitter Bench <bench@example.com> %d +0000\ndata 4\npush\n", 1_760_000_000+60*r.commits)
+	// Without from, fast-import would start a new history that drops all other
+	// files.
 	if r.commits > 0 {
 		fmt.Fprintln(&text, "from refs/heads/main^0")
 	}
@@ -72,7 +82,8 @@ func (r *repository) push(files map[string]string) (string, error) {
 	return r.git(nil, "--git-dir", r.dir, "rev-parse", "refs/heads/main")
 }
 
-// git runs the git command without the options of the user and the machine.
+// git runs git without the configuration of the user and the machine, so that
+// settings such as commit signing cannot change the run.
 func (r *repository) git(stdin io.Reader, args ...string) (string, error) {
 	command := exec.Command("git", args...)
 	command.Stdin = stdin

@@ -1,28 +1,29 @@
-// Command gitopsbench measures how `slipway agent` makes a cluster what Git
-// says.
+// Command gitopsbench measures how `slipway agent` reconciles a cluster with
+// Git.
 //
 //	go run ./test/bench/gitopsbench -sizes 100,1000 -form kustomize
 //
-// For each number of Applications it starts a real API server without a node, in
-// a private network, a Git server (git-http-backend) with one repository that
-// has a folder for each of them, and an agent. An Application is a Deployment
-// with no replicas, a ServiceAccount, a Service and an Ingress; it is synced and
-// healed without being asked. Pushes are told by a signed webhook. The phases:
+// For each number of Applications it starts a real API server without a node,
+// in a private network, a Git server (git-http-backend) with one repository
+// that has a folder for each of them, and an agent. An Application is a
+// Deployment with no replicas, a ServiceAccount, a Service and an Ingress, with
+// automated sync and self-heal. Pushes are announced by a signed webhook. The
+// phases:
 //
 //   - install: the folders are pushed; until every Application is Synced;
-//   - upgrade: one field of every Deployment is pushed; until all are Synced;
+//   - upgrade: a new pod template of every Deployment is pushed; until all
+//     are Synced;
 //   - settle: every Ingress gets an address; until every Application is Healthy;
 //   - idle: nothing happens: requests and writes;
 //   - one: a commit touches one of the folders: renders, requests, time;
-//   - drift: somebody changes objects in the cluster; until they are repaired.
+//   - drift: objects in the cluster are changed; until they are repaired.
 //
 // Requests are those that the agent counts on its way to the API server. Memory
-// is that of the agent and of the workers that render for it, together; the pages
-// of their program, which they share, count once. The
-// machine is shared by the agent, the API server with its database, the Git
-// server and this program.
+// is the sum for the agent and its render workers; the pages of their
+// executable, which they share, count once. The agent, the API server with its
+// database, the Git server and this program share the machine.
 //
-// It promises that every state is the one it waits for, or it fails; and that it
+// Every phase verifies the state that it waits for, or fails. The program
 // leaves neither processes nor files behind. It ends with exit code 1 when
 // something fails or a goal is missed.
 package main
@@ -41,7 +42,7 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// Exit codes.
+// Exit codes. 130 is the shell's code for a process ended by SIGINT.
 const (
 	exitOK        = 0
 	exitFailure   = 1 // something failed, or a goal was missed
@@ -49,11 +50,14 @@ const (
 	exitInterrupt = 130
 )
 
+// program is the name in messages, the client name in the API server's logs,
+// and the field manager of the definitions.
 const program = "gitopsbench"
 
 func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start reads the flags, and goes to the private network with them.
+// start parses the flags and re-executes the program in a private network.
+// Flags are checked first, so that errors and -help need no privileges.
 func start(args []string, out, complain io.Writer) int {
 	s, err := parseSettings(args, complain)
 	switch {
@@ -71,21 +75,25 @@ func start(args []string, out, complain io.Writer) int {
 	if !inside {
 		return ground.RunInNetwork(program, complain)
 	}
-	// Linux ends the children when the thread that started them ends, so this
-	// one must last as long as the program.
+	// Pdeathsig is bound to the thread that starts a child: the kernel kills
+	// the children when it ends, so the main goroutine must keep its thread for
+	// the lifetime of the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return execute(ctx, s, out, complain)
 }
 
-// execute measures everything, and gives the exit code.
+// execute measures all sizes and returns the exit code. The first failure ends
+// the run.
 func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, s.longest())
 	defer cancel()
 	result := newReport(s)
 	fmt.Fprintln(out, result.heading())
 	var err error
+	// The entry is added before the measurement, so that the report has the
+	// phases of a size that fails.
 	for _, size := range s.sizes {
 		f := &figures{Applications: size}
 		result.Sizes = append(result.Sizes, f)
@@ -94,7 +102,7 @@ func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 			break
 		}
 	}
-	// What was measured before an interruption is worth showing, too.
+	// An interrupted run still reports the phases that it has measured.
 	err = errors.Join(err, result.deliver(out, s.jsonFile))
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -110,7 +118,9 @@ func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 	return exitOK
 }
 
-// measure sets everything up for one size, and goes through the phases.
+// measure sets up a new repository, cluster and agent for one size and runs the
+// phases. Deferred calls stop them in reverse order: the agent ends before its
+// API server does.
 func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", program+"-")
 	if err != nil {
@@ -135,6 +145,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 	if err != nil {
 		return err
 	}
+	// An agent that does not stop within its grace period fails the run.
 	defer func() { err = errors.Join(err, agent.Stop(nil)) }()
 	b := &bench{settings: s, world: w, agent: agent, out: out, figures: f}
 	if err := b.run(ctx); err != nil {
@@ -143,7 +154,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 	return nil
 }
 
-// wait lets time pass.
+// wait sleeps for length, or returns the cause when ctx is done.
 func wait(ctx context.Context, length time.Duration) error {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

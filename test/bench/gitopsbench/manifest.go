@@ -5,17 +5,21 @@ import (
 	"strings"
 )
 
-// form is how the objects of an Application are written in Git.
+// form is the kind of source in Git, which selects the renderer that is
+// measured.
 type form string
 
 const (
+	// The values are those of the -form flag.
 	directory     form = "directory"
 	kustomization form = "kustomize"
 	chart         form = "helm"
 )
 
-// objects are those of every Application, with NAME and REVISION to be replaced.
-// It has the shape of the benchmark that Flux publishes figures of.
+// objects is the manifest of every Application; files replaces NAME and
+// REVISION. It has the same kinds of objects as the benchmark that Flux
+// publishes figures of. The Deployment has no replicas, because the cluster has
+// no node.
 const objects = `apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -71,13 +75,14 @@ spec:
         backend: {service: {name: NAME, port: {name: http}}}
 `
 
-// nameOf is the name of an Application, and of all its objects.
+// nameOf returns the name of an Application and of all its objects.
 func nameOf(app int) string { return fmt.Sprintf("app-%05d", app) }
 
-// folderOf is the folder of an Application.
+// folderOf returns the path of an Application in the repository.
 func folderOf(app int) string { return "apps/" + nameOf(app) }
 
-// files are those of an Application at a revision.
+// files returns the files of an Application at a revision, by path. A revision
+// changes the Deployment only.
 func (f form) files(app int, revision string) map[string]string {
 	name, folder := nameOf(app), folderOf(app)
 	write := func(name, revision string) string {
@@ -96,5 +101,6 @@ func (f form) files(app int, revision string) map[string]string {
 			folder + "/templates/objects.yaml": write("{{ .Release.Name }}", "{{ .Values.revision }}"),
 		}
 	}
+	// A plain directory needs no file but the manifest.
 	return map[string]string{folder + "/objects.yaml": write(name, revision)}
 }

@@ -8,7 +8,8 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// processorTime is what those who share the machine have used of it.
+// processorTime is the CPU time of the processes that share the machine. It
+// shows whether the agent or its surroundings limited a phase.
 type processorTime struct {
 	agent, workers time.Duration
 	// cluster is the API server with its database and the controllers.
@@ -17,6 +18,8 @@ type processorTime struct {
 	bench, git time.Duration
 }
 
+// readProcessorTime reads the CPU times of the agent, its workers, the cluster
+// and the benchmark.
 func readProcessorTime(agent, cluster int) (processorTime, error) {
 	var p processorTime
 	var err error
@@ -32,12 +35,16 @@ func readProcessorTime(agent, cluster int) (processorTime, error) {
 	if p.bench, err = ground.CPUTime(os.Getpid()); err != nil {
 		return p, err
 	}
-	// The agent and the cluster are children of this program, too.
+	// The Git server has no PID of its own: git-http-backend runs once per
+	// request. Its time is that of all children of this program without the
+	// agent and the cluster. The difference can be negative, because workers
+	// that still run are not part of the sum.
 	all, err := ground.ChildrenCPUTime(os.Getpid())
 	p.git = max(0, all-p.agent-p.workers-p.cluster)
 	return p, err
 }
 
+// since returns the difference to an earlier reading.
 func (p processorTime) since(before processorTime) processorTime {
 	return processorTime{
 		agent: p.agent - before.agent, workers: p.workers - before.workers, cluster: p.cluster - before.cluster,
@@ -45,6 +52,7 @@ func (p processorTime) since(before processorTime) processorTime {
 	}
 }
 
+// String lists all CPU times in seconds, for the progress lines.
 func (p processorTime) String() string {
 	return fmt.Sprintf("agent %.1f s, its workers %.1f s, API server and controllers %.1f s, Git server %.1f s, benchmark %.1f s",
 		p.agent.Seconds(), p.workers.Seconds(), p.cluster.Seconds(), p.git.Seconds(), p.bench.Seconds())

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// report is everything that was measured.
+// report holds all results of a run. It is the JSON file as well.
 type report struct {
 	Began   time.Time  `json:"began"`
 	Machine string     `json:"machine"`
@@ -20,7 +20,8 @@ type report struct {
 	Sizes   []*figures `json:"sizes"`
 }
 
-// figures are those of one size.
+// figures are the results for one number of Applications. Phases that did not
+// run are zero.
 type figures struct {
 	Applications int         `json:"applications"`
 	Install      syncFigures `json:"install"`
@@ -30,7 +31,8 @@ type figures struct {
 	Drift        spread      `json:"drift"`
 }
 
-// syncFigures are those of a push that all Applications follow.
+// syncFigures are the results of a push that changes all Applications. CPU and
+// Cluster are CPU time of the agent and of the API server.
 type syncFigures struct {
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpuSeconds"`
@@ -41,14 +43,15 @@ type syncFigures struct {
 	Peak     float64 `json:"peakMB"`
 }
 
-// oneFigures are those of a push that one Application follows.
+// oneFigures are the results of a push that changes one Application.
 type oneFigures struct {
 	Seconds  float64 `json:"seconds"`
 	Requests float64 `json:"requests"`
 	Renders  float64 `json:"renders"`
 }
 
-// idleFigures are those of a time in which nothing happens.
+// idleFigures are the results of an interval without changes. CPU is the share
+// of one core.
 type idleFigures struct {
 	Seconds  float64 `json:"seconds"`
 	Requests float64 `json:"requestsPerSecond"`
@@ -57,18 +60,20 @@ type idleFigures struct {
 	Memory   float64 `json:"memoryMB"`
 }
 
-// spread is a set of delays, in milliseconds.
+// spread is a distribution of delays in milliseconds.
 type spread struct {
 	P50 float64 `json:"p50Millis"`
 	P99 float64 `json:"p99Millis"`
 	Max float64 `json:"maxMillis"`
 }
 
+// String formats the distribution for the progress lines.
 func (s spread) String() string {
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, at most %.0f ms", s.P50, s.P99, s.Max)
 }
 
-// spreadOf sorts the delays, of which there is at least one.
+// spreadOf returns the distribution of delays, of which there must be at least
+// one. It sorts them in place.
 func spreadOf(delays []time.Duration) spread {
 	slices.Sort(delays)
 	at := func(percent int) float64 {
@@ -77,22 +82,26 @@ func spreadOf(delays []time.Duration) spread {
 	return spread{P50: at(50), P99: at(99), Max: at(100)}
 }
 
+// megabytes converts to the decimal unit of the report.
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
 
-// goal is what a figure should be at most.
+// goal is an upper limit for one figure.
 type goal struct {
 	name   string
 	limit  float64
 	unit   string
 	figure func(*figures) float64
-	// measured is false for what a run was told to leave out.
+	// measured reports whether the run included the phase; a goal of an omitted
+	// phase is not evaluated.
 	measured func(*figures) bool
 }
 
-// goalSize is the number of Applications that goals are for.
+// goalSize is the number of Applications at which goals apply. Other sizes are
+// informational.
 const goalSize = 1000
 
-// houseGoals are what a run is judged by, as far as it has the size.
+// houseGoals returns the goals of the project, which a run of goalSize must
+// meet.
 func houseGoals() []goal {
 	always := func(*figures) bool { return true }
 	idled := func(f *figures) bool { return f.Idle.Seconds > 0 }
@@ -109,9 +118,11 @@ func houseGoals() []goal {
 	}
 }
 
-// met reports whether the goal is reached.
+// met reports whether the figure is within the limit.
 func (g goal) met(f *figures) bool { return g.figure(f) <= g.limit }
 
+// newReport starts a report with the machine and the settings that affect
+// results.
 func newReport(s *settings) *report {
 	setting := append(append([]string{string(s.form)}, s.environment...), s.options...)
 	return &report{
@@ -120,15 +131,15 @@ func newReport(s *settings) *report {
 	}
 }
 
-// heading says where and how it is measured. A machine that others use shows in
-// its load.
+// heading returns the machine, its load average and the settings. The load
+// average shows whether other work disturbed the run.
 func (r *report) heading() string {
 	load, _ := os.ReadFile("/proc/loadavg")
 	average, _, _ := strings.Cut(string(load), " ")
 	return fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting)
 }
 
-// missed counts the goals that are not reached.
+// missed returns the number of goals that are not met.
 func (r *report) missed() int {
 	count := 0
 	r.judge(func(_ *figures, _ goal, met bool) {
@@ -139,6 +150,8 @@ func (r *report) missed() int {
 	return count
 }
 
+// judge calls tell for every goal that applies to a measured size. Both the
+// exit code and the table use it, so they cannot differ.
 func (r *report) judge(tell func(*figures, goal, bool)) {
 	for _, f := range r.Sizes {
 		for _, g := range houseGoals() {
@@ -149,7 +162,8 @@ func (r *report) judge(tell func(*figures, goal, bool)) {
 	}
 }
 
-// deliver prints the tables, and writes the file if there is one to write.
+// deliver prints the tables and, if jsonFile is not empty, writes the report to
+// it.
 func (r *report) deliver(out io.Writer, jsonFile string) error {
 	r.print(out)
 	if jsonFile == "" {
@@ -162,9 +176,11 @@ func (r *report) deliver(out io.Writer, jsonFile string) error {
 	return os.WriteFile(jsonFile, append(text, '\n'), 0o644)
 }
 
+// print writes one table with a column per size, and below it the goals.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	// row writes one figure of all sizes.
 	row := func(name, format string, values func(*figures) []any) {
 		fmt.Fprint(table, name, "\t")
 		for _, f := range r.Sizes {
@@ -173,6 +189,7 @@ func (r *report) print(out io.Writer) {
 		fmt.Fprintln(table)
 	}
 	row("Applications", "%d", func(f *figures) []any { return []any{f.Applications} })
+	// both writes a row with the figures of install and upgrade side by side.
 	both := func(name, format string, of func(syncFigures) any) {
 		row(name, format+" / "+format, func(f *figures) []any { return []any{of(f.Install), of(f.Upgrade)} })
 	}

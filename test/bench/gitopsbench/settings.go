@@ -13,14 +13,17 @@ import (
 )
 
 const (
+	// Bounds of the flags, which keep a mistyped value from occupying the
+	// machine for hours.
 	maxSize  = 10_000
 	maxIdle  = time.Hour
 	maxDrift = 1000
 )
 
+// errHelp is returned for -help, whose text has been printed by then.
 var errHelp = errors.New("help was asked for")
 
-// settings is what the flags say.
+// settings holds the parsed and validated flags.
 type settings struct {
 	sizes []int
 	form  form
@@ -34,8 +37,8 @@ type settings struct {
 	jsonFile            string
 }
 
-// parseSettings reads the flags. It complains itself about those it does not
-// know.
+// parseSettings parses and validates the flags. The flag package prints unknown
+// flags and the usage to complain.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet(program, flag.ContinueOnError)
@@ -72,6 +75,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	return s, s.check()
 }
 
+// check validates the values that the flag package cannot.
 func (s *settings) check() error {
 	switch {
 	case !slices.Contains([]form{directory, kustomization, chart}, s.form):
@@ -84,7 +88,8 @@ func (s *settings) check() error {
 	return nil
 }
 
-// longest is when the run is given up.
+// longest returns the timeout of the whole run. It is generous: each size is
+// allowed the time of all of them.
 func (s *settings) longest() time.Duration {
 	each := 15*time.Minute + s.idle
 	for _, size := range s.sizes {

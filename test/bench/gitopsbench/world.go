@@ -19,20 +19,25 @@ import (
 )
 
 const (
+	// controlNamespace holds the Applications and argocd-secret, from which the
+	// agent reads the webhook secret.
 	controlNamespace = "argocd"
 	webhookSecret    = "a secret of a benchmark"
-	// perNamespace is how many Applications share a namespace.
+	// perNamespace is the number of Applications that share a namespace.
 	perNamespace = 50
 	parallel     = 8
 )
 
+// namespaceOf returns the destination namespace of an Application.
 func namespaceOf(app int) string { return fmt.Sprintf("fleet-%03d", app/perNamespace) }
 
+// applications returns the resource of Applications for the dynamic clients.
 func applications() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
 }
 
-// world is the cluster with its Applications, and what is known of them.
+// world is the cluster with its Applications, and a cache of their status that
+// watch keeps up to date.
 type world struct {
 	*ground.Cluster
 	repository *repository
@@ -40,16 +45,19 @@ type world struct {
 
 	mu    sync.Mutex
 	state map[string]appState // by name
-	// news is closed, and made anew, when something changed.
+	// news is closed and replaced at every change, which wakes all waiters. mu
+	// guards it together with state.
 	news chan struct{}
 }
 
-// appState is what an Application says.
+// appState holds the status fields of an Application that phases wait for.
 type appState struct {
 	sync, health, revision, phase, synced, message string
 }
 
-// newWorld makes the definitions, the namespaces and the Applications.
+// newWorld creates the definitions, the namespaces, the webhook secret and the
+// Applications. All exist before the agent starts, so creating them is not
+// measured.
 func newWorld(ctx context.Context, cluster *ground.Cluster, repository *repository, apps int) (*world, error) {
 	w := &world{Cluster: cluster, repository: repository, apps: apps, state: map[string]appState{}, news: make(chan struct{})}
 	if err := w.define(ctx); err != nil {
@@ -63,6 +71,7 @@ func newWorld(ctx context.Context, cluster *ground.Cluster, repository *reposito
 	if err := w.createNamespace(ctx, controlNamespace); err != nil {
 		return nil, err
 	}
+	// The agent accepts only webhooks that are signed with this secret.
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "argocd-secret"},
 		StringData: map[string]string{"webhook.github.secret": webhookSecret},
@@ -71,6 +80,7 @@ func newWorld(ctx context.Context, cluster *ground.Cluster, repository *reposito
 		return nil, err
 	}
 	group, inGroup := errgroup.WithContext(ctx)
+	// The limit keeps thousands of concurrent requests from the API server.
 	group.SetLimit(parallel)
 	for app := range apps {
 		group.Go(func() error { return w.createApplication(inGroup, app) })
@@ -78,7 +88,8 @@ func newWorld(ctx context.Context, cluster *ground.Cluster, repository *reposito
 	return w, group.Wait()
 }
 
-// define applies the CustomResourceDefinitions of the chart, and waits for them.
+// define applies the CustomResourceDefinitions of the chart and waits until
+// they are served. The path is relative to the root of the repository.
 func (w *world) define(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join("charts", "gitops-runtime", "crds", "argoproj.io_*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -96,12 +107,16 @@ func (w *world) define(ctx context.Context) error {
 	return nil
 }
 
+// createNamespace creates an empty namespace.
 func (w *world) createNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := w.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	return err
 }
 
+// createApplication creates an Application with automated sync, prune and
+// self-heal. All follow the main branch of one repository and differ in the
+// path.
 func (w *world) createApplication(ctx context.Context, app int) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -117,13 +132,17 @@ func (w *world) createApplication(ctx context.Context, app int) error {
 	return err
 }
 
-// watch follows the Applications until the context is done.
+// watch keeps the cached status up to date until ctx is done. It does not
+// resume a watch that the API server ends: it returns an error, which aborts
+// the run.
 func (w *world) watch(ctx context.Context) error {
 	client := w.Dynamic.Resource(applications()).Namespace(controlNamespace)
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
+	// Applications that do not change after the list have no event, so the list
+	// counts too.
 	for i := range list.Items {
 		w.note(&list.Items[i])
 	}
@@ -143,6 +162,8 @@ func (w *world) watch(ctx context.Context) error {
 	return fmt.Errorf("the watch of the benchmark ended")
 }
 
+// note stores the status of one Application and wakes the waiters. The first
+// condition, if there is one, replaces the message of the operation.
 func (w *world) note(object *unstructured.Unstructured) {
 	text := func(fields ...string) string {
 		value, _, _ := unstructured.NestedString(object.Object, append([]string{"status"}, fields...)...)
@@ -163,7 +184,8 @@ func (w *world) note(object *unstructured.Unstructured) {
 	w.news = make(chan struct{})
 }
 
-// until waits until so many Applications are in a state.
+// until waits until at least want Applications satisfy is. On a timeout the
+// error names one that does not, with its status.
 func (w *world) until(ctx context.Context, want int, is func(appState) bool) error {
 	for {
 		w.mu.Lock()
@@ -175,6 +197,8 @@ func (w *world) until(ctx context.Context, want int, is func(appState) bool) err
 				other = name
 			}
 		}
+		// The channel is taken under the same lock as the counts, so no change
+		// between them and the select below is missed.
 		state, news := w.state[other], w.news
 		w.mu.Unlock()
 		if count >= want {

@@ -13,17 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockTick is the unit of times in /proc: USER_HZ, which is 100 on every
-// machine that Go runs on.
+// clockTick is the unit of the times in /proc/<pid>/stat: USER_HZ, which is 100
+// on every platform that Go supports.
 const clockTick = 10 * time.Millisecond
 
-// Memory is what a process has in memory, in bytes.
+// Memory is the resident memory of one process in bytes, as /proc/<pid>/status
+// reports it.
 type Memory struct {
 	Resident int64 // now
 	Most     int64 // ever
 }
 
-// ReadMemory asks the kernel for the memory of a process.
+// ReadMemory reads the current and the peak resident memory of a process. It
+// fails if the process has ended, or if the kernel does not report both fields,
+// as for a zombie.
 func ReadMemory(pid int) (Memory, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -48,9 +51,10 @@ func ReadMemory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// ProportionalMemory is what a process has in memory, in bytes. Pages that
-// several processes share, such as those of their program, are divided by their
-// number, so that a sum counts them once.
+// ProportionalMemory returns the proportional set size (PSS) of a process in
+// bytes. The kernel divides pages that several processes share, such as those
+// of their executable, by the number of processes, so that a sum over a process
+// tree counts each page once.
 func ProportionalMemory(pid int) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
 	if err != nil {
@@ -65,9 +69,9 @@ func ProportionalMemory(pid int) (int64, error) {
 	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
 }
 
-// ResidentMemory is what a process has in memory now, in bytes. It is had for
-// next to nothing, which ProportionalMemory is not: for that the kernel visits
-// every page.
+// ResidentMemory returns the current resident memory of a process in bytes.
+// Reading statm is cheap enough for a sampling loop; ProportionalMemory is not,
+// because the kernel walks every page of the process for it.
 func ResidentMemory(pid int) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err != nil {
@@ -81,7 +85,8 @@ func ResidentMemory(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// Children are the processes that a process has started and that run.
+// Children lists the running child processes of a process. The kernel keeps one
+// list per thread, so all threads of the process are read.
 func Children(pid int) ([]int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
@@ -104,11 +109,12 @@ func Children(pid int) ([]int, error) {
 	return children, nil
 }
 
-// CPUTime is the processor time that a process has used itself. It comes from the
-// process's own clock, because /proc has hundredths of a second: too little where
-// short loads are compared.
+// CPUTime returns the CPU time of the process itself, without its children. It
+// reads the process's CPU clock, because /proc counts in hundredths of a
+// second, which is too coarse to compare short loads.
 func CPUTime(pid int) (time.Duration, error) {
-	// As clock_getcpuclockid does; 2 is the clock of what the scheduler gave.
+	// This is the clock ID that clock_getcpuclockid(3) computes; 2 selects
+	// CPUCLOCK_SCHED, the time on the scheduler.
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &at); err != nil {
 		return 0, fmt.Errorf("the processor time of process %d: %w", pid, err)
@@ -116,8 +122,9 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// ChildrenCPUTime is the processor time that the processes have used which a
-// process has started, those that have ended too.
+// ChildrenCPUTime returns the CPU time of all direct children of a process and
+// of their reaped descendants. It adds the children that the process has
+// already waited for to those that still run.
 func ChildrenCPUTime(pid int) (time.Duration, error) {
 	_, total, err := readCPUTime(pid)
 	if err != nil {
@@ -135,8 +142,8 @@ func ChildrenCPUTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// readCPUTime is the processor time of a process, and of those that it has
-// started and that have ended.
+// readCPUTime returns the CPU time of a process, and of its descendants that
+// have ended and been waited for.
 func readCPUTime(pid int) (own, ended time.Duration, err error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -145,9 +152,9 @@ func readCPUTime(pid int) (own, ended time.Duration, err error) {
 	return parseCPUTime(text)
 }
 
-// parseCPUTime reads a line of /proc/<pid>/stat. The name of the program is in
-// brackets and may hold anything, brackets too, so fields are counted from the
-// last one.
+// parseCPUTime parses a line of /proc/<pid>/stat. The command name is in
+// parentheses and may itself contain spaces and parentheses, so fields are
+// counted from the last closing one.
 func parseCPUTime(text []byte) (own, ended time.Duration, err error) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	const user, children = 11, 13 // the state, field 3 of proc(5), is at 0 here; system time follows each

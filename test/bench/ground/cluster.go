@@ -16,23 +16,29 @@ import (
 )
 
 const (
+	// clusterTimeout bounds the wait for the API server to become ready, which
+	// includes the first start of its database.
 	clusterTimeout = 3 * time.Minute
-	// Objects come by the thousand.
+	// clusterRate is the client's QPS and burst limit. Benchmarks create
+	// objects by the thousand; the default limit would be what they measure.
 	clusterRate = 10_000
 )
 
-// Cluster is a running API server with its controllers, and no node.
+// Cluster is a running API server with its controllers, and no node. The caller
+// owns it and must call Stop.
 type Cluster struct {
 	*kube.Cluster
-	// Kubeconfig is the file that others connect with.
+	// Kubeconfig is the path of the file that other clients connect with.
 	Kubeconfig string
 
 	process *Child
 	stdin   io.Closer
 }
 
-// StartCluster starts a cluster that keeps its state below a folder. The client
-// is who asks, in the logs of the API server.
+// StartCluster starts a cluster that keeps its state below dir and waits until
+// it is ready. client is the user agent in the API server's logs. The cluster
+// stops when its standard input closes, so it does not outlive this process
+// even after a crash.
 func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, error) {
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("the development cluster is missing: run make build, or name it with -devcluster: %w", err)
@@ -50,6 +56,8 @@ func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, er
 	defer reader.Close()
 	command.Stdout = writer
 	process, err := StartChild("the development cluster", filepath.Join(dir, "cluster.log"), command)
+	// The child holds its own copy of the write end. With this one closed, the
+	// read below ends when the child does.
 	writer.Close()
 	if err != nil {
 		return nil, err
@@ -64,12 +72,12 @@ func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, er
 	return c, nil
 }
 
-// firstLine waits until the cluster is ready and has said where its kubeconfig
-// is.
+// firstLine waits until the cluster is ready: it then prints the path of its
+// kubeconfig as the first line of its output.
 func (c *Cluster) firstLine(ctx context.Context, stdout *os.File) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	// A read that is under way ends with its deadline.
+	// A deadline in the past aborts the blocked read when ctx is done.
 	defer context.AfterFunc(ctx, func() { _ = stdout.SetReadDeadline(time.Now()) })()
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
@@ -78,11 +86,12 @@ func (c *Cluster) firstLine(ctx context.Context, stdout *os.File) (string, error
 	return strings.TrimSpace(line), nil
 }
 
-// PID is the number of the process that the API server is in, with its database
-// and the controllers.
+// PID returns the ID of the process that runs the API server, its database and
+// the controllers.
 func (c *Cluster) PID() int { return c.process.PID() }
 
-// Stop ends the cluster and waits for it.
+// Stop closes the client, then the cluster's standard input, and waits for the
+// process to end.
 func (c *Cluster) Stop() error {
 	if c.Cluster != nil {
 		c.Close()

@@ -1,11 +1,11 @@
-// Package ground is what benchmarks of the whole program stand on: a private
-// network, an API server in it, processes that end with the benchmark, and what
-// the kernel says about their memory and processor time.
+// Package ground provides the environment of end-to-end benchmarks: a private
+// network namespace, an API server in it, child processes that end with the
+// benchmark, and the kernel's accounts of their memory and CPU time.
 //
-// It promises that nothing outlives the program that uses it, that no packet
-// leaves the private network, and that nothing of the environment of the person
-// at the keyboard changes what is measured.
+// Nothing outlives the program that uses the package, no packet leaves the
+// private network, and no variable of the caller's environment other than PATH
+// reaches a measured process.
 package ground
 
-// failure is the exit code of a program that could not do its work.
+// failure is the exit code of a program that could not complete its run.
 const failure = 1

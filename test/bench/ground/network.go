@@ -16,17 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkVariable tells the process in the private network that it is there.
+// networkVariable marks the re-executed process, which runs inside the private
+// network namespace.
 const networkVariable = "SLIPWAY_BENCH_NETWORK"
 
-// PodNetwork is local as a whole in the private network.
+// PodNetwork is the pod CIDR. A local route covers all of it in the private
+// network, so any of its addresses can be listened on without being added to an
+// interface.
 func PodNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
 
-// HostAddress is the address that the API server finds for itself.
+// HostAddress is the address that the API server detects as its own.
 func HostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
 
-// EnterNetwork reports whether this process is in a private network, which it
-// then sets up.
+// EnterNetwork reports whether this process runs in the private network
+// namespace, and sets that network up if so. It removes the marker from the
+// environment, so that children do not inherit it.
 func EnterNetwork() (bool, error) {
 	if os.Getenv(networkVariable) == "" {
 		return false, nil
@@ -40,6 +44,10 @@ func EnterNetwork() (bool, error) {
 	return true, nil
 }
 
+// setUpNetwork brings up lo with the routes and the address that the API server
+// and the backends need. It refuses a namespace that has other interfaces or
+// whose lo is up, so that a marker set by hand cannot change the routes of the
+// host.
 func setUpNetwork() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -66,7 +74,8 @@ func setUpNetwork() error {
 	if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(host)}); err != nil {
 		return fmt.Errorf("add address %s to lo: %w", host, err)
 	}
-	// The API server looks for its own address at the default route.
+	// The API server takes the source address of the default route as its own
+	// address.
 	all := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Scope: netlink.SCOPE_LINK}
 	if err := netlink.RouteAdd(all); err != nil {
 		return fmt.Errorf("add a default route on lo: %w", err)
@@ -81,10 +90,12 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	}
 }
 
-// RunInNetwork runs this program again, with the same arguments, in a new
-// network, and returns its exit code.
+// RunInNetwork re-executes this program with the same arguments in a new
+// network namespace, forwards SIGINT and SIGTERM to it, and returns its exit
+// code.
 func RunInNetwork(program string, complain io.Writer) int {
-	// The kernel kills the child when the thread that started it ends.
+	// Pdeathsig applies to the thread that starts the child: the kernel kills
+	// the child when that thread ends, even if the process lives on.
 	runtime.LockOSThread()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -110,12 +121,14 @@ func RunInNetwork(program string, complain io.Writer) int {
 	}
 }
 
-// startInNetwork needs root for a network of its own, and gets it where it is
-// missing by being root of a new user namespace.
+// startInNetwork starts the child in a new network namespace. That requires
+// CAP_NET_ADMIN; without it, the child becomes root of a new user namespace,
+// which owns the network namespace.
 func startInNetwork() (*exec.Cmd, error) {
 	if os.Geteuid() == 0 {
 		child, err := startAgain(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET})
-		// Root of a container may lack the capability.
+		// Root of a container may lack the capability; then the user namespace
+		// is the fallback.
 		if !errors.Is(err, unix.EPERM) {
 			return child, err
 		}
@@ -127,9 +140,12 @@ func startInNetwork() (*exec.Cmd, error) {
 	})
 }
 
+// startAgain re-executes this program. /proc/self/exe is the binary that runs,
+// even if its file has been replaced since.
 func startAgain(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 	attributes.Pdeathsig = unix.SIGKILL
-	// Ctrl-C on the terminal comes once, by the process that waits.
+	// In its own process group the child does not receive Ctrl-C from the
+	// terminal; the waiting parent forwards the signal once.
 	attributes.Setpgid = true
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Args[0] = os.Args[0]

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// stopTime is how long a child may take to end before it is killed.
+// stopTime is the grace period between the request to stop and SIGKILL.
 const stopTime = 20 * time.Second
 
-// Child is a program that runs until it is stopped.
+// Child is a program that runs until Stop. The fields are set before StartChild
+// returns and do not change.
 type Child struct {
 	name    string
 	command *exec.Cmd
@@ -22,9 +23,10 @@ type Child struct {
 	exited  chan struct{} // closed when it has ended
 }
 
-// StartChild starts a program. It must be called from the main thread. Its
-// environment is what is given, and the path: no option of the person at the
-// keyboard may change what is measured.
+// StartChild starts a program with its standard error, and by default its
+// standard output, in the log file. It must be called from the main thread,
+// because of Pdeathsig below. The child's environment is PATH, a temporary HOME
+// and command.Env: no variable of the caller may change a measurement.
 func StartChild(name, log string, command *exec.Cmd) (*Child, error) {
 	c := &Child{name: name, command: command, log: log, exited: make(chan struct{})}
 	file, err := os.Create(log)
@@ -37,7 +39,8 @@ func StartChild(name, log string, command *exec.Cmd) (*Child, error) {
 		command.Stdout = file
 	}
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}, command.Env...)
-	// If this program is killed, the kernel stops its children.
+	// If this program is killed, the kernel kills its children. The separate
+	// process group keeps Ctrl-C on the terminal from them.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	command.WaitDelay = time.Second
 	if err := command.Start(); err != nil {
@@ -50,7 +53,8 @@ func StartChild(name, log string, command *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// Stop asks the child to end, by a function or by a signal, and waits for it.
+// Stop requests the child to end, with ask or with SIGTERM if ask is nil, and
+// waits for it. After stopTime it kills the child and returns an error.
 func (c *Child) Stop(ask func() error) error {
 	if ask == nil {
 		ask = func() error { return c.command.Process.Signal(syscall.SIGTERM) }
@@ -70,7 +74,9 @@ func (c *Child) Stop(ask func() error) error {
 	return errors.Join(fmt.Errorf("%s did not end within %s and was killed", c.name, stopTime), err)
 }
 
-// Await asks until something is so, the child has ended, or the context is done.
+// Await calls ready once per period until it succeeds, the child has exited, or
+// ctx is done. The error includes the end of the child's log and, after a
+// timeout, the last error of ready.
 func (c *Child) Await(ctx context.Context, period time.Duration, ready func(context.Context) error) error {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -89,7 +95,7 @@ func (c *Child) Await(ctx context.Context, period time.Duration, ready func(cont
 	}
 }
 
-// Said is the end of what the child wrote.
+// Said returns the last 1500 bytes of the child's log, for error messages.
 func (c *Child) Said() string {
 	const most = 1500
 	text, err := os.ReadFile(c.log)
@@ -106,5 +112,5 @@ func (c *Child) Said() string {
 	return said
 }
 
-// PID is the number of the process.
+// PID returns the process ID of the child.
 func (c *Child) PID() int { return c.command.Process.Pid }

@@ -9,15 +9,18 @@ import (
 	"sync"
 )
 
-// backendPort is that of every Pod.
+// backendPort is the port of every pod. One listener on the wildcard address
+// serves all of them, because the whole pod network is local.
 const backendPort = 8080
 
-// seenBytes is the most of an answer or a request that is read at a time. There
-// are as many connections as endpoints, so buffers are small.
+// seenBytes is the size of the read buffers of backend and client. There are as
+// many connections as endpoints, so buffers are small.
 const seenBytes = 1024
 
-// backend answers on every Pod address with that address. It speaks just enough
-// HTTP/1.1: what it costs is taken from the machine that is measured.
+// backend is an HTTP server on every pod address that returns that address, so
+// that a client can check which endpoint was selected. It implements just
+// enough of HTTP/1.1, because its CPU time comes from the machine that is
+// measured.
 type backend struct {
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -26,6 +29,7 @@ type backend struct {
 	conns map[net.Conn]struct{} // nil when stopped
 }
 
+// startBackend starts the server. The caller must stop it.
 func startBackend() (*backend, error) {
 	listener, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", backendPort))
 	if err != nil {
@@ -44,6 +48,9 @@ func startBackend() (*backend, error) {
 	return b, nil
 }
 
+// take registers a connection and serves it in a goroutine. A connection that
+// is accepted during stop is closed at once: after conns is nil, nothing else
+// would close it.
 func (b *backend) take(conn net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +68,7 @@ func (b *backend) take(conn net.Conn) {
 	})
 }
 
-// stop ends all connections.
+// stop closes the listener and all connections, and waits for their goroutines.
 func (b *backend) stop() {
 	_ = b.listener.Close()
 	b.mu.Lock()
@@ -73,9 +80,13 @@ func (b *backend) stop() {
 	b.serving.Wait()
 }
 
-// serveConn answers requests without a body until the client leaves.
+// serveConn responds to requests without a body until the client closes the
+// connection. An empty line ends a request; the header lines before it are
+// skipped unparsed.
 func serveConn(conn net.Conn) {
 	address := netip.MustParseAddrPort(conn.LocalAddr().String()).Addr().String()
+	// The response is the same for all requests of a connection, so it is
+	// formatted once.
 	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n%s", len(address), address)
 	reader := bufio.NewReaderSize(conn, seenBytes)
 	for {

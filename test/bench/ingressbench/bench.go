@@ -13,11 +13,12 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// sampleHosts is how many random hosts must answer before all routes count as
-// live.
+// sampleHosts is the number of random hosts that must be served before all
+// routes count as live. Requesting every host would load the edge during its
+// start.
 const sampleHosts = 100
 
-// The phases, in their order.
+// Names of the phases, in their order. They are the values of -only as well.
 const (
 	phaseCold     = "cold start"
 	phaseIdle     = "idle"
@@ -29,12 +30,14 @@ const (
 	phaseShared   = "shared"
 )
 
-// optionalPhases are those that -only chooses from. The others are always run.
+// optionalPhases returns the phases that -only can select. The others always
+// run; idle, for example, is the baseline of work.
 func optionalPhases() []string {
 	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared}
 }
 
-// bench measures one edge at one size.
+// bench measures one edge at one size. All phases run in one goroutine, one
+// after the other.
 type bench struct {
 	settings *settings
 	world    *world
@@ -43,11 +46,13 @@ type bench struct {
 	figures  *figures
 
 	edge *edge
-	// idle is the share of a processor that the edge uses when nothing happens.
+	// idle is the share of a CPU that the edge uses without changes or
+	// requests. It is measured once and subtracted from the cost of changes.
 	idle float64
 }
 
-// run fills the cluster and goes through the phases.
+// run grows the cluster to the size, measures the edge, and then the peer if
+// there is one. The two never run at the same time.
 func (b *bench) run(ctx context.Context) (err error) {
 	took, err := b.world.grow(ctx, b.figures.Ingresses)
 	if err != nil {
@@ -66,7 +71,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// runEdge starts an edge and goes through its phases.
+// runEdge starts an edge, runs the selected phases and stops it. An error of a
+// phase includes the end of the edge's log.
 func (b *bench) runEdge(ctx context.Context) (err error) {
 	if b.edge, err = startEdge(b.settings, b.world.Cluster, b.dir); err != nil {
 		return err
@@ -98,9 +104,12 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 	return nil
 }
 
+// tell prints one indented progress line.
 func (b *bench) tell(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
 
-// cold waits until all routes are live.
+// cold measures the start: until the edge is ready, and until a sample of hosts
+// is served by the right endpoint. It ends with the CPU time since the process
+// started.
 func (b *bench) cold(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
@@ -129,7 +138,9 @@ func (b *bench) cold(ctx context.Context) error {
 	return finish()
 }
 
-// until asks for a host until the answer is the one that is waited for.
+// until requests host every lookPeriod until done accepts the response, and
+// returns the time of that response. Failed requests are retried, because a
+// route that is not live yet may refuse the connection or the handshake.
 func (b *bench) until(
 	ctx context.Context, host string, ask func(context.Context, string) (answer, error), done func(answer) bool,
 ) (time.Time, error) {
@@ -148,7 +159,9 @@ func (b *bench) until(
 	return at, err
 }
 
-// rest leaves the edge alone, and then reads what it has and needs.
+// rest leaves the edge without changes and records its memory and idle CPU
+// time. With -status it first waits until every Ingress has its status, because
+// those writes are work.
 func (b *bench) rest(ctx context.Context) error {
 	if b.settings.status {
 		if err := b.edge.Await(ctx, time.Second, b.world.published); err != nil {
@@ -173,7 +186,8 @@ func (b *bench) rest(ctx context.Context) error {
 	return b.heap("settled")
 }
 
-// end reads the memory after all of it.
+// end reads the memory after all phases before it. It comes before shared,
+// which adds routes.
 func (b *bench) end(context.Context) error {
 	m, err := ground.ReadMemory(b.edge.PID())
 	if err != nil {
@@ -184,15 +198,16 @@ func (b *bench) end(context.Context) error {
 	return b.heap("end")
 }
 
-// used is the CPU time of the edge over some time.
+// used is the CPU time of a process during an interval.
 type used struct{ cpu, took time.Duration }
 
-// beyondIdle is what was used besides what is used anyway.
+// beyondIdle returns the CPU time without the share that the edge uses when
+// idle. Noise can make the difference negative, which counts as zero.
 func (b *bench) beyondIdle(u used) time.Duration {
 	return max(0, u.cpu-time.Duration(b.idle*float64(u.took)))
 }
 
-// measure counts what a process uses meanwhile.
+// measure runs do and returns the CPU time of the process meanwhile.
 func measure(pid int, do func() error) (used, error) {
 	before, err := ground.CPUTime(pid)
 	if err != nil {
@@ -207,8 +222,9 @@ func measure(pid int, do func() error) (used, error) {
 	return used{cpu: after - before, took: took}, err
 }
 
-// profile begins to record a CPU profile, where profiles are asked for. What it
-// returns waits for its end.
+// profile starts to record a CPU profile, if -profile is set and the edge runs.
+// finish waits for the file. The request is retried until the admin server
+// listens, so that a profile can begin with the process.
 func (b *bench) profile(name string, length time.Duration) (finish func() error) {
 	if b.settings.profile == "" || b.edge == nil {
 		return func() error { return nil }
@@ -228,8 +244,7 @@ func (b *bench) profile(name string, length time.Duration) (finish func() error)
 	return func() error { return <-ended }
 }
 
-// heap writes a profile of the memory that is in use, where profiles are asked
-// for.
+// heap writes a heap profile after a garbage collection, if -profile is set.
 func (b *bench) heap(name string) error {
 	if b.settings.profile == "" {
 		return nil
@@ -238,6 +253,8 @@ func (b *bench) heap(name string) error {
 	return errors.Join(err, b.keep(name+".heap", text))
 }
 
+// keep writes a profile to the folder of -profile; the name starts with the
+// size.
 func (b *bench) keep(name string, profile []byte) error {
 	if err := os.MkdirAll(b.settings.profile, 0o755); err != nil {
 		return err
@@ -246,7 +263,7 @@ func (b *bench) keep(name string, profile []byte) error {
 	return os.WriteFile(file, profile, 0o644)
 }
 
-// wait lets time pass.
+// wait sleeps for length, or returns the cause when ctx is done.
 func wait(ctx context.Context, length time.Duration) error {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
@@ -258,6 +275,7 @@ func wait(ctx context.Context, length time.Duration) error {
 	}
 }
 
+// seconds, milliseconds and megabytes convert to the units of the report.
 func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -8,23 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// change is one change of the cluster, not made yet.
+// change is one prepared change of the cluster. Preparing it apart from making
+// it keeps the preparation out of the measured time.
 type change struct {
 	host string
-	// make makes it, and gives the version of the object that it made.
+	// make writes the change and returns the resource version of the object, by
+	// which the watch identifies its event.
 	make func(context.Context) (version string, err error)
-	// live reports whether an answer shows that it is served.
+	// live reports whether a response shows that the edge serves the change.
 	live func(answer) bool
 }
 
-// kindOfChange makes changes of one kind.
+// kindOfChange generates changes of one kind. next prepares one for an
+// application; look opens the watch that sees their events.
 type kindOfChange struct {
 	name string
 	next func(context.Context, int) (change, error)
 	look func(context.Context) (*sight, error)
 }
 
-// created is a new Ingress for a Service that is there.
+// created returns changes that create an Ingress for an existing Service.
 func (b *bench) created() kindOfChange {
 	w := b.world
 	return kindOfChange{
@@ -50,7 +53,9 @@ func (b *bench) created() kindOfChange {
 	}
 }
 
-// movedEndpoint is a Service that goes to its other endpoint.
+// movedEndpoint returns changes that move a Service to the other one of its two
+// endpoints. next records the move before it is made, so changes must be made
+// in the order in which they were prepared.
 func (b *bench) movedEndpoint() kindOfChange {
 	w := b.world
 	return kindOfChange{
@@ -78,7 +83,8 @@ func (b *bench) movedEndpoint() kindOfChange {
 	}
 }
 
-// delaysOfCreate measures how long new Ingresses take.
+// delaysOfCreate measures how long new Ingresses take to be served, and deletes
+// them.
 func (b *bench) delaysOfCreate(ctx context.Context) (err error) {
 	if b.figures.Create, err = b.delays(ctx, b.created()); err != nil {
 		return err
@@ -86,13 +92,14 @@ func (b *bench) delaysOfCreate(ctx context.Context) (err error) {
 	return b.clear(ctx)
 }
 
-// delaysOfEndpoint measures how long endpoints take.
+// delaysOfEndpoint measures how long endpoint changes take to be routed.
 func (b *bench) delaysOfEndpoint(ctx context.Context) (err error) {
 	b.figures.Endpoint, err = b.delays(ctx, b.movedEndpoint())
 	return err
 }
 
-// delays makes changes at a pace, and asks until each is live.
+// delays makes changes at the rate of the settings and measures the delay of
+// each. Only one change is in progress at a time.
 func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, error) {
 	seen, err := kind.look(ctx)
 	if err != nil {
@@ -109,7 +116,7 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 		if err != nil {
 			return delayFigures{}, err
 		}
-		if _, err := ask(ctx, next.host); err != nil && !b.settings.tls { // the connection is there
+		if _, err := ask(ctx, next.host); err != nil && !b.settings.tls { // opens the connection outside of the measured time
 			return delayFigures{}, err
 		}
 		call, sight, err := b.delay(ctx, next, ask, seen)
@@ -128,8 +135,10 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 	return figures, nil
 }
 
-// delay makes one change and asks until it is live. It may be before the call
-// returns.
+// delay makes one change and sends requests until it is live. Requests start
+// together with the call, because the change can be live before the call
+// returns. A change that is served before the benchmark's own watch has its
+// event counts as zero from the event.
 func (b *bench) delay(
 	ctx context.Context, next change, ask func(context.Context, string) (answer, error), seen *sight,
 ) (fromCall, fromSight time.Duration, err error) {
@@ -144,6 +153,8 @@ func (b *bench) delay(
 		returned <- made{version, err}
 	}()
 	live, err := b.until(ctx, next.host, ask, next.live)
+	// The call's result is taken even if until failed: its error is then the
+	// likely cause.
 	change := <-returned
 	if change.err != nil {
 		return 0, 0, change.err
@@ -155,7 +166,8 @@ func (b *bench) delay(
 	return live.Sub(began), max(0, live.Sub(sight)), err
 }
 
-// work counts the CPU time of changes while nobody asks.
+// work measures the CPU time per change without concurrent requests, which
+// would be counted as well.
 func (b *bench) work(ctx context.Context) (err error) {
 	if b.figures.CreateCPU, err = b.workOf(ctx, b.created()); err != nil {
 		return err
@@ -167,9 +179,11 @@ func (b *bench) work(ctx context.Context) (err error) {
 	return err
 }
 
-// workOf gives milliseconds of CPU time for each change of a kind.
+// workOf returns the CPU time per change of one kind in milliseconds, without
+// the idle share.
 func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) {
-	// What is needed for them is made before.
+	// Changes are prepared first, because preparing may create Secrets, which
+	// cost the edge CPU time too.
 	changes := make([]change, b.settings.samples)
 	for n := range changes {
 		var err error
@@ -193,6 +207,8 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 				return context.Cause(ctx)
 			}
 		}
+		// The interval ends when the last change is live, so that its work is
+		// included.
 		last := changes[len(changes)-1]
 		_, err := b.until(ctx, last.host, ask, last.live)
 		return err
@@ -205,8 +221,9 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 	return each, finish()
 }
 
-// clear deletes the Ingresses that a phase made, and waits until the edge does
-// not serve them.
+// clear deletes the Ingresses that a phase created and waits until the edge
+// returns 404 for a sample of them. The next phase then starts with the
+// original routes.
 func (b *bench) clear(ctx context.Context) error {
 	if err := b.world.dropExtra(ctx); err != nil {
 		return err

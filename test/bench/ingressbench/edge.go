@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// coldTimeout is when a start is given up.
+	// coldTimeout bounds a cold start.
 	coldTimeout = 3 * time.Minute
-	// lookPeriod is the pause between two looks at something that says nothing by
-	// itself. It bounds how exact delays are.
+	// lookPeriod is the interval between two polls. It bounds the resolution of
+	// delays.
 	lookPeriod = 500 * time.Microsecond
-	// maxProfile bounds what is taken for a profile.
+	// maxProfile bounds the body of one response of the admin server.
 	maxProfile = 64 << 20
 )
 
-// The servers of the edge. Nobody else is in this network.
+// Addresses of the edge's servers. They are fixed, because the private network
+// has no other listeners; the peer listens on plainAddress after the edge has
+// stopped.
 const (
 	plainAddress     = "127.0.0.1:80"
 	encryptedAddress = "127.0.0.1:443"
@@ -32,10 +34,11 @@ const (
 	healthAddress    = "127.0.0.1:8082"
 )
 
-// edge is the process that is measured.
+// edge is the edge process under test.
 type edge struct{ *ground.Child }
 
-// startEdge starts an edge that serves a cluster. It is not ready yet.
+// startEdge starts an edge that serves the Ingresses of a cluster and returns
+// before it is ready. Options and environment of the flags come last.
 func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 	if _, err := os.Stat(s.slipway); err != nil {
 		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
@@ -55,7 +58,8 @@ func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 	return &edge{process}, err
 }
 
-// ready reports whether the edge says that it is.
+// ready is the readiness probe of the edge; it returns nil when /readyz returns
+// 200.
 func (e *edge) ready(ctx context.Context) error {
 	body, err := e.fetch(ctx, healthAddress, "/readyz")
 	if err != nil {
@@ -64,7 +68,9 @@ func (e *edge) ready(ctx context.Context) error {
 	return nil
 }
 
-// fetch reads a page of one of the edge's own servers.
+// fetch requests a page of the admin or health server. It uses a new connection
+// each time, so none stays open in the edge between phases. With an error
+// status it returns the body too.
 func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+page, nil)
 	if err != nil {
@@ -83,7 +89,8 @@ func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) 
 	return body, err
 }
 
-// asker is a client for the entry point that is asked, and how it asks.
+// asker returns a client for the plain or the TLS entry point, and the method
+// that sends its requests. The caller must close the client.
 func (e *edge) asker(encrypted bool) (*client, func(context.Context, string) (answer, error)) {
 	if encrypted {
 		c := newClient(encryptedAddress)

@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// issuer makes certificates that nobody else has any use for.
+// issuer is a CA for the certificates of the benchmark's hosts. issue can be
+// called concurrently.
 type issuer struct {
 	authority *x509.Certificate
 	key       *ecdsa.PrivateKey
 }
 
+// newIssuer creates a CA with a new key, which exists in memory only.
 func newIssuer() (*issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -35,7 +37,8 @@ func newIssuer() (*issuer, error) {
 	return &issuer{authority: authority, key: key}, err
 }
 
-// issue makes a certificate and a key for a host, as PEM.
+// issue returns a certificate chain and a key for a host in PEM, as a TLS
+// Secret holds them. Each host has its own key, as in a real cluster.
 func (a *issuer) issue(host string) (chain, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,7 +61,8 @@ func (a *issuer) issue(host string) (chain, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// The authority is sent along, as most chains have two certificates.
+	// The chain includes the CA, because most real chains have two
+	// certificates.
 	chain = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.authority.Raw})...)
 	return chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil

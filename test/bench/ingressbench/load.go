@@ -17,22 +17,23 @@ import (
 )
 
 const (
-	// loadConnections is the width of the load.
+	// loadConnections is the number of concurrent client connections.
 	loadConnections = 64
-	// loadHosts is the most hosts that are asked for. Each has connections of its
-	// own to its endpoint, and so has each endpoint of the wide route.
+	// loadHosts is the maximum number of hosts in a load. The edge keeps
+	// connections for each of their endpoints, and as many for the endpoints of
+	// the wide route.
 	loadHosts = 5000
 )
 
-// question is a request, and where its answer has to come from; any endpoint
-// will do when that is not valid.
+// question is a request and the endpoint that must serve it; any endpoint is
+// right if want is not valid.
 type question struct {
 	host string
 	want netip.Addr
 }
 
-// turn is one kind of load, and what it cost in all rounds. Against other loads,
-// it cost so many times as much.
+// turn is one kind of load with its accumulated cost. into receives the cost
+// per request, and against the ratio to the cost of other loads.
 type turn struct {
 	name    string
 	choose  func() question
@@ -41,27 +42,30 @@ type turn struct {
 	cost    cost
 }
 
-// cost is the processor time that requests took.
+// cost is CPU time and the number of requests that it was spent on.
 type cost struct {
 	cpu      time.Duration
 	requests int64
 }
 
+// plus adds the cost of another round.
 func (c cost) plus(more cost) cost { return cost{c.cpu + more.cpu, c.requests + more.requests} }
 
-// micros are the microseconds for one request.
+// micros returns the CPU time per request in microseconds; zero requests do not
+// divide by zero.
 func (c cost) micros() float64 {
 	return float64(c.cpu.Nanoseconds()) / 1e3 / float64(max(1, c.requests))
 }
 
-// load compares three kinds of requests: for one host with one endpoint, for one
-// host with as many endpoints as there are others, and for all hosts at random.
-// The first shows what a request costs when all that it needs is in the caches
-// of the processor. The others use as many connections, and differ in the number
-// of routes and backends.
+// load compares three kinds of requests: for one host with one endpoint, for
+// one host with as many endpoints as there are other hosts, and for all hosts
+// at random. The first is the cost of a request when all its data is in the CPU
+// caches. The other two use the same number of connections and differ in the
+// number of routes and backends only, so their ratio is the cost of routes.
 func (b *bench) load(ctx context.Context) (err error) {
 	hosts := b.world.loadHosts()
-	// Warming up makes the connections to all endpoints.
+	// The warm-up opens the connections to all endpoints; memory is read with
+	// them in place.
 	if err := b.warmUp(ctx, b.edge.PID(), b.world.inTurn()); err != nil {
 		return err
 	}
@@ -90,8 +94,8 @@ func (b *bench) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// endpointTurns are the loads for one host, for one with all endpoints and for all
-// hosts.
+// endpointTurns returns the loads for one host, for the host with all endpoints
+// and for all hosts. Results go to into.
 func (w *world) endpointTurns(into *requestFigures) []*turn {
 	one := &turn{name: "load-one", choose: w.one(), into: &into.One}
 	wide := &turn{name: "load-wide", choose: wide, into: &into.Wide}
@@ -101,26 +105,30 @@ func (w *world) endpointTurns(into *requestFigures) []*turn {
 	return []*turn{one, wide, all}
 }
 
-// loadHosts is how many hosts are asked for.
+// loadHosts returns the number of hosts in a load. It stays at a quarter of the
+// limit of open files, because the load of all hosts and that of the wide route
+// each keep connections to as many endpoints.
 func (w *world) loadHosts() int { return min(w.apps, loadHosts, openFiles()/4) }
 
-// of is the question for an application.
+// of returns the request for an application, with the endpoint that it has now.
 func (w *world) of(app int) question { return question{hostOf(app), endpointOf(app, w.moved[app])} }
 
-// one chooses the same application always.
+// one returns a generator that always selects the first application.
 func (w *world) one() func() question { return func() question { return w.of(0) } }
 
-// wide chooses the host with many endpoints.
+// wide selects the host with many endpoints; each of them is right.
 func wide() question { return question{host: wideHost} }
 
-// atRandom chooses one of the applications that are asked for.
+// atRandom returns a generator that selects one of the hosts at random. The
+// hosts are spread evenly over all applications.
 func (w *world) atRandom() func() question {
 	hosts := w.loadHosts()
 	step := w.apps / hosts
 	return func() question { return w.of(step * rand.IntN(hosts)) }
 }
 
-// inTurn chooses one after the other.
+// inTurn returns a generator that cycles through the same hosts, so that a
+// warm-up reaches each of them. It is safe for concurrent use.
 func (w *world) inTurn() func() question {
 	hosts := w.loadHosts()
 	step := w.apps / hosts
@@ -128,7 +136,7 @@ func (w *world) inTurn() func() question {
 	return func() question { return w.of(step * (int(next.Add(1)) % hosts)) }
 }
 
-// answers waits until a host that is new is served.
+// answers waits until a newly created host is served with status 200.
 func (b *bench) answers(ctx context.Context, host string) error {
 	c, ask := b.edge.asker(false)
 	defer c.close()
@@ -136,7 +144,8 @@ func (b *bench) answers(ctx context.Context, host string) error {
 	return err
 }
 
-// warmUp asks for long enough that every host is asked for.
+// warmUp runs each load for at least a millisecond per host, without recording
+// its cost.
 func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) error {
 	length := max(b.settings.duration, time.Duration(b.world.loadHosts())*time.Millisecond)
 	for _, choose := range loads {
@@ -147,10 +156,10 @@ func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) e
 	return nil
 }
 
-// takeTurns lets loads take turns, many and short ones, so that a disturbance does
-// not meet one alone, and gives what a request of each cost in all of them. Each
-// second round goes backwards: on a machine that gets slower, nobody is always
-// later.
+// takeTurns runs the loads in many short turns, so that a disturbance affects
+// all of them alike, and writes the cost per request over all rounds. Every
+// second round runs in reverse order: on a machine that gets slower, no load is
+// always the later one.
 func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 	for round := range b.settings.rounds {
 		order := slices.Clone(turns)
@@ -175,7 +184,8 @@ func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 	return nil
 }
 
-// openFiles is how many a process may have open.
+// openFiles returns the hard limit of open files of a process, bounded to about
+// a million. The fallback is the usual soft limit.
 func openFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -184,8 +194,8 @@ func openFiles() int {
 	return int(min(limit.Max, 1<<20))
 }
 
-// drive asks on many connections for some time, and gives what that cost a
-// process.
+// drive sends requests on all connections for the given time and returns the
+// cost to the process.
 func drive(ctx context.Context, pid int, choose func() question, length time.Duration) (cost, error) {
 	var requests atomic.Int64
 	u, err := measure(pid, func() error {
@@ -203,7 +213,8 @@ func drive(ctx context.Context, pid int, choose func() question, length time.Dur
 	return cost{u.cpu, requests.Load()}, err
 }
 
-// askUntil asks on one connection. Every answer must be right.
+// askUntil sends requests on one connection until the time is over. A wrong
+// status or endpoint is an error, which ends the whole load.
 func askUntil(ctx context.Context, choose func() question, until time.Time) (count int64, err error) {
 	c := newClient(plainAddress)
 	defer c.close()

@@ -4,33 +4,34 @@
 //	go run ./test/bench/ingressbench -sizes 1000,5000 -tls
 //
 // It starts a real API server without a node, in a private network where every
-// Pod address is local, and fills it: each Ingress has a host of its own, one
-// path, and a Service with one EndpointSlice whose one endpoint really answers.
-// For each number of Ingresses it starts an edge and measures it in these
-// phases, one after the other:
+// pod address is local, and fills it: each Ingress has its own host, one path,
+// and a Service with one EndpointSlice whose single endpoint has a real
+// listener. For each number of Ingresses it starts an edge and measures it in
+// these phases, one after the other:
 //
-//   - cold: from the start of the process until it is ready and a sample of
-//     random hosts answers;
-//   - idle: memory, and the CPU time that it uses when nothing happens;
-//   - create: from the call that creates an Ingress until its host answers;
-//   - endpoint: from the call that moves a Service to another endpoint until the
-//     answer comes from there;
-//   - both again, without anybody asking, for the CPU time of one change;
+//   - cold: from the start of the process until it is ready and serves a sample
+//     of random hosts;
+//   - idle: memory, and the CPU time without changes or requests;
+//   - create: from the call that creates an Ingress until its host is served;
+//   - endpoint: from the call that moves a Service to another endpoint until
+//     responses come from there;
+//   - work: both again, without requests, for the CPU time of one change;
 //   - load: CPU time of a request, of all hosts at random beside one of them,
 //     and beside one host with as many endpoints;
 //   - shared: the same for as many hosts that all have one endpoint.
 //
 // With -peer nginx, an nginx with as many hosts and endpoints gets these loads
-// too, on the same addresses, which tells how much of them is the kernel's.
+// too, on the same addresses, which shows how much of the cost is the kernel's.
 //
-// A watch of its own tells how much of a delay is the API server's: it is given
-// from the call, and from the moment at which that watch had the event.
+// A watch of the benchmark separates the delay of the API server from that of
+// the edge: delays are reported from the call, and from the time at which that
+// watch received the event.
 //
-// It promises that every answer comes from the right backend, or it fails; that
-// it leaves neither processes nor files behind; and that no packet leaves the
+// Every response must come from the right backend, or the run fails. The
+// program leaves neither processes nor files behind, and no packet leaves the
 // private network. It ends with exit code 1 when something fails or a goal is
-// missed. On a machine that does other things as well, delays say more about
-// those; CPU times and memory stay true.
+// missed. On a shared machine, delays depend on the other load; CPU times and
+// memory stay valid.
 //
 // See decision 0024 in docs/decisions: the cost of routes is measured where all
 // else is equal.
@@ -49,7 +50,7 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// Exit codes.
+// Exit codes. 130 is the shell's code for a process ended by SIGINT.
 const (
 	exitOK        = 0
 	exitFailure   = 1 // something failed, or a goal was missed
@@ -59,7 +60,8 @@ const (
 
 func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start reads the flags, and goes to the private network with them.
+// start parses the flags and re-executes the program in a private network.
+// Flags are checked first, so that errors and -help need no privileges.
 func start(args []string, out, complain io.Writer) int {
 	s, err := parseSettings(args, complain)
 	switch {
@@ -77,20 +79,21 @@ func start(args []string, out, complain io.Writer) int {
 	if !inside {
 		return ground.RunInNetwork("ingressbench", complain)
 	}
-	// Linux ends the children when the thread that started them ends, so this
-	// one must last as long as the program.
+	// Pdeathsig is bound to the thread that starts a child: the kernel kills
+	// the children when it ends, so the main goroutine must keep its thread for
+	// the lifetime of the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return execute(ctx, s, out, complain)
 }
 
-// execute measures everything, and gives the exit code.
+// execute measures all sizes and returns the exit code.
 func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, s.longest())
 	defer cancel()
 	result, err := measureAll(ctx, s, out)
-	// What was measured before an interruption is worth showing, too.
+	// An interrupted run still reports the sizes that it has measured.
 	err = errors.Join(err, result.deliver(out, s.jsonFile))
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -106,8 +109,9 @@ func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 	return exitOK
 }
 
-// measureAll lets one cluster grow, and measures an edge at each size. With an
-// error, the report has what was measured until then.
+// measureAll grows one cluster through the sizes and measures a new edge at
+// each. With an error, the report contains the results until then, including
+// those of the size that failed.
 func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err error) {
 	result := newReport(s)
 	fmt.Fprintln(out, result.heading())

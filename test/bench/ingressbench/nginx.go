@@ -14,13 +14,13 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// nginxName is the peer that is known.
+// nginxName is the only value of -peer.
 const nginxName = "nginx"
 
-// runPeer gives the loads to nginx, in the place of the edge, which is gone: the
-// backend may not have connections of both at once. What its requests cost with
-// many hosts is what the kernel takes for as many sockets, and what its own
-// memory takes.
+// runPeer runs the loads against nginx, after the edge has stopped: the backend
+// has no room for the connections of both. The cost of its requests with many
+// hosts shows what the kernel spends on that many sockets, as a reference for
+// the edge.
 func (b *bench) runPeer(ctx context.Context) (err error) {
 	process, err := startNginx(b.world, b.dir)
 	if err != nil {
@@ -50,9 +50,9 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 	return nil
 }
 
-// startNginx starts an nginx that serves what the cluster has, and the hosts of
-// the other loads. It is one process: a worker keeps connections of its own, and
-// the backend has no room for those of two.
+// startNginx starts an nginx with the same hosts and endpoints as the cluster,
+// and the hosts of the shared loads. It runs as one process: each worker has
+// its own connection pool, and the backend has no room for those of two.
 func startNginx(w *world, dir string) (*ground.Child, error) {
 	program, err := exec.LookPath(nginxName)
 	if err != nil {
@@ -70,7 +70,8 @@ func startNginx(w *world, dir string) (*ground.Child, error) {
 	return ground.StartChild(nginxName, filepath.Join(dir, "nginx.log"), command)
 }
 
-// nginxText is its configuration. It passes the headers that the edge does.
+// nginxText returns the configuration of nginx. It sets the headers that the
+// edge sets, so that both do the same work per request.
 func nginxText(w *world, dir string) string {
 	hosts := w.loadHosts()
 	var b strings.Builder
@@ -89,6 +90,7 @@ func nginxText(w *world, dir string) string {
 	proxy_set_header X-Forwarded-For $remote_addr;
 	proxy_set_header X-Forwarded-Proto $scheme;
 `)
+	// upstream writes an upstream block with a pool of keep idle connections.
 	upstream := func(name string, keep int, addresses ...netip.Addr) {
 		fmt.Fprintf(&b, "\tupstream %s {", name)
 		for _, address := range addresses {
@@ -96,7 +98,8 @@ func nginxText(w *world, dir string) string {
 		}
 		fmt.Fprintf(&b, " keepalive %d; keepalive_requests 1000000000; }\n", keep)
 	}
-	options := " backlog=4096" // those of an address are said once
+	options := " backlog=4096" // socket options may be given once per address
+	// server writes a virtual host on plainAddress.
 	server := func(host, upstream string) {
 		fmt.Fprintf(&b, "\tserver { listen %s%s; server_name %s; location / { proxy_pass http://%s; } }\n", plainAddress, options, host, upstream)
 		options = ""
@@ -105,6 +108,8 @@ func nginxText(w *world, dir string) string {
 	for i := range hosts {
 		all = append(all, endpointOf(i, false))
 	}
+	// The pool holds a connection to every endpoint, with room for those in
+	// flight.
 	upstream(wideName, hosts+loadConnections, all...)
 	server(wideHost, wideName)
 	for i := 0; i < w.apps; i++ {

@@ -13,17 +13,18 @@ import (
 	"time"
 )
 
-// report is everything that was measured.
+// report holds all results of a run. It is the JSON file as well.
 type report struct {
 	Began   time.Time  `json:"began"`
 	Machine string     `json:"machine"`
 	Setting string     `json:"setting"`
 	Sizes   []*figures `json:"sizes"`
-	// Only are the phases that were run; empty is all.
+	// Only are the optional phases that were selected; empty means all.
 	Only []string `json:"only,omitempty"`
 }
 
-// figures are those of one size.
+// figures are the results for one number of Ingresses. Phases that did not run
+// are zero.
 type figures struct {
 	Ingresses int `json:"ingresses"`
 
@@ -46,12 +47,13 @@ type figures struct {
 
 	Request requestFigures `json:"request"`
 
-	// Peer has the same loads on another proxy.
+	// Peer has the results of the same loads on another proxy; nil without
+	// -peer.
 	Peer *peerFigures `json:"peer,omitempty"`
 }
 
-// requestFigures are the microseconds of CPU time of a request with each load,
-// and how many times those of another it is.
+// requestFigures are the CPU time per request of each load in microseconds, and
+// the ratios between loads.
 type requestFigures struct {
 	One         float64 `json:"oneHostOneEndpointMicros"`
 	Wide        float64 `json:"oneHostAllEndpointsMicros"`
@@ -60,47 +62,50 @@ type requestFigures struct {
 	AllTimes    float64 `json:"allHostsAllEndpointsTimes"`
 	RoutesTimes float64 `json:"allHostsToOneHostTimes"`
 
-	// Any and Shared are for as many names with one endpoint, by one route and by a
-	// route for each.
+	// Any and Shared are for as many names with one endpoint: matched by a
+	// single wildcard route, and by a route for each name.
 	Any         float64 `json:"allNamesOneRouteMicros"`
 	Shared      float64 `json:"allNamesOwnRoutesMicros"`
 	SharedTimes float64 `json:"allNamesOwnRoutesTimes"`
-	// Alone is for one name with that endpoint.
+	// Alone is for a single name with that endpoint.
 	Alone            float64 `json:"oneNameMicros"`
 	SharedAloneTimes float64 `json:"allNamesOwnRoutesToOneNameTimes"`
 }
 
-// peerFigures are those of another proxy.
+// peerFigures are the results of another proxy.
 type peerFigures struct {
 	Name string `json:"name"`
 	requestFigures
 }
 
-// delayFigures are how long changes took to be live.
+// delayFigures are the delays until changes were live, from the call and from
+// the watch event.
 type delayFigures struct {
 	FromCall  spread `json:"fromCall"`
 	FromSight spread `json:"fromEvent"`
 }
 
-// spread is a set of delays, in milliseconds.
+// spread is a distribution of delays in milliseconds.
 type spread struct {
 	P50 float64 `json:"p50Millis"`
 	P99 float64 `json:"p99Millis"`
 	Max float64 `json:"maxMillis"`
 }
 
+// String formats the distribution for the progress lines.
 func (s spread) String() string {
 	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, at most %.1f ms", s.P50, s.P99, s.Max)
 }
 
-// spreadOf sorts the delays, of which there is at least one.
+// spreadOf returns the distribution of delays, of which there must be at least
+// one. It sorts them in place.
 func spreadOf(delays []time.Duration) spread {
 	slices.Sort(delays)
 	at := func(percent int) float64 { return milliseconds(delays[(len(delays)*percent+99)/100-1]) }
 	return spread{P50: at(50), P99: at(99), Max: at(100)}
 }
 
-// goal is what a figure should be below.
+// goal is an upper limit for one figure at one number of Ingresses.
 type goal struct {
 	phase     string // that measures it
 	ingresses int
@@ -110,14 +115,16 @@ type goal struct {
 	figure    func(*figures) float64
 }
 
-// requestRatio is how much more a request may cost with all routes than with one:
-// as much, but for the noise of a machine. It is judged with as many endpoints, with
-// one endpoint, and with one endpoint and as many names. What one host with one
-// endpoint costs stands beside it. That has one connection where the others have
-// thousands, whose price is the kernel's; another proxy shows how much it is.
+// requestRatio limits the cost of a request with all routes relative to one
+// route. The two should be equal; the rest is the noise of a machine. It
+// applies to loads with as many endpoints, with one endpoint, and with one
+// endpoint and as many names. The ratio to one host with one endpoint is
+// reported without a goal: that load has few connections where the others have
+// thousands, whose cost is the kernel's; the peer shows how large it is.
 const requestRatio = 1.1
 
-// houseGoals are what a run is judged by, as far as it has the sizes.
+// houseGoals returns the goals of the project. Those whose size or phase a run
+// leaves out are not evaluated.
 func houseGoals() []goal {
 	return []goal{
 		{phaseCreate, 5000, "new Ingress live, p99", 100, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
@@ -133,12 +140,15 @@ func houseGoals() []goal {
 	}
 }
 
-// met reports whether the goal is reached. What was not measured is not.
+// met reports whether the figure is below the limit. A figure of zero was not
+// measured and does not meet it.
 func (g goal) met(f *figures) bool {
 	value := g.figure(f)
 	return value > 0 && value < g.limit
 }
 
+// newReport starts a report with the machine and the settings that affect
+// results.
 func newReport(s *settings) *report {
 	var setting []string
 	for name, on := range map[string]bool{"tls": s.tls, "status": s.status} {
@@ -154,25 +164,26 @@ func newReport(s *settings) *report {
 	}
 }
 
-// heading says where and how it is measured. A machine that others use shows in
-// its load.
+// heading returns the machine, its load average and the settings. The load
+// average shows whether other work disturbed the run.
 func (r *report) heading() string {
 	load, _ := os.ReadFile("/proc/loadavg")
 	average, _, _ := strings.Cut(string(load), " ")
 	return strings.TrimSpace(fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting))
 }
 
-// goals are those of a size that can be judged.
+// goals returns the goals that apply to a size and to the phases of this run.
 func (r *report) goals(f *figures) []goal {
 	return slices.DeleteFunc(houseGoals(), func(g goal) bool {
 		return g.ingresses != f.Ingresses || !r.ran(g.phase)
 	})
 }
 
-// ran reports whether a phase was to be run.
+// ran reports whether a phase was selected, whether or not the run got that
+// far.
 func (r *report) ran(phase string) bool { return (&settings{only: r.Only}).measures(phase) }
 
-// missed counts the goals that are not reached.
+// missed returns the number of goals that are not met.
 func (r *report) missed() int {
 	count := 0
 	for _, f := range r.Sizes {
@@ -185,7 +196,8 @@ func (r *report) missed() int {
 	return count
 }
 
-// deliver prints the tables, and writes the file if there is one to write.
+// deliver prints the tables and, if jsonFile is not empty, writes the report to
+// it.
 func (r *report) deliver(out io.Writer, jsonFile string) error {
 	r.print(out)
 	if jsonFile == "" {
@@ -198,6 +210,8 @@ func (r *report) deliver(out io.Writer, jsonFile string) error {
 	return os.WriteFile(jsonFile, append(text, '\n'), 0o644)
 }
 
+// print writes one table with a column per size, without the rows of phases
+// that were not selected, and below it the goals.
 func (r *report) print(out io.Writer) {
 	if len(r.Sizes) == 0 {
 		return
@@ -239,8 +253,8 @@ func (r *report) print(out io.Writer) {
 	r.printGoals(out)
 }
 
-// printLoads prints what requests cost, and how many times what one to one
-// endpoint does.
+// printLoads writes the rows for the cost of requests, with the ratios in
+// parentheses; the peer's rows follow those of the edge.
 func (r *report) printLoads(row func(name, format string, values func(*figures) []any)) {
 	loads := func(title string, of func(*figures) *requestFigures) {
 		if r.ran(phaseLoad) {
@@ -262,6 +276,7 @@ func (r *report) printLoads(row func(name, format string, values func(*figures) 
 	}
 }
 
+// printGoals writes one line per goal.
 func (r *report) printGoals(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table)

@@ -12,21 +12,23 @@ import (
 	"time"
 )
 
-// What one run may ask for. The largest size is what the Pod network has
-// addresses for.
+// Bounds of the flags. The maximum size is bounded by the addresses of the pod
+// network, of which each application has two.
 const (
 	maxSize     = 30_000
 	maxSamples  = 10_000
 	maxRate     = 100
 	maxDuration = time.Minute
 	maxRounds   = 200
-	// shortestLoad is long enough that making the connections is a small part.
+	// shortestLoad is the minimum length of a turn; in a shorter one, opening
+	// connections would be a significant part.
 	shortestLoad = 200 * time.Millisecond
 )
 
+// errHelp is returned for -help, whose text has been printed by then.
 var errHelp = errors.New("help was asked for")
 
-// settings is what the flags say.
+// settings holds the parsed and validated flags.
 type settings struct {
 	sizes    []int // ascending
 	samples  int   // changes of each kind
@@ -49,8 +51,8 @@ type settings struct {
 	jsonFile string
 }
 
-// parseSettings reads the flags. It complains itself about those it does not
-// know.
+// parseSettings parses and validates the flags. The flag package prints unknown
+// flags and the usage to complain.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet("ingressbench", flag.ContinueOnError)
@@ -92,6 +94,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	return s, s.check()
 }
 
+// parsePhases parses the value of -only. Empty selects all phases.
 func parsePhases(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -107,11 +110,13 @@ func parsePhases(text string) ([]string, error) {
 	return phases, nil
 }
 
-// measures reports whether a phase is run.
+// measures reports whether a phase is selected. Phases that are not optional
+// always are.
 func (s *settings) measures(phase string) bool {
 	return len(s.only) == 0 || slices.Contains(s.only, phase) || !slices.Contains(optionalPhases(), phase)
 }
 
+// parseSizes parses the value of -sizes.
 func parseSizes(text string) ([]int, error) {
 	var sizes []int
 	for part := range strings.SplitSeq(text, ",") {
@@ -121,13 +126,14 @@ func parseSizes(text string) ([]int, error) {
 		}
 		sizes = append(sizes, size)
 	}
-	// The cluster only grows.
+	// One cluster serves all sizes, and it only grows.
 	if !slices.IsSorted(sizes) {
 		return nil, fmt.Errorf("-sizes is %s; the sizes must ascend", text)
 	}
 	return sizes, nil
 }
 
+// check validates the values that the flag package cannot.
 func (s *settings) check() error {
 	switch {
 	case s.samples < 1 || s.samples > maxSamples:
@@ -146,10 +152,10 @@ func (s *settings) check() error {
 	return nil
 }
 
-// pace is the time between two changes.
+// pace returns the interval between two changes.
 func (s *settings) pace() time.Duration { return time.Second / time.Duration(s.rate) }
 
-// longest is when the run is given up.
+// longest returns the timeout of the whole run, with slack for a busy machine.
 func (s *settings) longest() time.Duration {
 	const (
 		start  = 5 * time.Minute        // of the cluster and the edges
@@ -157,7 +163,8 @@ func (s *settings) longest() time.Duration {
 		slack  = 5                      // a busy machine
 	)
 	changes := time.Duration(4*s.samples) * s.pace()
-	// Eleven loads take turns, and six warm up, for as long as all hosts need.
+	// The factors approximate the number of loads per round and of warm-ups;
+	// the slack below covers the rest.
 	loads := time.Duration(11*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
 	each := start + 2*s.settle + slack*(changes+loads)
 	return time.Duration(len(s.sizes))*each + time.Duration(4*slices.Max(s.sizes))*object

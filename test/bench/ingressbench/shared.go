@@ -12,21 +12,23 @@ import (
 
 const (
 	sharedName = "own"
-	// sharedRules is how many hosts one Ingress has.
+	// sharedRules is the number of hosts per Ingress.
 	sharedRules = 100
-	// anyDomain has the names that one route takes.
+	// anyDomain is the domain of the names that a single wildcard route
+	// matches.
 	anyName   = "any"
 	anyDomain = anyName + ".test"
 )
 
-// The names have one length, so that requests for them do.
+// sharedHost and anyHost return names of equal length, so that requests for
+// them have the same size.
 func sharedHost(i int) string { return fmt.Sprintf("app-%05d.%s.test", i, sharedName) }
 func anyHost(i int) string    { return fmt.Sprintf("app-%05d.%s", i, anyDomain) }
 
-// loadShared compares requests for as many names as there are other hosts, by one
-// route with a wildcard and by a route for each, which all have the endpoint of
-// the first application. The requests are the same, and so are the connections:
-// what differs is the number of routes.
+// loadShared compares requests for as many names as there are other hosts:
+// matched by a single wildcard route, and by a route for each. All have the
+// endpoint of the first application, so requests and connections are the same,
+// and the number of routes is the only difference.
 func (b *bench) loadShared(ctx context.Context) (err error) {
 	hosts := b.world.loadHosts()
 	if err := b.world.createShared(ctx, hosts); err != nil {
@@ -49,8 +51,8 @@ func (b *bench) loadShared(ctx context.Context) (err error) {
 	return nil
 }
 
-// nameTurns are the loads for one name, for all names by one route, and by a route
-// each.
+// nameTurns returns the loads for one name, for all names by a single route,
+// and for all names by a route each. Results go to into.
 func (w *world) nameTurns(into *requestFigures) []*turn {
 	alone := &turn{name: "load-alone", choose: w.one(), into: &into.Alone}
 	one := &turn{name: "load-any", choose: w.sharing(anyHost), into: &into.Any}
@@ -59,15 +61,16 @@ func (w *world) nameTurns(into *requestFigures) []*turn {
 	return []*turn{alone, one, own}
 }
 
-// sharing chooses one of the names that have the endpoint of the first
-// application.
+// sharing returns a generator that selects one of the names at random. All are
+// served by the endpoint of the first application.
 func (w *world) sharing(host func(int) string) func() question {
 	hosts, want := w.loadHosts(), w.of(0).want
 	return func() question { return question{host(rand.IntN(hosts)), want} }
 }
 
-// createShared makes Ingresses of many hosts each, and one with a wildcard, for
-// the Service of the first application.
+// createShared creates Ingresses with many hosts each, and one with a wildcard
+// host, for the Service of the first application. They have no TLS section,
+// because loads use the plain entry point.
 func (w *world) createShared(ctx context.Context, hosts int) error {
 	create := func(name string, rules ...networkingv1.IngressRule) error {
 		ingress := w.ingressOf(name, "", appName(0))
@@ -93,7 +96,7 @@ func (w *world) createShared(ctx context.Context, hosts int) error {
 	return create(anyName, networkingv1.IngressRule{Host: "*." + anyDomain})
 }
 
-// deleteShared takes them away again.
+// deleteShared deletes the Ingresses of createShared by their label.
 func (w *world) deleteShared(ctx context.Context) error {
 	return w.Client.NetworkingV1().Ingresses(namespaceOf(0)).DeleteCollection(ctx,
 		metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelMade + "=" + sharedName})

@@ -11,19 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// sight is a watch that notes when each version of an object was seen. It tells
-// what the API server takes for a change before anybody can know of it.
+// sight is a watch that records when each resource version was received. It
+// measures the part of a delay that the API server needs to deliver an event to
+// any client. mu guards seen and news.
 type sight struct {
 	stop  func()
 	ended chan struct{}
 
 	mu   sync.Mutex
 	seen map[string]time.Time // by resource version
-	// news is closed, and made anew, when something was seen.
+	// news is closed and replaced at every event, which wakes all waiters.
 	news chan struct{}
 }
 
-// look begins to watch, from now on.
+// look starts a watch at a resource version. The caller must close it.
 func look(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error), version string) (*sight, error) {
 	stream, err := open(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
@@ -33,6 +34,7 @@ func look(ctx context.Context, open func(context.Context, metav1.ListOptions) (w
 	go func() {
 		defer close(s.ended)
 		for event := range stream.ResultChan() {
+			// The time is taken before the lock, which a waiter may hold.
 			now := time.Now()
 			if object, ok := event.Object.(metav1.Object); ok {
 				s.note(object.GetResourceVersion(), now)
@@ -42,6 +44,7 @@ func look(ctx context.Context, open func(context.Context, metav1.ListOptions) (w
 	return s, nil
 }
 
+// note records an event and wakes the waiters.
 func (s *sight) note(version string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +53,8 @@ func (s *sight) note(version string, at time.Time) {
 	s.news = make(chan struct{})
 }
 
-// when waits until a version has been seen.
+// when waits until a version has been received and returns the time of it. It
+// fails when the watch ends, because the event would never come.
 func (s *sight) when(ctx context.Context, version string) (time.Time, error) {
 	for {
 		s.mu.Lock()
@@ -70,6 +74,7 @@ func (s *sight) when(ctx context.Context, version string) (time.Time, error) {
 	}
 }
 
+// close stops the watch and waits for its goroutine.
 func (s *sight) close() {
 	s.stop()
 	<-s.ended

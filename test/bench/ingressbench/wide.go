@@ -12,12 +12,14 @@ import (
 const (
 	wideName = "wide"
 	wideHost = wideName + ".bench.test"
-	// sliceLimit is the most endpoints that the API server takes in a slice.
+	// sliceLimit is the maximum number of endpoints in an EndpointSlice that
+	// the API server accepts.
 	sliceLimit = 1000
 )
 
-// createWide makes one Ingress whose Service has an endpoint for each of so many
-// applications.
+// createWide creates one Ingress whose Service has as many endpoints as that
+// many applications have together. The addresses are those of the applications,
+// so the backend serves them already.
 func (w *world) createWide(ctx context.Context, endpoints int) error {
 	namespace := namespaceOf(0)
 	if _, err := w.Client.CoreV1().Services(namespace).Create(ctx, serviceOf(wideName, nil), metav1.CreateOptions{}); err != nil {
@@ -40,7 +42,8 @@ func (w *world) createWide(ctx context.Context, endpoints int) error {
 	return err
 }
 
-// deleteWide takes it away again.
+// deleteWide deletes the objects of createWide. It tries all of them even if
+// one fails.
 func (w *world) deleteWide(ctx context.Context) error {
 	namespace := namespaceOf(0)
 	errs := []error{

@@ -19,28 +19,32 @@ import (
 )
 
 const (
-	// namespaces is how many the Ingresses are spread over.
+	// namespaces is the number of namespaces that the Ingresses are spread
+	// over.
 	namespaces = 20
-	// creators is how many create objects at a time.
+	// creators is the number of concurrent goroutines that create objects.
 	creators = 32
-	// labelMade tells Ingresses that a phase made from those that stay.
+	// labelMade distinguishes Ingresses that a phase creates and deletes from
+	// the permanent ones.
 	labelMade = "bench"
 )
 
-// world is what is in the cluster.
+// world is the content of the cluster. Phases change its fields from one
+// goroutine, and only while no load reads them.
 type world struct {
 	*ground.Cluster
 	tls   bool
 	certs *issuer
-	// apps is how many Ingresses there are, each with its Service.
+	// apps is the number of permanent Ingresses, each with its own Service.
 	apps int
-	// extra counts the Ingresses that phases made.
+	// extra counts the Ingresses that phases have created, so that names are
+	// never reused and a stale route cannot pass for a new one.
 	extra int
-	// moved says which of an application's two endpoints it has.
+	// moved has the applications that are on the second of their two endpoints.
 	moved map[int]bool
 }
 
-// newWorld makes the namespaces.
+// newWorld creates the CA and the namespaces. grow adds the applications.
 func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, error) {
 	w := &world{Cluster: c, tls: s.tls, moved: map[int]bool{}}
 	var err error
@@ -56,6 +60,8 @@ func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, erro
 	return w, nil
 }
 
+// namespaceOf, appName, hostOf, extraName and extraHost derive all names from a
+// number, so that nothing has to be stored per application.
 func namespaceOf(i int) string { return fmt.Sprintf("bench-%02d", i%namespaces) }
 
 func appName(i int) string { return fmt.Sprintf("app-%05d", i) }
@@ -66,8 +72,8 @@ func extraName(i int) string { return fmt.Sprintf("extra-%05d", i) }
 
 func extraHost(i int) string { return extraName(i) + ".bench.test" }
 
-// endpointOf is one of the two addresses of an application: each half of the Pod
-// network has one.
+// endpointOf returns one of the two addresses of an application: the first is
+// in the lower half of the pod network, the second in the upper half.
 func endpointOf(i int, moved bool) netip.Addr {
 	raw := ground.PodNetwork().Addr().As4()
 	if moved {
@@ -79,7 +85,8 @@ func endpointOf(i int, moved bool) netip.Addr {
 	return netip.AddrFrom4(raw)
 }
 
-// grow adds applications until there are so many.
+// grow creates applications until there are size of them, and returns the time
+// it took.
 func (w *world) grow(ctx context.Context, size int) (took time.Duration, err error) {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -105,7 +112,8 @@ func (w *world) grow(ctx context.Context, size int) (took time.Duration, err err
 	return time.Since(began), nil
 }
 
-// create makes the objects of an application.
+// create creates the objects of an application. The Ingress comes last, so that
+// its references exist when the edge sees it.
 func (w *world) create(ctx context.Context, i int) error {
 	namespace := namespaceOf(i)
 	if _, err := w.Client.CoreV1().Services(namespace).Create(ctx, serviceOf(appName(i), appLabels(i)), metav1.CreateOptions{}); err != nil {
@@ -124,7 +132,9 @@ func (w *world) create(ctx context.Context, i int) error {
 	return err
 }
 
-// appLabels are what such objects have in a real cluster, which nobody reads.
+// appLabels returns the labels that such objects have in a real cluster.
+// Nothing reads them, but the edge's caches receive them. The map is new at
+// each call; callers may change it.
 func appLabels(i int) map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name": appName(i), "app.kubernetes.io/instance": appName(i) + "-production",
@@ -132,9 +142,9 @@ func appLabels(i int) map[string]string {
 	}
 }
 
-// serviceOf is a Service without a selector: its EndpointSlices are written here.
-// It has no address of its own, which would take the API server as long as all
-// the rest and which no route is made of.
+// serviceOf returns a headless Service without a selector, whose EndpointSlices
+// the benchmark writes itself. Allocating a cluster IP would take the API
+// server as long as all the rest, and no route uses it.
 func serviceOf(name string, labels map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
@@ -144,7 +154,9 @@ func serviceOf(name string, labels map[string]string) *corev1.Service {
 	}
 }
 
-// newSlice is an EndpointSlice of a Service.
+// newSlice returns an EndpointSlice of a Service with ready endpoints on the
+// addresses. It adds the labels that bind the slice to the Service to the given
+// map.
 func newSlice(name, service string, labels map[string]string, addresses ...netip.Addr) *discoveryv1.EndpointSlice {
 	ready, portName, port, protocol, node := true, "http", int32(backendPort), corev1.ProtocolTCP, "node-1"
 	labels[discoveryv1.LabelServiceName] = service
@@ -165,7 +177,8 @@ func newSlice(name, service string, labels map[string]string, addresses ...netip
 	return slice
 }
 
-// ingressOf is an Ingress of a host, for a Service.
+// ingressOf returns an Ingress of one host for a Service. With TLS it refers to
+// a Secret of the same name, which createCertificate creates.
 func (w *world) ingressOf(name, host, service string) *networkingv1.Ingress {
 	prefix := networkingv1.PathTypePrefix
 	ingress := &networkingv1.Ingress{
@@ -188,7 +201,8 @@ func (w *world) ingressOf(name, host, service string) *networkingv1.Ingress {
 	return ingress
 }
 
-// createCertificate makes the Secret of a host, where there are any.
+// createCertificate creates the TLS Secret of a host. It does nothing without
+// -tls.
 func (w *world) createCertificate(ctx context.Context, namespace, name, host string) error {
 	if !w.tls {
 		return nil
@@ -206,9 +220,10 @@ func (w *world) createCertificate(ctx context.Context, namespace, name, host str
 	return err
 }
 
-// published reports whether every Ingress has a status.
+// published fails until every Ingress has an address in its status.
 func (w *world) published(ctx context.Context) error {
-	// The version makes the API server answer from memory.
+	// Resource version 0 lets the API server respond from its watch cache
+	// instead of its database.
 	list, err := w.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return err
@@ -225,8 +240,8 @@ func (w *world) published(ctx context.Context) error {
 	return nil
 }
 
-// newIngress is a further Ingress for the Service of an application. Its Secret
-// is there when this returns.
+// newIngress prepares a further Ingress for the Service of an application. It
+// creates the Secret, but not the Ingress.
 func (w *world) newIngress(ctx context.Context, app int) (*networkingv1.Ingress, string, error) {
 	name, host := extraName(w.extra), extraHost(w.extra)
 	w.extra++
@@ -237,7 +252,7 @@ func (w *world) newIngress(ctx context.Context, app int) (*networkingv1.Ingress,
 	return ingress, host, w.createCertificate(ctx, ingress.Namespace, name, host)
 }
 
-// dropExtra deletes all Ingresses that a phase made.
+// dropExtra deletes all Ingresses that phases have created. Their Secrets stay.
 func (w *world) dropExtra(ctx context.Context) error {
 	for i := range namespaces {
 		err := w.Client.NetworkingV1().Ingresses(namespaceOf(i)).DeleteCollection(ctx,

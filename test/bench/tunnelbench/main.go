@@ -1,22 +1,24 @@
-// Command tunnelbench measures what the tunnel costs.
+// Command tunnelbench measures the overhead of the tunnel.
 //
 //	go run ./test/bench/tunnelbench -megabytes 1024 -requests 20000
 //
-// It runs a hub and an agent with one connection over loopback, and beside them a
-// server that is asked directly, with the same handler and the same TLS. Each round
-// asks both, one after the other, so that both have the same machine:
+// It runs a hub and an agent with one connection over loopback, and beside them
+// a server that clients reach directly, with the same handler and the same TLS.
+// Each round sends requests to both, one after the other, so that both see the
+// same state of the machine:
 //
 //   - one stream: a body that is read as fast as it comes;
-//   - many streams: the same number of bytes in several bodies at a time;
+//   - many streams: the same number of bytes in several concurrent bodies;
 //   - latency: small requests one after the other;
-//   - load: small requests, several at a time, and the processor time for each.
+//   - load: concurrent small requests, and the CPU time of each.
 //
-// Processor time is that of the whole process: the client, the hub, the agent and the
-// handler. The ratio to the direct server, which has the client and the handler too, is
-// what can be compared between machines. Figures are medians of the rounds.
+// CPU time is that of the whole process: the client, the hub, the agent and the
+// handler. The ratio to the direct server, which includes the client and the
+// handler too, is comparable between machines. Figures are medians of the
+// rounds.
 //
-// It promises that every body has the bytes it should have, or it fails with exit code
-// 1; and that nothing outlives it.
+// Every response body must have the expected length; otherwise the program
+// fails with exit code 1. Nothing outlives it.
 package main
 
 import (
@@ -30,9 +32,10 @@ import (
 	"syscall"
 )
 
+// program is the prefix of messages and the name of the flag set.
 const program = "tunnelbench"
 
-// Exit codes.
+// Exit codes. 130 is the shell's code for a process ended by SIGINT.
 const (
 	exitOK        = 0
 	exitFailure   = 1
@@ -42,13 +45,15 @@ const (
 
 func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// settings is what the flags say.
+// settings holds the parsed flags.
 type settings struct {
 	megabytes, streams, requests, rounds int
 	secure                               bool
 	jsonFile                             string
 }
 
+// parseSettings parses and validates the flags. The minimum of 100 requests
+// makes the 99th percentile a sample of its own.
 func parseSettings(args []string, complain io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet(program, flag.ContinueOnError)
@@ -71,7 +76,8 @@ func parseSettings(args []string, complain io.Writer) (settings, error) {
 	return s, nil
 }
 
-// start reads the flags, measures, and gives the exit code.
+// start parses the flags, runs the measurement and returns the exit code. An
+// interrupt takes precedence over the errors that it causes.
 func start(args []string, out, complain io.Writer) int {
 	s, err := parseSettings(args, complain)
 	switch {

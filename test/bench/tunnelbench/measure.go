@@ -10,12 +10,14 @@ import (
 )
 
 const (
+	// megabyte is the decimal unit that throughput is reported in.
 	megabyte = 1_000_000
-	// small is the length of the answer to a small request.
+	// small is the body length of the response to a small request.
 	small = 1000
 )
 
-// figures are those of one way.
+// figures are the results for one path, direct or tunnel; the JSON names carry
+// the units.
 type figures struct {
 	OneStream   float64 `json:"oneStreamMBps"`
 	ManyStreams float64 `json:"manyStreamsMBps"`
@@ -25,7 +27,9 @@ type figures struct {
 	CPU         float64 `json:"cpuMicrosPerRequest"`
 }
 
-// measure goes through the rounds.
+// measure runs all rounds against one hub and one direct server, which live as
+// long as the run. The two paths alternate within a round, so that a
+// disturbance of the machine affects both.
 func measure(ctx context.Context, s settings) (*report, error) {
 	w, err := newWorld(ctx, s.secure)
 	if err != nil {
@@ -46,9 +50,10 @@ func measure(ctx context.Context, s settings) (*report, error) {
 	return newReport(s, medianOf(rounds["direct"]), medianOf(rounds["tunnel"])), nil
 }
 
-// round measures one way once.
+// round measures one path once: throughput, then latency, then load.
 func (w *world) round(ctx context.Context, s settings, way http.RoundTripper) (f figures, err error) {
-	// What is made at the first request is not counted.
+	// The first request pays for the connection and its handshake, so it runs
+	// outside the measurement.
 	if err := w.get(ctx, way, small); err != nil {
 		return f, err
 	}
@@ -65,14 +70,17 @@ func (w *world) round(ctx context.Context, s settings, way http.RoundTripper) (f
 	return f, err
 }
 
-// throughput is in megabytes per second.
+// throughput returns megabytes per second over concurrent streams, which share
+// the given volume.
 func (w *world) throughput(ctx context.Context, way http.RoundTripper, streams, megabytes int) (float64, error) {
 	began := time.Now()
 	err := parallel(streams, func(int) error { return w.get(ctx, way, megabytes*megabyte/streams) })
 	return float64(megabytes) / time.Since(began).Seconds(), err
 }
 
-// latency is in microseconds.
+// latency sends requests one after the other and returns percentiles in
+// microseconds. A percentile is the smallest sample that the given share of the
+// samples does not exceed.
 func (w *world) latency(ctx context.Context, way http.RoundTripper, requests int) (p50, p99 float64, err error) {
 	delays := make([]time.Duration, requests)
 	for i := range delays {
@@ -89,9 +97,12 @@ func (w *world) latency(ctx context.Context, way http.RoundTripper, requests int
 	return at(50), at(99), nil
 }
 
-// load is requests per second, and microseconds of processor time for each.
+// load sends small requests on concurrent streams. It returns requests per
+// second, and CPU time per request in microseconds.
 func (w *world) load(ctx context.Context, way http.RoundTripper, s settings) (perSecond, cpu float64, err error) {
 	used, began := processorTime(), time.Now()
+	// Rounding down leaves out a remainder, so rates are computed from the
+	// number of requests that were sent.
 	each := s.requests / s.streams
 	err = parallel(s.streams, func(int) error {
 		for range each {
@@ -105,8 +116,10 @@ func (w *world) load(ctx context.Context, way http.RoundTripper, s settings) (pe
 	return total / time.Since(began).Seconds(), float64((processorTime() - used).Microseconds()) / total, err
 }
 
-// parallel does something several times at a time, and gives the first error.
+// parallel runs do n times concurrently, waits for all of them and returns the
+// first error that was reported.
 func parallel(n int, do func(i int) error) error {
+	// The capacity is n, so that no goroutine blocks before Wait.
 	errs := make(chan error, n)
 	var running sync.WaitGroup
 	for i := range n {
@@ -122,7 +135,7 @@ func parallel(n int, do func(i int) error) error {
 	return nil
 }
 
-// processorTime is what this process has used.
+// processorTime returns the user and system time of this process.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {

@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// report is everything that was measured.
+// report holds all results of a run. It is the JSON file as well.
 type report struct {
 	Began   time.Time `json:"began"`
 	Machine string    `json:"machine"`
 	Setting string    `json:"setting"`
 	Direct  figures   `json:"direct"`
 	Tunnel  figures   `json:"tunnel"`
-	// CPURatio is the processor time of a request through the tunnel, as a multiple of
-	// a direct one's.
+	// CPURatio is the CPU time of a request through the tunnel divided by that
+	// of a direct one. It is the figure to compare between machines.
 	CPURatio float64 `json:"cpuRatio"`
 }
 
+// newReport combines the medians of both paths with a description of the
+// machine and the settings, which a result is worthless without.
 func newReport(s settings, direct, tunnel figures) *report {
 	secure := "without TLS"
 	if s.secure {
@@ -36,7 +38,9 @@ func newReport(s settings, direct, tunnel figures) *report {
 	}
 }
 
-// medianOf is the median of each figure.
+// medianOf returns the median of each figure by itself, so the figures of the
+// result may come from different rounds. For an even number of rounds it takes
+// the upper of the two middle values.
 func medianOf(rounds []figures) figures {
 	of := func(pick func(figures) float64) float64 {
 		values := make([]float64, 0, len(rounds))
@@ -56,7 +60,8 @@ func medianOf(rounds []figures) figures {
 	}
 }
 
-// deliver prints the report, and writes it to a file when one is named.
+// deliver prints the table and, if file is not empty, writes the report to it
+// as JSON.
 func (r *report) deliver(out io.Writer, file string) error {
 	fmt.Fprintf(out, "%s\n%s\n\n", r.Machine, r.Setting)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -84,4 +89,5 @@ func (r *report) deliver(out io.Writer, file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
+// times formats a ratio for the last column of the table.
 func times(a, b float64) string { return fmt.Sprintf("%.2f times", a/b) }

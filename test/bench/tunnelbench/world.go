@@ -24,19 +24,24 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
+// runtimeID and token identify the only runtime of the benchmark.
 const (
 	runtimeID = "runtime"
 	token     = "token"
 )
 
-// world is what is measured: a way through the tunnel and one without.
+// world is the system under test: one RoundTripper through hub and agent, and
+// one straight to a server with the same handler. close stops everything and
+// must be called.
 type world struct {
 	tunnel, direct http.RoundTripper
 	directURL      string
 	close          func()
 }
 
-// alone is the directory of a platform with one replica.
+// alone implements the hub's directory and peer interfaces for a platform with
+// one replica: there are no other replicas and no connections to look up, and
+// every peer token is invalid.
 type alone struct{}
 
 func (alone) PutReplica(context.Context, store.Replica) error              { return nil }
@@ -50,13 +55,15 @@ func (alone) Connections(context.Context, string, time.Time) ([]store.Connection
 	return nil, nil
 }
 
+// Changes returns a channel without changes, and closes it when ctx is done.
 func (alone) Changes(ctx context.Context) <-chan store.Change {
 	changes := make(chan store.Change)
 	context.AfterFunc(ctx, func() { close(changes) })
 	return changes
 }
 
-// verify knows one token.
+// verify accepts the benchmark's token and no other. The identity outlives the
+// run, so no token refresh disturbs a measurement.
 func verify(_ context.Context, presented string) (signing.RuntimeIdentity, error) {
 	if presented != token {
 		return signing.RuntimeIdentity{}, signing.ErrToken
@@ -64,7 +71,8 @@ func verify(_ context.Context, presented string) (signing.RuntimeIdentity, error
 	return signing.RuntimeIdentity{RuntimeID: runtimeID, Name: runtimeID, Expires: time.Now().Add(24 * time.Hour)}, nil
 }
 
-// answer serves /app-proxy/<n>: so many bytes.
+// answer is the handler behind both paths. It serves /app-proxy/<n> with a body
+// of n bytes.
 func answer(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.URL.Path[len(wire.AppProxyPath):])
 	if err != nil {
@@ -72,6 +80,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(n))
+	// Writes of 32 KiB are what io.Copy in a real handler would do.
 	piece := make([]byte, min(n, 32<<10))
 	for n > 0 {
 		k, err := w.Write(piece[:min(n, len(piece))])
@@ -82,7 +91,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newWorld starts everything and waits for the agent.
+// newWorld starts the hub, the agent and the direct server, and waits up to 30
+// seconds for the agent to connect. On an error it has stopped all of them.
 func newWorld(ctx context.Context, secure bool) (*world, error) {
 	certificate, roots, err := selfSigned()
 	if err != nil {
@@ -92,9 +102,13 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The hub and the agent must outlive an interrupt until closeAll stops them
+	// in order, so ctx does not cancel them.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	var servers []*http.Server
+	// closeAll stops the agent and the hub together, waits for both, and then
+	// closes the servers with the connections that are left.
 	closeAll := func() {
 		stop()
 		parts.Wait()
@@ -102,6 +116,9 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 			_ = server.Close()
 		}
 	}
+	// serve starts an HTTP server on a free loopback port and returns its URL.
+	// Its error log is discarded, because the end of a run closes connections
+	// abruptly.
 	serve := func(handler http.Handler) (string, error) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -122,6 +139,9 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 		closeAll()
 		return nil, err
 	}
+	// State reports every change of the number of connections; the first one
+	// means that the agent is connected. State must not block, so the channel
+	// has room for reconnects.
 	connected := make(chan struct{}, 8)
 	parts.Go(func() { _ = h.Run(running) })
 	parts.Go(func() {
@@ -141,6 +161,9 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 		closeAll()
 		return nil, errors.New("the agent does not connect")
 	}
+	// The idle pool exceeds any sensible number of streams, so that the direct
+	// path reuses its connections as the tunnel does. Compression would change
+	// the length of bodies.
 	direct := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 256, DisableCompression: true}
 	return &world{tunnel: h.Transport(runtimeID), direct: direct, directURL: directURL, close: func() {
 		direct.CloseIdleConnections()
@@ -148,7 +171,9 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 	}}, nil
 }
 
-// get reads one answer and checks its length.
+// get sends one request, discards the body and checks its status and length.
+// Both paths use the URL of the direct server; the tunnel's transport selects
+// the connection by runtime.
 func (w *world) get(ctx context.Context, through http.RoundTripper, n int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.directURL+wire.AppProxyPath+strconv.Itoa(n), nil)
 	if err != nil {
@@ -166,7 +191,8 @@ func (w *world) get(ctx context.Context, through http.RoundTripper, n int) error
 	return err
 }
 
-// selfSigned makes a certificate for loopback.
+// selfSigned creates a certificate for 127.0.0.1 that is valid for a day, and
+// the pool that trusts it.
 func selfSigned() (tls.Certificate, *x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
