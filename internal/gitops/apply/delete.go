@@ -66,7 +66,9 @@ type removal struct {
 	dryRun      bool
 }
 
-// remove deletes an object. One that is gone is no error.
+// remove deletes an object. One that is gone is no error. The UID is a
+// precondition, so that an object that was created again under the name is
+// never deleted.
 func (a *Applier) remove(ctx context.Context, at *objectRef, how removal) error {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(how.uid))}
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
@@ -91,6 +93,8 @@ func (a *Applier) remove(ctx context.Context, at *objectRef, how removal) error 
 }
 
 // release removes the finalizer of hooks from an object that is being deleted.
+// The resourceVersion in the patch makes it fail if another controller has
+// changed the finalizers since.
 func (a *Applier) release(ctx context.Context, at *objectRef, raw []byte) error {
 	left, err := decode(raw)
 	if err != nil || left.GetDeletionTimestamp() == nil {

@@ -18,7 +18,7 @@ func withoutIgnored(desired map[string]any, live *unstructured.Unstructured, ign
 	ignore.Strip(live.DeepCopy(), rest)
 	owned := ours(entriesOf(live.Object)).fields()
 	keepOwned(owned, desired, rest.Object, live.Object)
-	// Whatever is ignored, an object has its name.
+	// The identity of an object is sent even if rules ignore it.
 	for _, field := range []string{"apiVersion", "kind"} {
 		rest.Object[field] = desired[field]
 	}

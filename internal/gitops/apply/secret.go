@@ -66,7 +66,7 @@ func (m mask) with(value any) mask {
 // are anywhere are not worth hiding, and a part of a value is as bad as all.
 const shown = 4
 
-// stars replace a value, whatever its length, which would be a hint.
+// stars replace a value of any length: its own length would be a hint.
 const stars = "******"
 
 // hide takes the values out of a text, parts of them too.

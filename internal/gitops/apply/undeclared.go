@@ -54,7 +54,7 @@ func sendWithout(first request, send func(request) error) (request, error) {
 // none of them is in the object.
 //
 // With Validate=false that is what kubectl does: the fields are dropped. A
-// server-side apply refuses them whatever fieldValidation is, because it has to
+// server-side apply refuses them with any fieldValidation, because it has to
 // know how to merge each of them, so they are dropped before it is sent again.
 func (r request) leaveOut(paths []string) (request, bool) {
 	object := runtime.DeepCopyJSON(r.object)

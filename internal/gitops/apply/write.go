@@ -115,7 +115,8 @@ func (w *objectWrite) read(ctx context.Context) (*unstructured.Unstructured, err
 }
 
 // recreate deletes the live object, waits until it is gone, and writes it
-// again.
+// again. The context of the step bounds the wait. Between both writes the
+// object does not exist, which is what Force accepts.
 func (w *objectWrite) recreate(ctx context.Context, again func(context.Context) ([]byte, error)) ([]byte, error) {
 	old := w.step.Live
 	if old == nil || w.options.DryRun {

@@ -34,7 +34,9 @@ type ClusterFacts struct {
 }
 
 // Clusters reads the cluster Secrets. Of their data only name, server and
-// project are used, so that credentials cannot become parameters.
+// project are used, so that credentials cannot become parameters. The Secrets
+// are read for each generation and never cached. The own cluster is added
+// unless a Secret describes it, as in Argo CD.
 func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -47,6 +49,8 @@ func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) (
 	for i := range list.Items {
 		secret := &list.Items[i]
 		server := string(secret.Data["server"])
+		// All Secrets count here, also those that the selector drops: a Secret
+		// of the own cluster always replaces the implicit entry.
 		local = local && server != project.LocalServer
 		if !selector.Matches(labels.Set(secret.Labels)) {
 			continue

@@ -10,7 +10,9 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// clusterSets returns one set for each cluster, or one with all of them.
+// clusterSets returns one set for each cluster, or one with all of them. Values
+// are added to the set of each cluster before a flat list is made of them, so
+// that they are in its elements.
 func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[string]any) ([]map[string]any, error) {
 	expanded, err := r.inOuterSelector(clusters.Selector, outer)
 	if err != nil {
@@ -54,7 +56,8 @@ func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[stri
 // a parameter.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// clusterParams returns the parameters of one cluster.
+// clusterParams returns the parameters of one cluster. Without goTemplate the
+// parameters are flat names, and a label may contain dots of its own.
 func (r *runner) clusterParams(cluster Cluster) map[string]any {
 	params := map[string]any{
 		"name": cluster.Name, "nameNormalized": normalized(cluster.Name), "server": cluster.Server, "project": cluster.Project,

@@ -6,7 +6,8 @@ import (
 )
 
 // matrixSets returns every set of the first generator with every set of the
-// second, which can use parameters of the first.
+// second, which can use parameters of the first. The number of sets is the
+// product of both; run counts it against maxSets.
 func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]map[string]any, error) {
 	for _, inner := range generators {
 		if err := refuseTemplate(inner); err != nil {
@@ -16,6 +17,8 @@ func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]ma
 	if len(generators) != 2 {
 		return nil, fmt.Errorf("a matrix has two generators, and not %d", len(generators))
 	}
+	// The sets of the first generator do not depend on the second, so that it
+	// runs once.
 	first, err := r.run(generators[0], outer)
 	if err != nil {
 		return nil, err
@@ -40,7 +43,8 @@ func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]ma
 }
 
 // mergeSets returns the sets of the first generator, merged with sets of the
-// others that have the same keys. Later generators win.
+// others that have the same keys. Later generators win. The result has as many
+// sets as the first generator, in its order.
 func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any, error) {
 	for _, inner := range g.merge {
 		if err := refuseTemplate(inner); err != nil {

@@ -145,7 +145,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns an error while not everything was listed once.
+// Ready returns an error while not everything was listed once. Before the first
+// set only the watch of sets counts, because nothing else is watched.
 func (c *Controller) Ready() error {
 	feeds := c.sets
 	select {

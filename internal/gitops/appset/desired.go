@@ -32,7 +32,9 @@ func contentOf(object map[string]any) map[string]any {
 	return map[string]any{"metadata": kept, "spec": object["spec"]}
 }
 
-// newDesired encodes a generated Application.
+// newDesired encodes a generated Application. Encoding sorts the fields, so
+// that equal Applications have equal bodies and most comparisons need no
+// decoding.
 func newDesired(application *v1alpha1.Application) (*desired, error) {
 	object, err := application.Unstructured()
 	if err != nil {
@@ -79,6 +81,7 @@ func (d *desired) mergePatch(live []byte, fields *v1alpha1.ApplicationPreservedF
 	if fields == nil {
 		fields = &v1alpha1.ApplicationPreservedFields{}
 	}
+	// contentOf always writes metadata, so that the assertions cannot fail.
 	liveMeta, wantMeta := is["metadata"].(map[string]any), want["metadata"].(map[string]any)
 	preserve(liveMeta, wantMeta, "annotations", append(preserved(), fields.Annotations...))
 	preserve(liveMeta, wantMeta, "labels", fields.Labels)

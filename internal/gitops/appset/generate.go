@@ -26,7 +26,10 @@ const (
 const finalizer = "resources-finalizer.argocd.argoproj.io"
 
 // Generate returns the Applications of a set, in the order of its generators.
-// After any error it returns none.
+// After any error it returns none. A partial result would delete the
+// Applications that are missing in it, so that an error of one generator fails
+// all. A name that occurs twice is an error too, because the Applications would
+// overwrite each other in turn.
 func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([]*v1alpha1.Application, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("it took longer than %s", maxTime))
 	defer cancel()
@@ -34,6 +37,7 @@ func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([
 	if err != nil {
 		return nil, err
 	}
+	// The template is encoded once for all generators and never changed.
 	base, err := encodeTemplate(&set.Spec.Template)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,8 @@ func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([
 	return applications, nil
 }
 
-// runner is one generation.
+// runner is one generation. It is used by one goroutine and discarded after the
+// generation.
 type runner struct {
 	ctx      context.Context
 	set      *v1alpha1.ApplicationSet
@@ -85,7 +90,8 @@ func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (
 	}, nil
 }
 
-// applications returns the Applications of one generator.
+// applications returns the Applications of one generator. The number is checked
+// before the templates are expanded, which is the expensive part.
 func (r *runner) applications(generator *generator, base map[string]any) ([]*v1alpha1.Application, error) {
 	template := base
 	if generator.template != nil {
@@ -144,6 +150,7 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 		metadata["finalizers"] = []any{finalizer}
 	}
 	object["apiVersion"], object["kind"] = v1alpha1.APIVersion, v1alpha1.KindApplication
+	// Decode applies the same rules as for an Application that a user writes.
 	application, refused, err := v1alpha1.Decode(object)
 	if err != nil {
 		return nil, fmt.Errorf("application %s: %w", name, err)
@@ -155,7 +162,8 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 }
 
 // encodeTemplate converts a template to decoded JSON, in which texts are
-// expanded.
+// expanded. Both parts exist afterwards, so that callers can set fields of
+// metadata without a check.
 func encodeTemplate(template *v1alpha1.ApplicationSetTemplate) (map[string]any, error) {
 	encoded, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
 	if err != nil {
@@ -190,7 +198,8 @@ func fill(own, outer map[string]any) map[string]any {
 	return filled
 }
 
-// isEmpty reports whether a value counts as missing in a template.
+// isEmpty reports whether a value counts as missing in a template. false counts
+// as missing, because an omitted field of a typed template decodes to it.
 func isEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -207,6 +216,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
+// errManySets is the error beyond maxSets.
 var errManySets = errors.New("there are more than 20000 sets of parameters: use several ApplicationSets")
 
 // count bounds the sets of parameters, including those that are merged or

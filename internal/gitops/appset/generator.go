@@ -41,7 +41,9 @@ func topGenerator(given *v1alpha1.ApplicationSetGenerator, place string) *genera
 	return g
 }
 
-// nested converts generators in a matrix or merge generator.
+// nested converts generators in a matrix or merge generator. The API allows one
+// more level in a nested matrix or merge, and none in that: a nested generator
+// has no template.
 func nested(given []v1alpha1.NestedGenerator, place string) []*generator {
 	var generators []*generator
 	for i := range given {
@@ -81,7 +83,8 @@ func (g *generator) walk(visit func(*generator)) {
 }
 
 // run returns the sets of parameters of a generator. Its texts can use the
-// parameters of the generator before it in a matrix.
+// parameters of the generator before it in a matrix. The selector filters after
+// the count: sets that it drops have cost the same work.
 func (r *runner) run(g *generator, outer map[string]any) ([]map[string]any, error) {
 	var sets []map[string]any
 	var err error
@@ -109,7 +112,8 @@ func (r *runner) run(g *generator, outer map[string]any) ([]map[string]any, erro
 	return sets, located(g.place, err)
 }
 
-// refuseTemplate refuses a template where Argo CD ignores it.
+// refuseTemplate refuses a template where Argo CD ignores it. Silence would let
+// a user wait for an effect that never comes.
 func refuseTemplate(g *generator) error {
 	if g.list != nil && g.list.Template != nil || g.clusters != nil && g.clusters.Template != nil || g.git != nil && g.git.Template != nil {
 		return located(g.place, errNestedTemplate)

@@ -20,7 +20,7 @@ import (
 const (
 	maxFile    = 1 << 20  // bytes
 	maxFiles   = 32 << 20 // bytes of all files
-	maxEntries = 200_000  // folders and files that are looked at
+	maxEntries = 200_000  // folders and files that are listed
 )
 
 // repositoryTree is the files of one repository, with counters of what was
@@ -32,7 +32,8 @@ type repositoryTree struct {
 }
 
 // tree returns the files of a repository. It is cached for the generation, so
-// that all generators of a set see one commit.
+// that all generators of a set see one commit. A branch that moves during the
+// generation does not mix two commits.
 func (r *runner) tree(repoURL, revision string) (*repositoryTree, error) {
 	key := [2]string{repoURL, revision}
 	if known, ok := r.trees[key]; ok {
@@ -61,7 +62,8 @@ func (t *repositoryTree) list(folder string) ([]tree.Entry, error) {
 	return entries, err
 }
 
-// gitSets returns one set for each folder or file that the patterns match.
+// gitSets returns one set for each folder or file that the patterns match. The
+// API requires either directories or files, and directories win here.
 func (r *runner) gitSets(git *v1alpha1.GitGenerator, outer map[string]any) ([]map[string]any, error) {
 	place, err := r.gitPlace(git, outer)
 	if err != nil {
@@ -139,7 +141,8 @@ func (r *runner) gitPlace(git *v1alpha1.GitGenerator, outer map[string]any) (git
 	return place, nil
 }
 
-// folderSets returns one set for each folder.
+// folderSets returns one set for each folder. Exclusions are applied to the
+// result, whether they come before or after the pattern that matched.
 func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string]any, error) {
 	found := map[string]bool{}
 	for _, pattern := range append(slices.Clone(place.patterns), place.excluded...) {
@@ -156,6 +159,7 @@ func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string
 	var sets []map[string]any
 	// Sorted, so that the order of Applications does not change between runs.
 	for _, folder := range slices.Sorted(maps.Keys(found)) {
+		// The patterns were checked above, so that Match cannot fail here.
 		excluded := slices.ContainsFunc(place.excluded, func(pattern string) bool {
 			matches, _ := path.Match(path.Clean(pattern), folder)
 			return matches
@@ -218,7 +222,7 @@ func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]a
 		if err != nil {
 			return nil, err
 		}
-		// Exclusions apply to all patterns, whatever their order.
+		// Exclusions apply to all patterns, before and after them.
 		for file := range found {
 			if compiled.has(file) {
 				delete(found, file)
@@ -247,6 +251,7 @@ func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]a
 }
 
 // files visits all files below a folder. Links and submodules are left out.
+// Hidden folders are included, unlike in folders, as in Argo CD.
 func (r *runner) files(files *repositoryTree, folder string, visit func(string)) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
@@ -279,7 +284,8 @@ type pathPattern struct {
 }
 
 // filePattern parses a pattern as git does: * matches slashes too, and the name
-// of a folder matches everything in it.
+// of a folder matches everything in it. A pattern without wildcards is
+// compared as text, because the matcher does not have the rule for folders.
 func filePattern(text string) (*pathPattern, error) {
 	compiled, err := glob.Compile(text)
 	if err != nil {
@@ -311,7 +317,8 @@ func (p *pathPattern) has(file string) bool {
 }
 
 // fileParams returns the parameters of one file: an object, or a list of
-// objects.
+// objects. The parameters of the path are added last and replace a field "path"
+// of the file.
 func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[string]any, error) {
 	var objects []map[string]any
 	one := map[string]any{}

@@ -8,7 +8,9 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// listSets returns the sets that are written out.
+// listSets returns the sets that are written out. elements come before those of
+// elementsYaml. A list generator has no requests, so that it only fails on its
+// own content.
 func (r *runner) listSets(list *v1alpha1.ListGenerator, outer map[string]any) ([]map[string]any, error) {
 	var sets []map[string]any
 	for i, element := range list.Elements {
@@ -43,7 +45,8 @@ func (r *runner) listSets(list *v1alpha1.ListGenerator, outer map[string]any) ([
 	return sets, nil
 }
 
-// inOuter expands a text with the parameters of the generator before.
+// inOuter expands a text with the parameters of the generator before. At the
+// first level there are no parameters yet, and {{ is left for the template.
 func (r *runner) inOuter(text string, outer map[string]any) (string, error) {
 	if outer == nil {
 		return text, nil

@@ -8,7 +8,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset/expand"
 )
 
-// flatten converts nested parameters to names with dots and texts.
+// flatten converts nested parameters to names with dots and texts. Numbers and
+// booleans become texts, because the simple syntax replaces texts only.
 func flatten(into map[string]any, prefix string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -36,7 +37,9 @@ func joined(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// under merges two sets of parameters. The first one wins.
+// under merges two sets of parameters. The first one wins. It copies, so that
+// sets of one generator that are combined several times do not share maps. A
+// null of the first set does not hide a value of the second.
 func under(first, second map[string]any) map[string]any {
 	merged := make(map[string]any, len(first)+len(second))
 	for name, value := range second {
@@ -69,10 +72,13 @@ func (r *runner) combined(first, second map[string]any) (map[string]any, error) 
 }
 
 // withValues adds the field values, whose texts can use the other parameters.
+// All values are expanded before the first is added: one cannot use another,
+// and the order of the map does not matter.
 func (r *runner) withValues(params map[string]any, values map[string]string, outer map[string]any) error {
 	if len(values) == 0 {
 		return nil
 	}
+	// The own parameters win over those of the generator before.
 	known := under(params, outer)
 	expanded := map[string]any{}
 	for name, text := range values {
@@ -92,7 +98,8 @@ func (r *runner) withValues(params map[string]any, values map[string]string, out
 	return nil
 }
 
-// lookup finds a parameter by its name, which can have dots.
+// lookup finds a parameter by its name, which can have dots. The whole name
+// goes first: flat parameters have names with dots.
 func lookup(params map[string]any, name string) any {
 	if value, ok := params[name]; ok {
 		return value
@@ -112,5 +119,6 @@ func lookup(params map[string]any, name string) any {
 	return nil
 }
 
-// normalized returns a valid object name.
+// normalized returns a valid object name. It is what Argo CD calls the
+// normalized form in the names of parameters.
 func normalized(text string) string { return expand.Normalize(text) }

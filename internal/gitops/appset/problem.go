@@ -16,7 +16,10 @@ type problem struct {
 	err   error
 }
 
+// Error has the place first, as a path that a user can find in the manifest.
 func (p *problem) Error() string { return p.place + ": " + p.err.Error() }
+
+// Unwrap keeps limits and cancellations visible to errors.Is.
 func (p *problem) Unwrap() error { return p.err }
 
 // located adds the place, unless the error has a more exact one.

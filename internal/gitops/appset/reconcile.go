@@ -28,11 +28,13 @@ func (c *Controller) noteSet(object *unstructured.Unstructured, from origin) {
 	}
 }
 
-// setGone handles the deletion of a set.
+// setGone handles the deletion of a set. Its Applications are deleted by the
+// garbage collector through their owner reference.
 func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.store.dropSet(name) }
 
 // applicationChanged handles an event of an Application. Changes by others are
-// reverted at once; health only concerns the status and can wait.
+// reverted at once; health only concerns the status and can wait. An
+// Application that moved from one set to another concerns both.
 func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
 	names, what := c.store.putApplication(object, fromWatch)
 	for _, name := range names {
@@ -145,7 +147,8 @@ func (c *Controller) generate(ctx context.Context, set *v1alpha1.ApplicationSet)
 }
 
 // recordInputs stores what a set reads, and returns the interval of polling
-// Git; zero for a set that does not read it.
+// Git; zero for a set that does not read it. The shortest interval of all git
+// generators counts for the whole set, because a generation runs all of them.
 func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.ApplicationSet) time.Duration {
 	var repositories []string
 	var interval time.Duration

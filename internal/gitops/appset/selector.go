@@ -8,7 +8,8 @@ import (
 )
 
 // selected returns the sets whose parameters match. The values of parameters
-// need not be valid labels: an address is one too.
+// need not be valid labels: an address is one too. Nested parameters are
+// matched by their flat names, also with goTemplate.
 func (r *runner) selected(selector *metav1.LabelSelector, sets []map[string]any) ([]map[string]any, error) {
 	if selector == nil {
 		return sets, nil
@@ -28,7 +29,8 @@ func (r *runner) selected(selector *metav1.LabelSelector, sets []map[string]any)
 	return kept, nil
 }
 
-// fitsSelector evaluates a selector on parameters.
+// fitsSelector evaluates a selector on parameters. NotIn and DoesNotExist match
+// a missing parameter, as they do for labels.
 func fitsSelector(selector *metav1.LabelSelector, values map[string]any) (bool, error) {
 	for name, want := range selector.MatchLabels {
 		if value, ok := values[name]; !ok || value != want {
@@ -59,7 +61,8 @@ func fitsSelector(selector *metav1.LabelSelector, values map[string]any) (bool, 
 }
 
 // inOuterSelector expands a selector with the parameters of the generator
-// before.
+// before. It returns a new selector: the set is shared with the store and must
+// not change.
 func (r *runner) inOuterSelector(selector *metav1.LabelSelector, outer map[string]any) (*metav1.LabelSelector, error) {
 	if selector == nil || outer == nil {
 		return selector, nil

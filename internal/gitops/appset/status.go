@@ -53,7 +53,8 @@ type passResult struct {
 	generated bool
 }
 
-// conditions converts the result.
+// conditions converts the result. Types, reasons and messages are those of Argo
+// CD, because dashboards and alerts match on them.
 func (r passResult) conditions() []v1alpha1.ApplicationSetCondition {
 	const fine = "ApplicationSet up to date"
 	if r.err == nil {
@@ -117,6 +118,8 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1alpha1.ApplicationS
 	// Other fields of the status belong to Argo CD's own controller and are
 	// left alone.
 	status := map[string]any{"conditions": conditions, "resources": resources, "resourcesCount": count}
+	// The UID makes the API server refuse the patch for a set that was created
+	// again under the name.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": string(set.UID)}, "status": status})
 	if err != nil {
 		return err
@@ -136,7 +139,7 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1alpha1.ApplicationS
 }
 
 // since keeps the transition times of unchanged conditions, and reports whether
-// one changed.
+// one changed. Its result has the transition times; the order is that of now.
 func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1alpha1.ApplicationSetCondition, bool) {
 	news := len(before) != len(now)
 	for i := range now {
@@ -152,7 +155,9 @@ func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1al
 	return now, news
 }
 
-// listed returns the Applications for the status.
+// listed returns the Applications for the status, and their number. The list is
+// cut at maxListed, so that a set with thousands of Applications does not exceed
+// the size limit of an object; the number is exact.
 func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceStatus, int64) {
 	owned := c.store.owned(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},

@@ -140,7 +140,7 @@ func (b *store) take(name types.NamespacedName) (snapshot, bool) {
 	// The snapshot is read without the lock: its object is never changed in
 	// place.
 	taken := snapshot{object: entry.object, due: entry.due, next: entry.next, desired: entry.desired}
-	// The interval is over, whatever caused this run.
+	// The interval is over, even if an event caused this run.
 	if !entry.next.IsZero() && !time.Now().Before(entry.next) {
 		taken.due = true
 	}

@@ -16,7 +16,9 @@ import (
 
 // factsOf returns what a set may read, without cached refs if its annotation
 // requests that. A user who may write into the control namespace may read
-// everything; a set elsewhere reads what its project allows.
+// everything; a set elsewhere reads what its project allows. The project is
+// read from the API server each time and not cached: a right that was withdrawn
+// must not be used once more.
 func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) (Facts, error) {
 	facts := c.options.Facts
 	if set.Annotations[refreshAnnotation] != "" {
@@ -95,7 +97,8 @@ func (f *tenantFacts) Tree(ctx context.Context, repoURL, revision string) (tree.
 }
 
 // Clusters leaves out clusters that are no destination of the project, and
-// those of another project.
+// those of another project. They are left out without an error, so that a
+// tenant cannot probe for the names of other clusters.
 func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
 	all, err := f.Facts.Clusters(ctx, selector)
 	if err != nil {

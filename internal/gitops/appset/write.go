@@ -52,6 +52,8 @@ const maxErrors = 10
 
 // synchronize creates, updates and deletes the Applications of a set. It tries
 // all of them and returns all errors. The reason is that of the first.
+// Creations and updates come before deletions, and all go in the order of
+// names, so that logs of two runs can be compared.
 func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationSet, wanted map[string]*desired) (string, error) {
 	allowed, live := policyOf(set), c.store.owned(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
@@ -74,6 +76,8 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 			note(reasonUpdate, c.update(ctx, set, wanted[name], known))
 		}
 	}
+	// An empty result deletes all Applications: it is a valid result, because
+	// generators fail as a whole.
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		if _, stays := wanted[name]; !stays && allowed.remove && !live[name].deleting && ctx.Err() == nil {
 			note(reasonDelete, c.remove(ctx, set, name, live[name]))
@@ -162,7 +166,9 @@ func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wa
 	return c.update(ctx, set, wanted, *known)
 }
 
-// update patches what differs, and sends nothing if that is nothing.
+// update patches what differs, and sends nothing if that is nothing. The patch
+// has no resourceVersion: the fields of a set are its own, and a conflict with
+// a status update would only cost a retry.
 func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, known record) error {
 	patch, err := wanted.mergePatch(known.body, set.Spec.PreservedFields)
 	if err != nil || patch == nil {
@@ -267,7 +273,9 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	return nil
 }
 
-// disown removes the set from the owners of its Applications.
+// disown removes the set from the owners of its Applications. It lists from the
+// API server: an Application that the watch has not delivered yet would be
+// deleted with the set.
 func (c *Controller) disown(ctx context.Context, set *v1alpha1.ApplicationSet) error {
 	listing, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

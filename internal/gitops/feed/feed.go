@@ -1,6 +1,6 @@
-// Package feed follows the objects of one resource for a controller that keeps
-// a book of its own: each object is told when it is new or other, and when it is
-// gone, whatever was missed meanwhile. It stores names only.
+// Package feed watches the objects of one resource for a controller that keeps
+// a store of its own: it reports each object that is new or changed, and each
+// that is gone, also after a gap in the watch. It stores names and UIDs only.
 package feed
 
 import (
@@ -21,7 +21,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Options say what is followed, and who is told.
+// Options select what is watched, and the handlers of events.
 type Options struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for all.
@@ -30,10 +30,10 @@ type Options struct {
 	Selector string
 	// MetadataOnly: the content is not read, and Put gets the names only.
 	MetadataOnly bool
-	// Put is told of an object that is new or other. It owns the object, which has
-	// no managedFields.
+	// Put handles an object that is new or changed. It owns the object, which
+	// has no managedFields.
 	Put func(*unstructured.Unstructured)
-	// Gone is told of an object that is no more.
+	// Gone handles the deletion of an object.
 	Gone func(types.NamespacedName, types.UID)
 	Log  *slog.Logger
 }
@@ -58,8 +58,8 @@ func New(options Options) *Feed {
 // Listed is closed when everything was listed once.
 func (f *Feed) Listed() <-chan struct{} { return f.listedOnce }
 
-// Follow reads until the context is done. An API server that is away, or that
-// does not have the kind yet, is asked again for as long as it takes.
+// Follow watches until the context is done. An API server that is away, or that
+// does not have the kind yet, is retried with backoff for as long as it takes.
 func (f *Feed) Follow(ctx context.Context, cluster *kube.Cluster) {
 	reflector := kube.Reflector{
 		Name: f.Resource.Resource, Store: (*store)(f), Log: f.Log,
@@ -93,7 +93,7 @@ func (f *Feed) note(err error) {
 	f.failure = err
 }
 
-// Ready says what is missing, if not everything was read once.
+// Ready returns an error until everything was listed once.
 func (f *Feed) Ready() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -165,7 +165,8 @@ func (r *Repository) Git(t testing.TB, args ...string) string {
 	return r.run(t, nil, append([]string{"--git-dir", r.dir}, args...)...)
 }
 
-// commit imports the changes, in the words of git fast-import.
+// commit imports the changes, in the words of git fast-import. fast-import
+// needs no working tree, so that a commit is one process.
 func (r *Repository) commit(t testing.TB, branch, message string, changes io.Reader) string {
 	t.Helper()
 	ref := "refs/heads/" + branch

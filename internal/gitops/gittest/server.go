@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Server serves the repositories below a folder.
+// Server serves the repositories below a folder. Its methods are safe for
+// concurrent use with requests: mu guards the switches.
 type Server struct {
 	root string
 	// address makes the address of a repository of its folder's name.
@@ -67,6 +68,8 @@ func Serve(t testing.TB, options ...Option) *Server {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{root: t.TempDir(), ended: ctx}
+	// REMOTE_USER makes git-http-backend accept pushes; the configuration of
+	// the user and the machine must not change results.
 	backend := &cgi.Handler{
 		Path: filepath.Join(execPath(t), "git-http-backend"),
 		Env: []string{
@@ -84,6 +87,8 @@ func Serve(t testing.TB, options ...Option) *Server {
 		s.web.Start()
 	}
 	s.address = func(folder string) string { return s.web.URL + "/" + folder }
+	// The context ends first: requests that are held or delayed would block
+	// Close.
 	t.Cleanup(func() {
 		cancel()
 		s.web.CloseClientConnections()
@@ -98,7 +103,9 @@ type quiet struct{}
 // Write takes everything.
 func (quiet) Write(p []byte) (int, error) { return len(p), nil }
 
-// handle puts the switches and the authentication before the backend.
+// handle puts the switches and the authentication before the backend. The
+// switches come before authentication, so that a server that is down does not
+// reveal whether the credentials were right.
 func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.waitAdmission(r.Context(), r.Method+" "+r.URL.RequestURI()) {
@@ -142,7 +149,8 @@ func closeConnection(w http.ResponseWriter) {
 }
 
 // waitAdmission records a request and applies the delay and the hold. It is
-// false where the connection is to be closed.
+// false where the connection is to be closed. The request is recorded before it
+// waits, so that a test can see a request that is still held.
 func (s *Server) waitAdmission(ctx context.Context, request string) bool {
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
@@ -174,7 +182,8 @@ func (s *Server) waitAdmission(ctx context.Context, request string) bool {
 	return false
 }
 
-// SetDown makes the server close every connection without a response.
+// SetDown makes the server close every connection without a response. Open
+// connections are closed too: clients would otherwise reuse them.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	s.down = down

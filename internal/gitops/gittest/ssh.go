@@ -53,6 +53,8 @@ func ServeSSH(t testing.TB) *Server {
 		return fmt.Sprintf("ssh://%s@%s%s", me.Username, listener.Addr(), filepath.Join(s.root, folder))
 	}
 	s.ssh.running.Go(func() { s.acceptSSH(program) })
+	// No new connection may come while the open ones are shut down, so that the
+	// listener is closed before them.
 	t.Cleanup(func() {
 		cancel()
 		_ = listener.Close()
@@ -89,7 +91,8 @@ func sshd(t testing.TB) string {
 	return program
 }
 
-// prepare makes the keys and the configuration.
+// prepare makes the keys and the configuration. StrictModes is off because
+// folders of tests can be writable by the group.
 func (s *sshServer) prepare(t testing.TB) {
 	t.Helper()
 	folder := t.TempDir()
@@ -185,7 +188,9 @@ func (s *sshServer) untrack(connection net.Conn) {
 	_ = connection.Close()
 }
 
-// closeAll ends the connections, which ends the programs that serve them.
+// closeAll ends the connections, which ends the programs that serve them. Both
+// directions are shut down instead of a close: sshd holds a copy of the socket,
+// which a close here would not end.
 func (s *sshServer) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

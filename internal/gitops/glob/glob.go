@@ -11,8 +11,8 @@
 // addresses ([CompileAddress]) are different: there * and ? stop at a slash, and
 // ** does not.
 //
-// It promises that matching takes time in proportion to the text, whatever the
-// pattern is. It refuses patterns that are malformed or long.
+// It promises that matching takes time in proportion to the text for every
+// pattern. It refuses patterns that are malformed or long.
 package glob
 
 import (

@@ -1,7 +1,7 @@
 package health
 
 // job follows Argo CD: a Job that was suspended and resumed counts as done,
-// because its condition says so.
+// because its condition Suspended stays with the status False.
 func job(o *object) *Status {
 	var failed, suspend *condition
 	done, message := false, ""
@@ -33,7 +33,8 @@ func job(o *object) *Status {
 	return healthy("%s", message)
 }
 
-// cronJob is Degraded only if its last run failed.
+// cronJob is Degraded only if its last run failed. A run that is active or was
+// never completed is no failure yet, as in Argo CD.
 func cronJob(o *object) *Status {
 	scheduled, succeeded := o.status.text("lastScheduleTime"), o.status.text("lastSuccessfulTime")
 	switch {

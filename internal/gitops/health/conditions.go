@@ -1,7 +1,9 @@
 package health
 
 // byConditions is the rule for all other kinds: the conditions that most
-// controllers write. It is nil if the object has none of them.
+// controllers write. It is nil if the object has none of them. Errors go first,
+// then activity, then readiness: a controller may keep Ready from before while
+// it reports that it is stalled.
 func byConditions(o *object) *Status {
 	if o.status == nil {
 		return nil

@@ -37,6 +37,8 @@ func ingress(o *object) *Status {
 			foreign = text
 		}
 	}
+	// A refusal needs a change in Git and goes first; the others can end by
+	// themselves.
 	switch {
 	case has[edgeRefused]:
 		return degraded(refusedMessage)
@@ -49,7 +51,7 @@ func ingress(o *object) *Status {
 	case has[edgeNoEndpoints]:
 		return progressing(endpointsNeededMessage)
 	default:
-		return healthy("") // what another controller says, Argo CD passes over
+		return healthy("") // Argo CD ignores port errors of other controllers
 	}
 }
 
@@ -66,7 +68,9 @@ func portErrors(o *object) []string {
 	return found
 }
 
-// writtenBy reports whether a field manager owns a part of the status.
+// writtenBy reports whether a field manager owns a part of the status. Port
+// errors have no author, so that the owner of the status decides whose format
+// they are in.
 func (o *object) writtenBy(manager string) bool {
 	for _, entry := range o.metadata.groups("managedFields") {
 		if entry.text("manager") == manager && entry.text("subresource") == "status" {

@@ -54,7 +54,9 @@ func read(live *unstructured.Unstructured) *object {
 	}
 }
 
-// ruleFor returns the rule of a kind; nil for kinds without one.
+// ruleFor returns the rule of a kind; nil for kinds without one. Of judges
+// those by their conditions. The switch covers the groups of most objects
+// without a map lookup for each.
 func ruleFor(kind schema.GroupKind) func(*object) *Status {
 	switch kind.Group {
 	// extensions is the group of old clusters, with the same kinds.
@@ -115,7 +117,9 @@ func rareRules() map[schema.GroupKind]func(*object) *Status {
 	}
 }
 
-// deletion is the health of an object that is being deleted; nil for others.
+// deletion is the health of an object that is being deleted; nil for others. A
+// deletion that takes too long becomes Degraded in expire, so that a prune does
+// not wait for ever.
 func (o *object) deletion(now time.Time) *Status {
 	if !o.metadata.has("deletionTimestamp") {
 		return nil

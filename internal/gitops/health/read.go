@@ -45,7 +45,7 @@ func (g group) flag(name string) bool {
 	return yes
 }
 
-// has reports whether a field is set, whatever its type.
+// has reports whether a field is set, with a value of any type.
 func (g group) has(name string) bool { return g[name] != nil }
 
 // maxExact is the largest number up to which a float64 is exact.
@@ -84,7 +84,7 @@ func (g group) generation(name string) (int64, bool) {
 // condition is a condition of a status.
 type condition struct {
 	kind, status, reason, message string
-	observed                      int64 // 0 when it does not say
+	observed                      int64 // 0 when it is not set
 }
 
 // conditions returns the conditions, without checking their values.
@@ -100,7 +100,8 @@ func (g group) conditions() []condition {
 	return found
 }
 
-// find returns the condition of a type.
+// find returns the condition of a type. A status has few conditions, and types
+// are unique in it: the first one counts.
 func find(conditions []condition, kind string) (condition, bool) {
 	for _, c := range conditions {
 		if c.kind == kind {
@@ -110,7 +111,7 @@ func find(conditions []condition, kind string) (condition, bool) {
 	return condition{}, false
 }
 
-// says returns the message of a condition, or else its reason.
+// The text of a condition is its message, or else its reason.
 func (c condition) says() string {
 	if c.message != "" {
 		return c.message

@@ -26,7 +26,7 @@ func rollout(o *object) *Status {
 	case "Degraded":
 		return degraded("%s", message)
 	case "Paused", "Progressing":
-		// The abort is in the status before the controller computes the phase anew.
+		// The abort is in the status before the controller updates the phase.
 		if o.status.flag("abort") {
 			return degraded("%s", abortMessage(o))
 		}
@@ -93,6 +93,8 @@ func rolloutReplicas(o *object) *Status {
 	return nil
 }
 
+// isBlueGreen reports the strategy: it decides which numbers and selectors
+// count.
 func (o *object) isBlueGreen() bool { return o.spec.group("strategy").has("blueGreen") }
 
 // observedWorkload reports whether the controller has seen the last change of the

@@ -33,7 +33,8 @@ func volumeClaim(o *object) *Status {
 }
 
 // autoscaler reads the conditions, which are at different places in each
-// version of the API.
+// version of the API. The first pass is about failures only: AbleToScale can be
+// True while metrics cannot be read.
 func autoscaler(o *object) *Status {
 	var conditions []condition
 	switch o.kind.Version {

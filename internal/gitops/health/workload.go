@@ -147,7 +147,8 @@ func runningPod(o *object, always bool) *Status {
 	return progressing("%s", message)
 }
 
-// failingContainers returns why containers cannot start.
+// failingContainers returns why containers cannot start. The reasons are those
+// of Argo CD: errors and back-offs of images, configuration and crashes.
 func failingContainers(status group) []string {
 	var failing []string
 	for _, container := range status.groups("containerStatuses") {

@@ -96,7 +96,9 @@ func (i *Inspector) Get(ctx context.Context, place tracking.App) (*Application, 
 	return Decode(object)
 }
 
-// List returns the Applications of a namespace, or of all, by name.
+// List returns the Applications of a namespace, or of all, by name. An object
+// that cannot be decoded fails the list: it would otherwise be missing without
+// a trace.
 func (i *Inspector) List(ctx context.Context, namespace, selector string) ([]*Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -160,7 +162,8 @@ func (i *Inspector) Follow(ctx context.Context, place tracking.App, done func(*A
 func Gone(place tracking.App) error { return fmt.Errorf("the Application %s is gone", place) }
 
 // Change patches an Application as it was read. After a conflict it is read
-// again, and patch decides again.
+// again, and patch decides again. After patchTries conflicts the last one is
+// returned: a controller that writes that often needs attention.
 func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Application) (map[string]any, error)) (*Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()

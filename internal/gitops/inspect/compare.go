@@ -21,7 +21,8 @@ import (
 // fetchParallel is how many objects are read in parallel.
 const fetchParallel = 8
 
-// Comparison compares Git with the cluster.
+// Comparison compares Git with the cluster. It is used once, by one goroutine:
+// Run calls Prepare and fetch, which fill its fields.
 type Comparison struct {
 	Inspector        *Inspector
 	App              *Application
@@ -142,6 +143,7 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 	}
 	// Validate=false of the Application applies to the dry runs too.
 	predict := applier.Predict(ctx, plan.ObjectOptions{SkipValidation: !general.Validate.Or(true)}.Unvalidated)
+	// Problems of single objects are in their statuses; differences joins them.
 	statuses, _ := plan.CompareAll(plan.Comparison{
 		Set: c.set, Live: c.live, Ignore: c.ignore,
 		Predict: func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -158,7 +160,8 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 }
 
 // fetch reads the live objects: the desired ones, and those that the
-// Application has created before.
+// Application has created before. The Cache is not run: it serves only for
+// Fetch, whose requests use the caller's rights.
 func (c *Comparison) fetch(ctx context.Context) error {
 	versions := map[tracking.Key]string{}
 	for i := range c.App.Status.Resources {
@@ -194,7 +197,7 @@ func (c *Comparison) fetch(ctx context.Context) error {
 		// The status is not trusted: an object that it names must carry the
 		// Application's mark.
 		if c.Gate != nil && !desired[object.Key] && !c.strict().belongs(whole, c.App) {
-			continue // the status names it, and it is somebody else's
+			continue // the status names it, and another owner has it
 		}
 		c.live[object.Key] = whole
 	}
@@ -240,7 +243,9 @@ func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
 	return diffs, errors.Join(problems...)
 }
 
-// diffOf returns the diff of one object. Either state may be nil.
+// diffOf returns the diff of one object. Either state may be nil. Both states
+// are masked before the text is made, so that no value of a Secret reaches the
+// diff.
 func diffOf(status plan.Status, before, after *unstructured.Unstructured) (ObjectDiff, error) {
 	diff := ObjectDiff{Key: status.Key, State: status.State}
 	diff.Live, diff.Predicted = MaskedPair(shownObject(before), shownObject(after))

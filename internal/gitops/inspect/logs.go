@@ -54,7 +54,8 @@ type LogLineOf struct {
 }
 
 // Pods returns the Pods of a tree: those of the Application, and those that its
-// objects own. With chosen keys, only those at or below one of them.
+// objects own. With chosen keys, only those at or below one of them. A Pod
+// below several chosen objects is returned once.
 func (t *Tree) Pods(chosen []tracking.Key) ([]*corev1.Pod, error) {
 	wanted := map[tracking.Key]bool{}
 	for _, key := range chosen {
@@ -100,7 +101,9 @@ func (t *Tree) pod(key tracking.Key) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// Streams returns the containers of Pods, or those of a name.
+// Streams returns the containers of Pods, or those of a name. Init containers
+// are left out. Only a followed log keeps its connection open, so that the
+// bound applies to those.
 func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool) ([]LogStream, error) {
 	var streams []LogStream
 	var names []string
@@ -125,13 +128,15 @@ func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool
 }
 
 // ReadLog reads the log of one container line by line until it ends, the
-// context is done, or take fails.
+// context is done, or take fails. It has no timeout of its own: a followed log
+// is open until the caller cancels it.
 func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOptions, take func(LogLineOf) error) error {
 	asked := &corev1.PodLogOptions{Container: stream.Container, Follow: options.Follow, Previous: options.Previous, Timestamps: options.Timestamps}
 	if options.Tail >= 0 {
 		asked.TailLines = &options.Tail
 	}
 	if options.Since > 0 {
+		// The API has whole seconds, and refuses 0.
 		seconds := int64(max(options.Since.Seconds(), 1))
 		asked.SinceSeconds = &seconds
 	}
@@ -148,6 +153,7 @@ func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOp
 	}
 	defer body.Close()
 	reader := bufio.NewReaderSize(body, LogLine)
+	// The time of a long line applies to all of its parts.
 	line := LogLineOf{Stream: stream}
 	continued := false
 	for {
@@ -169,7 +175,8 @@ func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOp
 	}
 }
 
-// cutTime splits the timestamp from a line.
+// cutTime splits the timestamp from a line. A line without a valid timestamp is
+// returned unchanged, with the zero time.
 func cutTime(line string) (time.Time, string) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

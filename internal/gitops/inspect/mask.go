@@ -30,6 +30,8 @@ func Masked(object *unstructured.Unstructured) *unstructured.Unstructured {
 func MaskedPair(before, after *unstructured.Unstructured) (*unstructured.Unstructured, *unstructured.Unstructured) {
 	before, after = tidied(before), tidied(after)
 	if isSecret(before) || isSecret(after) {
+		// A single state keeps its fields as they are written: there is nothing
+		// to compare.
 		if before != nil && after != nil {
 			foldStringData(before)
 			foldStringData(after)
@@ -92,7 +94,9 @@ func foldStringData(object *unstructured.Unstructured) {
 	delete(object.Object, "stringData")
 }
 
-// maskSecrets replaces the values of a Secret. A difference stays visible.
+// maskSecrets replaces the values of a Secret. A difference stays visible. Keys
+// stay, because they are what a user has to compare. The length of a value is
+// hidden too.
 func maskSecrets(before, after *unstructured.Unstructured) {
 	for _, field := range []string{"data", "stringData"} {
 		old, fresh := nestedMap(before, field), nestedMap(after, field)
@@ -146,7 +150,7 @@ func ShownApplication(app *Application) *unstructured.Unstructured {
 const addressDepth = 64
 
 // hidePasswords removes passwords from the addresses of repositories at any
-// depth.
+// depth. It changes the value in place; the caller passes a copy.
 func hidePasswords(value any, depth int) {
 	if depth > addressDepth {
 		return

@@ -41,7 +41,8 @@ type ownership struct {
 }
 
 // owned reads the owned objects in the Application's namespaces. Kinds that may
-// not be listed are left out and reported to skipped.
+// not be listed are left out and reported to skipped. It lists whole
+// namespaces, because the API server cannot select by owner.
 func (i *Inspector) owned(ctx context.Context, app *Application, skipped func(kind, namespace string)) (*ownedObjects, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -93,7 +94,8 @@ func (i *Inspector) eachOf(ctx context.Context, kind schema.GroupVersionResource
 	}
 }
 
-// add indexes an object.
+// add indexes an object. The key of an owner has the namespace of the object:
+// owners are in the same one, or cluster-scoped and then not shown.
 func (o *ownedObjects) add(object *unstructured.Unstructured) {
 	// Managed fields are half of what a list holds in memory.
 	object.SetManagedFields(nil) // they are half of what a list holds
@@ -108,7 +110,8 @@ func (o *ownedObjects) add(object *unstructured.Unstructured) {
 	}
 }
 
-// infoOf returns short facts about an owned object.
+// infoOf returns short facts about an owned object. The names of the facts are
+// part of the API and stay stable.
 func infoOf(object *unstructured.Unstructured) map[string]string {
 	info := map[string]string{}
 	switch object.GetKind() {
@@ -128,7 +131,8 @@ func infoOf(object *unstructured.Unstructured) map[string]string {
 	return info
 }
 
-// podInfo adds ready containers, restarts and images of a Pod.
+// podInfo adds ready containers, restarts and images of a Pod. The total is
+// that of the spec: a Pod that has not started has no container statuses.
 func podInfo(object *unstructured.Unstructured, info map[string]string) {
 	var images []string
 	containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "containers")

@@ -13,7 +13,8 @@ import (
 
 // CompiledProject returns the project of an Application, if it allows the
 // Application. Otherwise the error is a *[StateError] with the reason. The
-// destination has both address and name of the cluster.
+// destination has both address and name of the cluster. Every call reads the
+// project from the API server, so that a withdrawn right takes effect at once.
 func (s Strict) CompiledProject(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination) (*project.Project, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()

@@ -98,7 +98,8 @@ func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObj
 	return nil
 }
 
-// list reads the objects of a scope that belong to the Application.
+// list reads the objects of a scope that belong to the Application. A kind that
+// may not be read has no identities, and nothing below its objects is shown.
 func (m *marked) list(ctx context.Context, app *Application, scope Scope) (map[tracking.Key]identity, error) {
 	source := m.strict.Metadata.Resource(scope.Resource).Namespace(scope.Namespace)
 	found := map[tracking.Key]identity{}
@@ -180,6 +181,8 @@ func (s Strict) Belongs(ctx context.Context, app *Application, key tracking.Key,
 	if !isOwnedKind(key) {
 		return nil, nil
 	}
+	// What may not be listed is not found, so that the caller gets no object
+	// for it.
 	tree, err := s.Tree(ctx, app, func(string, string) {})
 	if err != nil {
 		return nil, err

@@ -41,7 +41,8 @@ func splitLines(text string) []string {
 }
 
 // diffLines returns the edits from one list of lines to another. Common lines
-// at both ends are cut first.
+// at both ends are cut first. Objects mostly differ in few lines, so that the
+// quadratic part sees a small middle.
 func diffLines(before, after []string) []lineEdit {
 	start := 0
 	for start < len(before) && start < len(after) && before[start] == after[start] {
@@ -91,7 +92,8 @@ func shortestEdit(before, after []string) []lineEdit {
 	return replaced(before, after)
 }
 
-// walkBack follows the trail from the end to the start.
+// walkBack follows the trail from the end to the start. It repeats the choice
+// of shortestEdit at each number of edits, and collects the lines in reverse.
 func walkBack(before, after []string, trail [][]int) []lineEdit {
 	x, y := len(before), len(after)
 	var edits []lineEdit
@@ -140,7 +142,8 @@ type diffHunk struct {
 	before, after int
 }
 
-// hunksOf groups changes with the lines around them.
+// hunksOf groups changes with the lines around them. Changes whose contexts
+// touch share a hunk, as in diff -u.
 func hunksOf(edits []lineEdit) []diffHunk {
 	var hunks []diffHunk
 	before, after := 0, 0

@@ -49,6 +49,7 @@ func (n *Node) Key() tracking.Key {
 // Walk visits a node and everything below it, with its parent.
 func (n *Node) Walk(visit func(node, parent *Node)) { n.walk(nil, visit) }
 
+// walk visits the parent before its children, in the order of the tree.
 func (n *Node) walk(parent *Node, visit func(node, parent *Node)) {
 	visit(n, parent)
 	for _, child := range n.Children {
@@ -157,7 +158,8 @@ func topNode(resource *v1alpha1.ResourceStatus, owned *ownedObjects, known ident
 }
 
 // below returns the objects that an object owns. An old ReplicaSet without Pods
-// is left out. Without a UID the name of the owner is enough.
+// is left out. Without a UID the name of the owner is enough. The UID keeps an
+// object of an earlier owner with the same name out.
 func (o *ownedObjects) below(owner tracking.Key, uid types.UID, now time.Time, depth int) []*Node {
 	if depth == 0 {
 		return nil

@@ -27,7 +27,9 @@ func functions() map[string]bool {
 	return known
 }
 
-// pathChecker checks that a query only selects fields.
+// pathChecker checks that a query only selects fields. It walks the parsed
+// query before it is compiled: everything that is not allowed by name is
+// refused.
 type pathChecker struct {
 	known map[string]bool
 	depth int

@@ -55,8 +55,7 @@ type Mapping struct {
 
 // Path is the path of an object, or of all objects of the kind in a namespace
 // if it has no name, or in the cluster if it has neither. Names come from
-// manifests that anybody may have written: one that would lead elsewhere is
-// refused.
+// manifests, which are untrusted: one that would lead elsewhere is refused.
 func (m Mapping) Path(namespace, name string) (string, error) {
 	for _, part := range []string{namespace, name} {
 		if part == "." || part == ".." || strings.ContainsAny(part, "/%") {

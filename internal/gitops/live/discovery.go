@@ -104,8 +104,8 @@ func isSubresource(name string) bool {
 	return slices.Contains([]byte(name), '/')
 }
 
-// keep takes over from an older discovery what a group has that does not answer
-// now: an aggregated API server that restarts has not lost its kinds.
+// keep takes over from an older discovery what a group has that does not
+// respond now: an aggregated API server that restarts has not lost its kinds.
 func (d *directory) keep(before *directory, broken map[schema.GroupVersion]error) {
 	for version, err := range broken {
 		d.broken[version.Group] = err
@@ -120,7 +120,8 @@ func (d *directory) keep(before *directory, broken map[schema.GroupVersion]error
 	}
 }
 
-// with is the directory with some kinds more.
+// with is the directory with some kinds more. It copies the map, because
+// readers use the old directory without a lock.
 func (d *directory) with(more map[schema.GroupKind]*entry) *directory {
 	if len(more) == 0 {
 		return d
@@ -170,6 +171,8 @@ func definedBy(definition *unstructured.Unstructured) (schema.GroupKind, *entry,
 	return kind, defined, kind.Group != "" && kind.Kind != "" && len(defined.versions) > 0
 }
 
+// isDefinition reports whether a kind is that of CustomResourceDefinitions, in
+// any version.
 func isDefinition(kind schema.GroupKind) bool {
 	return kind.Group == "apiextensions.k8s.io" && kind.Kind == "CustomResourceDefinition"
 }

@@ -236,7 +236,7 @@ func (f *feed) unlearn() {
 	}
 }
 
-// clear removes all objects of the feed and tells of them.
+// clear removes all objects of the feed and notifies their Applications.
 func (f *feed) clear() {
 	c := f.cache
 	var lost []*Object

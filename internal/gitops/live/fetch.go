@@ -13,7 +13,8 @@ import (
 // Fetch returns an object in a version: from the cache, or else from the API
 // server. It is nil without an error if there is no such object or kind. It is
 // for desired objects, which may exist without our label and are then in no
-// watch.
+// watch. A kind that the cluster has in other versions only is an error,
+// because a missing object would be created again.
 func (c *Cache) Fetch(ctx context.Context, key tracking.Key, version string) (*Object, error) {
 	if c.broken != nil {
 		return nil, c.broken
@@ -50,7 +51,9 @@ func (c *Cache) Fetch(ctx context.Context, key tracking.Key, version string) (*O
 	return c.fetched(key, raw)
 }
 
-// cached is an object in a version, if it is at hand.
+// cached is an object in a version, if it is at hand. An object in another
+// version counts only with the current resourceVersion: the conversion of an
+// older state is stale.
 func (c *Cache) cached(key tracking.Key, apiVersion string) *Object {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

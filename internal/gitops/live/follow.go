@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Follow sees to it that kinds are watched, and waits until all that is there of
-// them is known. It costs next to nothing when they are. Kinds that the cluster
-// does not have are left out: they have no objects, and plan says that they are
+// Follow starts the watches of kinds, and waits until all their objects are
+// cached. It costs next to nothing when they are. Kinds that the cluster does
+// not have are left out: they have no objects, and plan reports them as
 // unknown. So are those that cannot be watched.
 //
 // The error names all kinds that may not be read, with the rights that are
@@ -74,7 +74,9 @@ func (c *Cache) follows(kind schema.GroupKind) bool {
 	return len(c.options.Namespaces) > 0
 }
 
-// start begins the feeds of a kind that are missing, and gives all of them.
+// start begins the feeds of a kind that are missing, and gives all of them. A
+// feed that was denied is started again after a pause: rights may have been
+// granted since.
 func (c *Cache) start(ctx context.Context, kind schema.GroupKind) ([]*feed, error) {
 	found, err := c.options.Kinds.find(ctx, kind, "")
 	if IsUnknownKind(err) {
@@ -108,7 +110,8 @@ func (c *Cache) start(ctx context.Context, kind schema.GroupKind) ([]*feed, erro
 	return feeds, nil
 }
 
-// begin starts a feed. The caller holds mu.
+// begin starts a feed. The caller holds mu. It runs with the context of the
+// Cache and not with that of a caller, and Run waits for it.
 func (c *Cache) begin(name feedName, mapping Mapping) *feed {
 	ctx, stop := context.WithCancel(c.ctx)
 	f := &feed{
@@ -146,7 +149,7 @@ func (f *feed) await(ctx context.Context) error {
 	return f.denial()
 }
 
-// denial says which right is missing. The caller holds mu.
+// denial names the right that is missing. The caller holds mu.
 func (f *feed) denial() error {
 	where := "in all namespaces"
 	switch {
@@ -160,7 +163,8 @@ func (f *feed) denial() error {
 }
 
 // Retain stops following kinds that are not among those given, and forgets
-// their objects.
+// their objects. It sends no notifications: no Application uses these kinds any
+// more.
 func (c *Cache) Retain(kinds []schema.GroupKind) {
 	keep := map[schema.GroupKind]bool{}
 	for _, kind := range kinds {

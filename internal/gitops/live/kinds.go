@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// discoveryPause is the least time between two discoveries because of a kind
-	// that is not known, and between two that were asked for, which is shorter.
+	// discoveryPause is the least time between two discoveries because of a
+	// kind that is not known, and between two after Invalidate, which is
+	// shorter.
 	discoveryPause = 5 * time.Second
 	invalidPause   = 500 * time.Millisecond
-	// discoveryAge is how old an answer for Helm may be: a cluster that was
+	// discoveryAge is how old the versions for Helm may be: a cluster that was
 	// upgraded is noticed after that.
 	discoveryAge = 10 * time.Minute
 	// discoveryTimeout bounds one discovery.
@@ -41,7 +42,7 @@ type UnknownKind struct {
 	Versions []string
 }
 
-// Error says what the cluster has instead.
+// Error names the versions that the cluster has instead.
 func (e *UnknownKind) Error() string {
 	name := e.Kind.GroupKind().String()
 	if len(e.Versions) == 0 {
@@ -58,7 +59,7 @@ type Kinds struct {
 	mu sync.Mutex
 	// known is nil before the first discovery. It is replaced, never changed.
 	known *directory
-	// asked is when the last discovery began, whatever came of it.
+	// asked is when the last discovery began, even if it failed.
 	asked   time.Time
 	invalid bool
 	learned map[schema.GroupKind]lesson
@@ -92,8 +93,8 @@ func (k *Kinds) Scope(kind schema.GroupKind) plan.Scope {
 	return plan.ClusterScope
 }
 
-// Mapping says where the objects of a kind are, in the version that is asked
-// for, or without one in the version that the cluster prefers. The error of a
+// Mapping returns where the objects of a kind are, in the version that is
+// given, or without one in the version that the cluster prefers. The error of a
 // kind that is not there is an *UnknownKind.
 func (k *Kinds) Mapping(ctx context.Context, kind schema.GroupVersionKind) (Mapping, error) {
 	entry, err := k.find(ctx, kind.GroupKind(), kind.Version)
@@ -108,17 +109,19 @@ func (k *Kinds) Mapping(ctx context.Context, kind schema.GroupVersionKind) (Mapp
 }
 
 // Version is the version of the API server, such as v1.37.1, and what it
-// serves, as Helm wants to know it: v1, apps/v1, apps/v1/Deployment.
+// serves, in the form that Helm uses: v1, apps/v1, apps/v1/Deployment.
 func (k *Kinds) Version(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
 	return k.version(ctx, discoveryAge)
 }
 
-// LastVersion is Version for who can do with an old answer: nothing is asked
+// LastVersion is Version for callers that accept old data: no request is sent
 // because of its age.
 func (k *Kinds) LastVersion(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
 	return k.version(ctx, math.MaxInt64)
 }
 
+// version returns cached data even after a failed discovery: an API server that
+// is away must not stop renders.
 func (k *Kinds) version(ctx context.Context, oldest time.Duration) (kubeVersion string, apiVersions []string, err error) {
 	k.mu.Lock()
 	age := k.now().Sub(k.asked)
@@ -144,7 +147,7 @@ func (k *Kinds) Invalidate() {
 }
 
 // Learn takes a kind from its CustomResourceDefinition, as far as that is
-// established, so that nothing has to be asked for it. It reports whether the
+// established, so that no discovery is needed for it. It reports whether the
 // kind is known now as it is defined.
 func (k *Kinds) Learn(definition *unstructured.Unstructured) bool {
 	kind, defined, ok := definedBy(definition)
@@ -163,7 +166,9 @@ func (k *Kinds) Learn(definition *unstructured.Unstructured) bool {
 	return true
 }
 
-// find gives what is known of a kind, in a version if one is given.
+// find gives what is known of a kind, in a version if one is given. A lookup of
+// an unknown kind starts at most one discovery in each pause, so that a
+// manifest with a wrong kind does not flood the API server.
 func (k *Kinds) find(ctx context.Context, kind schema.GroupKind, version string) (*entry, error) {
 	found, ask, err := k.look(kind, version)
 	if !ask {
@@ -176,7 +181,7 @@ func (k *Kinds) find(ctx context.Context, kind schema.GroupKind, version string)
 	return found, err
 }
 
-// look answers from what is known, and says whether asking could help.
+// look reads the cache, and reports whether a discovery could help.
 func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, ask bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -220,6 +225,9 @@ func (k *Kinds) refresh(ctx context.Context) error {
 	return k.failure
 }
 
+// ask runs one discovery with a timeout of its own and publishes the result.
+// After an error the old directory stays, and the next lookup of an unknown
+// kind tries again.
 func (k *Kinds) ask(before *directory, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 	defer cancel()
@@ -246,7 +254,7 @@ func (k *Kinds) ask(before *directory, done chan struct{}) {
 	close(done)
 }
 
-// IsUnknownKind reports whether an error says that the cluster does not have a
+// IsUnknownKind reports whether an error means that the cluster does not have a
 // kind, or not in that version.
 func IsUnknownKind(err error) bool {
 	_, ok := errors.AsType[*UnknownKind](err)
@@ -263,7 +271,7 @@ type entry struct {
 // servedVersion is a kind in one version.
 type servedVersion struct {
 	name, resource string
-	// followed says whether objects can be listed and watched.
+	// followed reports whether objects can be listed and watched.
 	followed bool
 }
 
@@ -281,6 +289,8 @@ func (e *entry) version(name string) *servedVersion {
 	return nil
 }
 
+// versionNames returns the served versions for an error message; nil for a nil
+// entry.
 func (e *entry) versionNames() []string {
 	if e == nil {
 		return nil
@@ -292,6 +302,7 @@ func (e *entry) versionNames() []string {
 	return names
 }
 
+// same reports whether a definition adds nothing to what discovery has shown.
 func (e *entry) same(other *entry) bool {
 	return e != nil && e.namespaced == other.namespaced && slices.Equal(e.versions, other.versions)
 }

@@ -48,6 +48,8 @@ type listWatcher struct {
 	failing map[string]string
 }
 
+// request builds a list or watch with the label selector, so that the API
+// server sends managed objects only.
 func (i *listWatcher) request(options *metav1.ListOptions) (*rest.Request, error) {
 	options.LabelSelector = tracking.Label
 	path, err := i.feed.mapping.Path(i.feed.name.namespace, "")
@@ -57,6 +59,7 @@ func (i *listWatcher) request(options *metav1.ListOptions) (*rest.Request, error
 	return i.feed.cache.requests.Get().AbsPath(path).SpecificallyVersionedParams(options, scheme.ParameterCodec, schema.GroupVersion{Version: "v1"}), nil
 }
 
+// watch opens the watch. The reflector opens the next one when it ends.
 func (i *listWatcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	request, err := i.request(&options)
@@ -66,6 +69,7 @@ func (i *listWatcher) watch(ctx context.Context, options metav1.ListOptions) (wa
 	return request.Watch(ctx)
 }
 
+// list reads one page.
 func (i *listWatcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	request, err := i.request(&options)
 	if err != nil {
@@ -74,8 +78,8 @@ func (i *listWatcher) list(ctx context.Context, options metav1.ListOptions) (run
 	return request.Do(ctx).Get()
 }
 
-// answered notes how a request ended. A failure that is like the one before it
-// is not logged again.
+// The reflector reports here how a request ended. A failure like the one before
+// it is not logged again.
 func (i *listWatcher) answered(verb string, err error) {
 	switch {
 	case i.running.Err() != nil:
@@ -87,6 +91,8 @@ func (i *listWatcher) answered(verb string, err error) {
 		delete(i.denials, verb)
 		delete(i.failing, verb)
 		return
+	// A feed that was synced survives single denials: an authorization webhook
+	// that restarts denies for a moment.
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 		if i.denials[verb]++; !i.feed.isSynced() || i.denials[verb] >= i.feed.cache.pace.believed {
 			i.feed.end(err)

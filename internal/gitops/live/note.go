@@ -37,8 +37,10 @@ func (c *Cache) NoteJSON(raw []byte) {
 	c.note(&note, func() []byte { return append(make([]byte, 0, len(raw)), raw...) })
 }
 
-// note takes a state of an object that did not come by a watch. The text is made
-// only if it is kept.
+// note takes a state of an object that did not come by a watch. The text is
+// made only if it is kept. The check is made twice: without the write lock for
+// the common case of an echo, and again with it, because an event may have come
+// in between.
 func (c *Cache) note(note *record, text func() []byte) {
 	kind := note.GroupVersionKind().GroupKind()
 	key := tracking.Key{Group: kind.Group, Kind: kind.Kind, Namespace: note.Namespace, Name: note.Name}
@@ -73,14 +75,14 @@ func (c *Cache) note(note *record, text func() []byte) {
 		before = c.put(c.object(kind, note))
 	}
 	c.mu.Unlock()
-	// Whoever wrote knows what was written. Another Application that had the
-	// object does not.
+	// The writer needs no event for its own write. Another Application that had
+	// the object does.
 	if before != nil && before.App != note.app {
 		c.options.Changed(before.App, key)
 	}
 }
 
-// seen reports whether the watch has told of a state, or of a later one: an
+// seen reports whether the watch has delivered a state, or a later one: an
 // object that is not there then was deleted meanwhile. The caller holds mu.
 func (c *Cache) seen(f *feed, key tracking.Key, note *record) bool {
 	if order, err := resourceversion.CompareResourceVersion(note.ResourceVersion, f.progress); err == nil && order <= 0 {
@@ -103,7 +105,7 @@ func (c *Cache) adopt(kind schema.GroupKind, namespace string) bool {
 	if !running {
 		return false
 	}
-	// What was written is of a known kind: nothing is asked.
+	// What was written is of a known kind: the lookup needs no request.
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := c.start(now, kind); err != nil {

@@ -102,12 +102,14 @@ func readHead(raw []byte) (*head, error) {
 	return h, nil
 }
 
-// isList tells a page of a list from an object that has items.
+// isList distinguishes a page of a list from an object that has items.
 func (h *head) isList() bool {
 	return strings.HasSuffix(h.Kind, "List") && h.Metadata.UID == "" && h.Metadata.Name == ""
 }
 
-// record is what is kept of an object: its identity and its JSON.
+// record is what is kept of an object: its identity and its JSON. The
+// annotation is kept for the reflector, which waits for the bookmark that ends
+// the initial events of a streamed list.
 func (h *head) record(raw []byte) record {
 	r := record{
 		TypeMeta: metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind},
@@ -123,8 +125,8 @@ func (h *head) record(raw []byte) record {
 	return r
 }
 
-// list makes records of a page. The items of a list of a built-in kind do not
-// say what they are.
+// list makes records of a page. The items of a list of a built-in kind have
+// neither apiVersion nor kind.
 func (h *head) list() (*recordList, error) {
 	list := &recordList{TypeMeta: metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind}}
 	list.ResourceVersion = h.Metadata.ResourceVersion
@@ -169,7 +171,7 @@ func withKind(raw []byte, version, kind string) ([]byte, error) {
 // recordSerializer decodes responses of the API server as far as needed.
 type recordSerializer struct{ runtime.Serializer }
 
-// Decode makes a record, a list of records, or the Status of an answer that
+// Decode makes a record, a list of records, or the Status of a request that
 // failed.
 func (s recordSerializer) Decode(raw []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	h, err := readHead(raw)

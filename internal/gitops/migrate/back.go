@@ -98,7 +98,8 @@ func (m *move) marked() []markedObject {
 	return listed
 }
 
-// stopOurs removes automated sync and finalizers from ours.
+// stopOurs removes automated sync and finalizers from ours. The annotation is
+// set again, so that a new move enables ours as after the first one.
 func (m *move) stopOurs(ctx context.Context) error {
 	changed, err := m.change(ctx, m.ours, "the runtime lets go: no automated sync, no cascading deletion", func(app *inspect.Application) (map[string]any, error) {
 		// Any running sync would go on writing after the marks are restored.
@@ -122,7 +123,9 @@ func (m *move) stopOurs(ctx context.Context) error {
 	return err
 }
 
-// recreateTheirs creates Argo CD's Application, held.
+// recreateTheirs creates Argo CD's Application, held. It is created before ours
+// is deleted: at no point are the resources without an Application that lists
+// them.
 func (m *move) recreateTheirs(ctx context.Context) error {
 	if m.argo != nil {
 		return nil
@@ -178,7 +181,9 @@ func (m *move) recreateTheirs(ctx context.Context) error {
 	return nil
 }
 
-// deleteOurs deletes ours without its resources.
+// deleteOurs deletes ours without its resources. The orphan policy and the
+// missing finalizer keep the resources; the precondition fails if a user
+// restores the finalizer in between.
 func (m *move) deleteOurs(ctx context.Context) error {
 	write := Write{Verb: "delete", Object: "Application " + m.To.String(), Why: "without its resources: it has no finalizer any more"}
 	if m.DryRun {
@@ -210,7 +215,8 @@ func (m *move) deleteOurs(ctx context.Context) error {
 	}
 }
 
-// restore gives Argo CD's Application its settings back.
+// restore gives Argo CD's Application its settings back. It is one patch:
+// automated sync, finalizers and reconciliation come back together.
 func (m *move) restore(ctx context.Context) error {
 	app := m.argo
 	if app == nil { // a dry run

@@ -117,7 +117,8 @@ func (m *move) blocking(found []Finding) []Finding {
 	return slices.DeleteFunc(found, func(f Finding) bool { return f.Forcible && m.Force })
 }
 
-// checkTarget checks whether ours can be created.
+// checkTarget checks whether ours can be created. Ours from an interrupted move
+// of the same Application is no obstacle: the move continues with it.
 func (m *move) checkTarget(ctx context.Context) ([]Finding, error) {
 	if m.From.Namespace == m.To.Namespace {
 		return []Finding{{Code: CodeTaken, Reason: "Argo CD and the runtime would both read the Applications of " + m.To.Namespace, Fix: "install the runtime to a namespace of its own, and name it with --to"}}, nil
@@ -132,7 +133,7 @@ func (m *move) checkTarget(ctx context.Context) ([]Finding, error) {
 }
 
 // checkProject checks whether the runtime has the project, or can have Argo
-// CD's.
+// CD's. It stores Argo CD's project for copyProject, which creates it later.
 func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 	if m.argo == nil {
 		return nil, nil
@@ -144,7 +145,7 @@ func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 	}
 	theirs, err := m.argoProject(ctx, name)
 	if apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject {
-		return nil, nil // it is there even if nobody made it
+		return nil, nil // the default project exists implicitly
 	}
 	if apierrors.IsNotFound(err) {
 		return []Finding{{Code: CodeProject, Reason: "there is no AppProject " + name, Fix: "make it in the namespace " + m.ControlNamespace}}, nil

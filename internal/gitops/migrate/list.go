@@ -22,7 +22,8 @@ type Candidate struct {
 }
 
 // List returns the Applications of a namespace, or of all but the runtime's,
-// with the obstacles of moving each.
+// with the obstacles of moving each. Obstacles are not computed for an
+// Application that is held: its move has passed the checks already.
 func List(ctx context.Context, cluster *kube.Cluster, namespace, control string) ([]Candidate, error) {
 	apps, err := (&inspect.Inspector{Cluster: cluster, Manager: manager}).List(ctx, namespace, "")
 	if err != nil {

@@ -40,7 +40,7 @@ type Options struct {
 	DryRun bool
 	// Wait is how long the runtime has to compare; 0 is two minutes.
 	Wait time.Duration
-	// Tell is called for every write; it may be nil.
+	// The callback gets every write, in their order; it may be nil.
 	Tell func(Write)
 }
 
@@ -116,7 +116,9 @@ func (m *move) lookAtOurs(ctx context.Context) (err error) {
 	return nil
 }
 
-// get reads an Application; nil if it does not exist.
+// get reads an Application; nil if it does not exist. Only the absence of the
+// object is nil; a missing right is an error, because a move must not take an
+// Application for deleted.
 func (m *move) get(ctx context.Context, place tracking.App) (*inspect.Application, error) {
 	app, err := m.inspector.Get(ctx, place)
 	var access *inspect.AccessError
@@ -139,7 +141,9 @@ func (m *move) report(write Write) {
 }
 
 // Run moves an Application to the runtime. After an interruption it continues
-// where it stopped.
+// where it stopped. All checks come before the first write, so that a refused
+// move changes nothing. Every step is idempotent and reads its progress from
+// the cluster: there is no state on the client.
 func Run(ctx context.Context, options Options) (Report, error) {
 	report := Report{From: options.From, To: options.To, Resources: []*Resource{}}
 	m, err := newMove(ctx, options)
@@ -173,7 +177,10 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	return report, m.compare(ctx, report.Resources)
 }
 
-// moveUntilDeleted runs all steps until Argo CD's Application is deleted.
+// moveUntilDeleted runs all steps until Argo CD's Application is deleted. The
+// order keeps a way back at every point: ours exists with the record of the
+// original before any mark changes, and Argo CD's Application is deleted only
+// when the runtime has confirmed the comparison.
 func (m *move) moveUntilDeleted(ctx context.Context) ([]*Resource, error) {
 	resources, err := m.find(ctx, m.argo)
 	if err != nil {
@@ -195,7 +202,8 @@ func (m *move) moveUntilDeleted(ctx context.Context) ([]*Resource, error) {
 	return resources, nil
 }
 
-// copyProject creates the project that the runtime does not have.
+// copyProject creates the project that the runtime does not have. One that was
+// created meanwhile is kept: the runtime's project wins.
 func (m *move) copyProject(ctx context.Context) error {
 	if m.project == nil {
 		return nil
@@ -231,7 +239,8 @@ func (m *move) creation(object *unstructured.Unstructured, why string) (Write, e
 }
 
 // change patches an Application with the result of a function; nil changes
-// nothing. After a conflict the function is called again.
+// nothing. After a conflict the function is called again. A dry run evaluates
+// the patch once on the state that was read.
 func (m *move) change(ctx context.Context, app *inspect.Application, why string, patch func(*inspect.Application) (map[string]any, error)) (*inspect.Application, error) {
 	body, err := patch(app)
 	if err != nil || body == nil {

@@ -156,7 +156,9 @@ func (m *move) classify(from tracking.App, resources []*Resource) (instance stri
 	return instance
 }
 
-// addMarks gives the resources our marks, one after the other.
+// addMarks gives the resources our marks, one after the other. Objects that
+// have them from an earlier attempt are skipped. Only metadata changes, so that
+// no controller reacts to a new generation.
 func (m *move) addMarks(ctx context.Context, resources []*Resource) error {
 	for _, resource := range resources {
 		if resource.Left != "" || m.tracker.Stamped(carrier(resource.Key, resource.live), m.To) {
@@ -172,7 +174,9 @@ func (m *move) addMarks(ctx context.Context, resources []*Resource) error {
 	return nil
 }
 
-// restoreMarks gives resources their earlier marks.
+// restoreMarks gives resources their earlier marks. Objects without our marks
+// are skipped, so that a second attempt does not touch what another Application
+// has taken over.
 func (m *move) restoreMarks(ctx context.Context, was *origin, listed []markedObject) error {
 	for _, object := range listed {
 		resource, err := m.read(ctx, object.key(), object.Version)
@@ -224,7 +228,8 @@ func (m *move) mark(ctx context.Context, resource *Resource, label, annotation a
 	return nil
 }
 
-// compare reads the resources again, for the report.
+// compare reads the resources again, for the report. A deleted resource keeps
+// empty values and counts as touched.
 func (m *move) compare(ctx context.Context, resources []*Resource) error {
 	for _, resource := range resources {
 		now, err := m.read(ctx, resource.Key, resource.version)

@@ -26,7 +26,8 @@ const annotationPending = "slipway.dev/migration-pending"
 const deleteTries = 5
 
 // cascades reports whether a finalizer of Argo CD deletes the resources or runs
-// hooks.
+// hooks. All finalizers of the domain are included, as variants with a suffix
+// select the propagation policy.
 func cascades(finalizer string) bool { return strings.Contains(finalizer, "argocd.argoproj.io") }
 
 // without returns the finalizers that do not cascade.
@@ -107,6 +108,8 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Settings and record change in one patch, so that no attempt finds one
+	// without the other.
 	patch := map[string]any{"metadata": map[string]any{
 		"annotations": map[string]any{annotationHeld: text, annotationSkip: "true"}, "finalizers": kept,
 	}}
@@ -195,7 +198,8 @@ func inherited(from map[string]string) map[string]string {
 }
 
 // awaitCompared waits until the runtime has compared the resources with Git and
-// finds them in sync.
+// finds them in sync. A timeout is no failure of the move: everything is held,
+// and the next attempt continues here.
 func (m *move) awaitCompared(ctx context.Context) error {
 	m.tellWait()
 	if m.DryRun {
@@ -221,7 +225,8 @@ func (m *move) tellWait() {
 	m.report(Write{Verb: "wait", Object: "Application " + m.To.String(), Why: "until the runtime has compared it with Git"})
 }
 
-// missing returns what a comparison lacks; empty if it is complete.
+// missing returns what a comparison lacks; empty if it is complete. At most
+// five resources are listed, which is enough to start looking.
 func (m *move) missing(app *inspect.Application) string {
 	switch status := app.Status.Sync.Status; {
 	case status == v1alpha1.SyncSynced || m.Force && status == v1alpha1.SyncOutOfSync:
@@ -250,6 +255,8 @@ func (m *move) deleteTheirs(ctx context.Context) error {
 		m.report(write)
 		return nil
 	}
+	// Orphan keeps the garbage collector away from objects that have the
+	// Application as their owner.
 	orphan := metav1.DeletePropagationOrphan
 	for try := 1; ; try++ {
 		now, err := m.get(ctx, m.From)
@@ -287,7 +294,8 @@ func (m *move) awaitGone(ctx context.Context, place tracking.App) error {
 	return err
 }
 
-// enable gives ours the settings of Argo CD's.
+// enable gives ours the settings of Argo CD's. It is the last write: from here
+// on the runtime syncs by itself.
 func (m *move) enable(ctx context.Context) error {
 	if m.ours == nil { // a dry run
 		m.ours = &inspect.Application{Application: &v1alpha1.Application{}, Object: &unstructured.Unstructured{Object: map[string]any{}}}

@@ -55,7 +55,7 @@ func (r *Run) clear(ctx context.Context, step *plan.Step) (gone bool, err error)
 	return false, r.Applier.Clear(ctx, step.Key, seen.object.uid)
 }
 
-// finish deletes the hooks whose policy says so, and returns the final outcome.
+// finish deletes the hooks whose policy requires it, and returns the outcome.
 // The operation does not end before they are deleted, or the retries are used
 // up.
 func (r *Run) finish(ctx context.Context, decision plan.Decision) Outcome {

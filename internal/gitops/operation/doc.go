@@ -17,12 +17,12 @@
 //
 // # What counts as seen
 //
-// An object counts only if it is at least as new as the answer to our own write:
-// an older one would be found healthy as it was before. The answer itself is the
-// first to be judged, so that most objects are done without a look at the
-// cluster. That an object is gone is believed of a watch that saw it go, or of
-// the API server when nobody watched. The last state of a hook that is gone
-// counts: a Job that its own time to live deletes has still succeeded.
+// An object counts only if it is at least as new as the response to our write:
+// an older one would be found healthy as it was before. The response itself is
+// judged first, so that most objects are done without a look at the cluster.
+// That an object is gone is believed of a watch that saw it go, or of the API
+// server when no watch was open. The last state of a hook that is gone counts:
+// a Job that its own time to live deletes has still succeeded.
 //
 // # Deadlines
 //
@@ -30,9 +30,10 @@
 // Degraded, and fails the operation where it is waited for. The clock starts
 // when the object was applied. After a restart that time is not known any more;
 // it is then the latest of when the operation began, when the object was
-// created, and when our last write changed it. A prune that takes too long fails
-// a sync, which would keep every later one waiting otherwise. The deletion of an
-// Application waits as long as it takes, and says for what.
+// created, and when our last write changed it. A prune that takes too long
+// fails a sync, which would keep every later one waiting otherwise. The
+// deletion of an Application waits as long as it takes, and its message names
+// for what.
 //
 // # Failures
 //

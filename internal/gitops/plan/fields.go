@@ -69,7 +69,7 @@ func (t fieldTree) ownsItself() bool {
 func (t fieldTree) whole() bool { return len(t) == 0 }
 
 // remove removes the fields of the set from a document. A container is removed
-// too, if the set has it and nothing is left in it: somebody else may have put
+// too, if the set has it and nothing is left in it: another writer may have put
 // something there.
 func (t fieldTree) remove(document map[string]any) { t.removeFromMap(document) }
 
@@ -178,7 +178,7 @@ func (s elementStep) strip(element any) (any, bool) {
 }
 
 // stripKeyed takes the set from an element that has keys. The keys stay as long
-// as something else does: without them the element could not be told.
+// as something else does: without them the element could not be identified.
 func (t fieldTree) stripKeyed(element any, keys map[string]any) (any, bool) {
 	object, ok := element.(map[string]any)
 	switch {

@@ -31,9 +31,9 @@ type Decision struct {
 	Message string
 }
 
-// Next says what can be done, given what has happened. It changes nothing, and
-// may be asked at any time. It looks at all steps: of several events that come
-// together, all are noted before it is asked.
+// Next returns what can be done, given what has happened. It changes nothing, and
+// may be called at any time. It reads all steps: of several events that come
+// together, all are noted before it is called.
 //
 // The states of an operation:
 //

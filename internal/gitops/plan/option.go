@@ -50,8 +50,8 @@ type Options struct {
 	Propagation metav1.DeletionPropagation
 
 	CreateNamespace bool
-	// NamespaceLabels and NamespaceAnnotations are managedNamespaceMetadata. They
-	// are set on a namespace that exists too, if ManageNamespace says so.
+	// NamespaceLabels and NamespaceAnnotations are managedNamespaceMetadata.
+	// They are set on a namespace that exists too, if ManageNamespace is set.
 	ManageNamespace      bool
 	NamespaceLabels      map[string]string
 	NamespaceAnnotations map[string]string

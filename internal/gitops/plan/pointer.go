@@ -45,7 +45,7 @@ func (p pointer) String() string {
 func (p pointer) remove(document map[string]any) { p.removeFrom(document) }
 
 // removeFrom returns the value without what the pointer points to. Maps are
-// changed, lists are made anew.
+// changed in place, lists are copied.
 func (p pointer) removeFrom(value any) any {
 	last := len(p) == 1
 	switch container := value.(type) {

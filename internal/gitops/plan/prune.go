@@ -102,7 +102,7 @@ func (b *builder) applicationKey() tracking.Key {
 // hooks. The Set is of the last render, or an empty one, which has no hooks.
 //
 // CustomResourceDefinitions stay, as in Argo CD: deleting one deletes all
-// objects of its kind, whoever made them. So does what says Delete=false or
+// objects of its kind, of all owners. So do objects with Delete=false or
 // helm.sh/resource-policy: keep.
 func Deletion(set *Set, in Input) (*Plan, error) {
 	if in.Gate == nil {
@@ -111,8 +111,8 @@ func Deletion(set *Set, in Input) (*Plan, error) {
 	b := newBuilder(set, in)
 	b.plan.deleting = true
 	hooks := b.deleteHooks()
-	// What cannot be rendered is told, and does not keep an Application from
-	// being deleted. A hook that may not run does.
+	// What cannot be rendered is a Refusal, and does not keep an Application
+	// from being deleted. A hook that may not run does.
 	b.plan.Blocked = len(b.plan.Refusals) > len(set.Refusals)
 	for _, key := range slices.SortedFunc(maps.Keys(b.Live), tracking.Key.Compare) {
 		if live := b.Live[key]; live != nil && !hooks[key] && b.isOwn(key, live) {

@@ -53,7 +53,7 @@ func (r Refusal) Error() string {
 // Condition is the type of an Application's condition, with Argo CD's names.
 type Condition string
 
-// The conditions that a plan can tell.
+// The conditions that a plan can report.
 const (
 	RepeatedResourceWarning Condition = "RepeatedResourceWarning"
 	SharedResourceWarning   Condition = "SharedResourceWarning"
@@ -62,7 +62,7 @@ const (
 	UnknownOptionWarning Condition = "UnknownOptionWarning"
 )
 
-// Warning is something that is done, and that people should know.
+// Warning is something that is done, and that a user should see.
 type Warning struct {
 	Condition Condition
 	Object    tracking.Key

@@ -9,8 +9,8 @@ import (
 // ReasonNotAllowed is for what the AppProject of an Application forbids.
 const ReasonNotAllowed v1alpha1.Reason = "NotAllowed"
 
-// Check says why an Application may not be in the project: by its namespace, its
-// sources, its destination, or because nobody's rights are given for that.
+// Check returns why an Application may not be in the project: by its namespace,
+// its sources, its destination, or because no ServiceAccount is given for that.
 func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []v1alpha1.Refused {
 	var refused []v1alpha1.Refused
 	refuse := func(field, format string, args ...any) {
@@ -45,8 +45,8 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []v1
 // namespace that is not the control namespace.
 func (p *Project) AllowsNamespace(namespace string) bool { return anyMatches(p.namespaces, namespace) }
 
-// AllowsSource reports whether a repository may be used, and otherwise says what
-// to do.
+// AllowsSource returns nil if a repository may be used, and otherwise names
+// what to do.
 func (p *Project) AllowsSource(address string) error {
 	if allowed, why := p.sources.allow(address); !allowed {
 		return fmt.Errorf("project %s does not allow the repository: %s", p.name, why)
@@ -54,8 +54,7 @@ func (p *Project) AllowsSource(address string) error {
 	return nil
 }
 
-// AllowsCluster reports whether anything may go to a cluster, in whatever
-// namespace.
+// AllowsCluster reports whether anything may go to a cluster, in any namespace.
 func (p *Project) AllowsCluster(server, name string) bool {
 	cluster := Complete(v1alpha1.ApplicationDestination{Server: server, Name: name})
 	found := false

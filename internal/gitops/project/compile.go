@@ -26,7 +26,7 @@ type Project struct {
 	unlimited bool
 }
 
-// account says whose rights count for some destinations.
+// account is the ServiceAccount whose rights count for some destinations.
 type account struct {
 	server, namespace rule
 	// home is the namespace of the ServiceAccount; empty is that of the
@@ -116,8 +116,8 @@ func (c *compiler) account(given v1alpha1.ApplicationDestinationServiceAccount, 
 	}
 	if compiled.name == "" || strings.ContainsAny(compiled.home+compiled.name, "!*[]{}\\/: ") {
 		c.invalid(place+".defaultServiceAccount", errAccount)
-		// It is found all the same, and is nobody: an Application must not get our
-		// own rights because a name is misspelt.
+		// It is found all the same, and has no rights: an Application must not
+		// get our own rights because a name is misspelt.
 		compiled.home, compiled.name = "", "invalid"
 	}
 	return compiled
@@ -142,7 +142,7 @@ func (c *compiler) windows(given []v1alpha1.SyncWindow) []window.Window {
 }
 
 // isUnlimited reports whether an AppProject allows everything. Each list has to
-// say so in the plainest form: what is more complicated may be a limit.
+// do so in the plainest form: what is more complicated may be a limit.
 func isUnlimited(spec *v1alpha1.AppProjectSpec) bool {
 	anySource, anyTarget, anyKind := false, false, false
 	for _, text := range spec.SourceRepos {

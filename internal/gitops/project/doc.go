@@ -40,12 +40,12 @@
 // what Pods in it may do, and to delete it deletes what is in it.
 //
 // Addresses of repositories with . or .. in their path are refused: a pattern
-// could not tell where they lead.
+// could not decide where they lead.
 //
 // # Promises
 //
-// Rules that cannot be read are told by [Compile], and until they are corrected
+// [Compile] reports rules that cannot be read, and until they are corrected
 // they fail closed: one that allows allows nothing, one that forbids forbids
-// everything. Refusals name the field of the AppProject to change. It asks
-// nobody, and everything is safe for concurrent use.
+// everything. Refusals name the field of the AppProject to change. It sends no
+// requests, and everything is safe for concurrent use.
 package project

@@ -21,7 +21,7 @@ type kindLists struct {
 	allow, deny []kindRule
 }
 
-// decision is what the lists say about an object.
+// decision is the result of the lists for an object.
 type decision int
 
 const (
@@ -86,9 +86,9 @@ func withoutNames(given []v1alpha1.ResourceRule) []v1alpha1.ClusterResourceRule 
 	return rules
 }
 
-// isClusterKind knows the kinds without a namespace that give the most rights. A
-// manifest can write a namespace into them; that must not make them pass as
-// something of the namespace, whatever the rest of the program does with it.
+// isClusterKind lists the kinds without a namespace that give the most rights.
+// A manifest can write a namespace into them; that must not make them pass as
+// something of the namespace, even if other code treats them so.
 func isClusterKind(key tracking.Key) bool {
 	switch key.Group {
 	case "":

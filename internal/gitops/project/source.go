@@ -31,14 +31,14 @@ func cutShort(address string) (host, path string, ok bool) {
 	return user + "@" + host, path, ok && !strings.Contains(host, "/")
 }
 
-// startsWithPort tells ssh://user@host:22/path from ssh://user@host:path.
+// startsWithPort distinguishes ssh://user@host:22/path from ssh://user@host:path.
 func startsWithPort(path string) bool {
 	port, _, _ := strings.Cut(path, "/")
 	_, err := strconv.ParseUint(port, 10, 16)
 	return err == nil
 }
 
-// checkAddress refuses addresses that lead elsewhere than they say.
+// checkAddress refuses addresses that lead elsewhere than their text suggests.
 func checkAddress(address string) error {
 	trimmed := strings.TrimSpace(address)
 	if trimmed == "" {
@@ -72,7 +72,7 @@ func sourceRule(text string) (rule, error) {
 	return parseRule(normalize(rest), glob.CompileAddress)
 }
 
-// allow says whether a repository may be used, and otherwise why not.
+// allow reports whether a repository may be used, and otherwise why not.
 func (s sources) allow(address string) (bool, string) {
 	if err := checkAddress(address); err != nil {
 		return false, err.Error()

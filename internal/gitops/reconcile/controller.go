@@ -76,7 +76,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// What is done where Options say nothing.
+// The settings of a Controller that Options do not override.
 const (
 	// The defaults of Options, as in Argo CD.
 	DefaultInterval = 120 * time.Second

@@ -11,7 +11,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 )
 
-// invalidSpec is the error of an Application that asks for something that is
+// invalidSpec is the error of an Application that requires something that is
 // not supported or not allowed.
 type invalidSpec struct{ refused []v1alpha1.Refused }
 

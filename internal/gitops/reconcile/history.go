@@ -9,7 +9,8 @@ import (
 )
 
 // appendHistory adds an operation that ended to the history. Only complete
-// syncs that succeeded are in it: a rollback can only go to these.
+// syncs that succeeded are in it: a rollback can only go to these. IDs only
+// grow, also when old entries are dropped: a rollback names an entry by its ID.
 func appendHistory(history []v1alpha1.RevisionHistory, state *v1alpha1.OperationState, limit int) []v1alpha1.RevisionHistory {
 	sync, result := state.Operation.Sync, state.SyncResult
 	if state.Phase != v1alpha1.OperationSucceeded || sync == nil || result == nil || sync.DryRun || len(sync.Resources) > 0 {

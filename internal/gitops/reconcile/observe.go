@@ -34,7 +34,7 @@ type observedState struct {
 	// set is what is desired; nil if nothing was rendered yet.
 	set *plan.Set
 	// live has the objects with the Application's label, and those under the
-	// keys of the desired ones, whatever owns them.
+	// keys of the desired ones, of any owner.
 	live     map[tracking.Key]*unstructured.Unstructured
 	compared []plan.Status
 	// inSync is whether all is as desired.
@@ -156,8 +156,8 @@ func (p *reconcileRun) ownedObjects() (map[tracking.Key]*unstructured.Unstructur
 }
 
 // fetchMissing adds the live objects under the keys of desired ones that no
-// watch has, whatever made them: an object of another owner has no label.
-// Objects are compared in the version in which they are desired.
+// watch has: an object of another owner has no label. Objects are compared in
+// the version in which they are desired.
 func (p *reconcileRun) fetchMissing(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) error {
 	var missing []*plan.Desired
 	for _, one := range desired {
@@ -204,8 +204,8 @@ func (p *reconcileRun) fetch(ctx context.Context, key tracking.Key, version stri
 	return object, nil
 }
 
-// fingerprint is equal for the same objects in the same versions. It tells an
-// event that changed something from the echo of a write.
+// fingerprint is equal for the same objects in the same versions. It separates
+// an event that changed something from the echo of a write.
 func fingerprint(objects []*live.Object) string {
 	lines := make([]string, 0, len(objects))
 	for _, one := range objects {

@@ -162,8 +162,8 @@ func (r *repositories) update(address string, began time.Time, found map[sourceR
 	}
 	away := source.IsKind(failure, source.Unreachable)
 	if away && one.failure == nil && one.failures == 0 && !one.polledAt.IsZero() {
-		// Once is nothing to tell a thousand Applications about. It is asked again
-		// soon, and who waits goes on waiting.
+		// One failure is not reported to a thousand Applications. It is retried
+		// soon, and waiting callers go on waiting.
 		one.failures = 1
 		return nil
 	}

@@ -111,7 +111,8 @@ func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status
 }
 
 // setCompared sets the revision and sources that were compared, and the sync
-// status.
+// status. A refusal makes the status Unknown: what is refused cannot be
+// compared.
 func (p *reconcileRun) setCompared(status *v1alpha1.ApplicationStatus, seen *observedState) {
 	of := p.session.rendering
 	spec := &p.app.Spec

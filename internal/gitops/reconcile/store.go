@@ -90,7 +90,7 @@ func (b *store) has(id tracking.App, uid types.UID, version string) bool {
 	return known != nil && known.app.UID == uid && !newer(version, known.app.ResourceVersion)
 }
 
-// request is the part of an Application that asks for a run when it changes:
+// request is the part of an Application that triggers a run when it changes:
 // everything but the status, and a termination.
 func request(app *v1alpha1.Application) any {
 	return struct {

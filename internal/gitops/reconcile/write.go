@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// The annotations of an Application that ask for something.
+// The annotations of an Application that are requests.
 const (
 	// The annotations of an Application that request something, with Argo CD's
 	// names.
@@ -87,7 +87,7 @@ func patchFor(app *v1alpha1.Application, want *applicationUpdate, now time.Time)
 func statusPatch(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, bool, error) {
 	status := want.status
 	if state := status.OperationState; state != nil && isTerminating(app) && !state.Phase.Completed() {
-		// Somebody ended it meanwhile. That is not undone.
+		// A user has ended the operation meanwhile. That is not undone.
 		asked := *state
 		asked.Phase = v1alpha1.OperationTerminating
 		status.OperationState = &asked

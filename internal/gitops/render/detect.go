@@ -34,6 +34,8 @@ func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error
 		{"Kustomization", v1alpha1.SourceKustomize},
 		{"Chart.yaml", v1alpha1.SourceHelm},
 	} {
+		// A folder of that name does not count. A refusal is returned: the type
+		// must not depend on a file that cannot be read.
 		entry, err := files.Stat(path.Join(source.Path, mark.name))
 		if err == nil && entry.Kind == tree.File {
 			return mark.means, nil
@@ -45,7 +47,8 @@ func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error
 	return v1alpha1.SourceDirectory, nil
 }
 
-// isGiven reports whether options are set; an empty object is not.
+// isGiven reports whether options are set; an empty object is not. Argo CD
+// treats "helm: {}" as absent too, and then detects the type by the files.
 func isGiven[T any](options *T) bool {
 	return options != nil && !reflect.ValueOf(options).Elem().IsZero()
 }

@@ -11,8 +11,9 @@ import (
 )
 
 // requestKey is a hash of everything in a request that decides the result, but
-// for the files and the names of their revisions. Only charts know about the
-// cluster: a new kind in it must not render everything else again.
+// for the files and the names of their revisions. Only charts can read the
+// cluster: a new kind in it must not render everything else again. The order of
+// API versions and their duplicates do not change the key.
 func requestKey(request *Request, cluster bool) string {
 	type input struct {
 		Source v1alpha1.ApplicationSource
@@ -65,7 +66,9 @@ func newBasis(request *Request, views []*tree.View, cluster, revision bool) basi
 	return b
 }
 
-// holds reports whether a request depends on the same.
+// holds reports whether a request depends on the same. It is called for each
+// Application on every new commit, so that it has to be much cheaper than a
+// render.
 func (b *basis) holds(request *Request) bool {
 	if b.key == "" || len(b.reads) != len(request.Inputs) || b.key != requestKey(request, b.cluster) {
 		return false

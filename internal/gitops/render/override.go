@@ -17,7 +17,8 @@ import (
 // applyOverrides merges the files .argocd-source.yaml and
 // .argocd-source-NAME.yaml of the application's folder into its source, as Argo
 // CD does. They change how files are rendered, but not which: the address, path
-// and revision were checked by the project and must not move.
+// and revision were checked by the project and must not move. The file of one
+// application comes second and wins over the common one.
 func applyOverrides(files job.Files, app string, source *job.Source) error {
 	names := []string{".argocd-source.yaml"}
 	if app != "" {
@@ -108,7 +109,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 const localRepository = "file:///"
 
 // mergePatch is a JSON merge patch: null removes, objects merge, all else
-// replaces.
+// replaces. It changes target, which the caller has decoded for this purpose.
 func mergePatch(target, patch map[string]any) map[string]any {
 	if target == nil {
 		target = map[string]any{}

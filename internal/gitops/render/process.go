@@ -15,7 +15,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/frame"
 )
 
-// process is a worker that runs.
+// process is a worker that runs. One session at a time owns it; only kill,
+// memory and stderr are used by other goroutines.
 type process struct {
 	command *exec.Cmd
 	in      *os.File
@@ -38,7 +39,9 @@ const startLimit = 30 * time.Second
 // is replaced when half of that is used.
 const cpuFactor = 20
 
-// startProcess starts a worker and waits until it has limited itself.
+// startProcess starts a worker and waits until it has limited itself. A worker
+// that is not ready within startLimit is killed, and so is one whose caller
+// gives up: a half-confined worker is never used.
 func startProcess(ctx context.Context, options *Options, folder string) (*process, error) {
 	p, err := launch(options, folder)
 	if err != nil {
@@ -119,6 +122,8 @@ func (p *process) run(options *Options) error {
 	}
 	defer childOut.Close()
 	p.command.Stdin, p.command.Stdout = childIn, childOut
+	// The child has its own copies of the pipe ends; ours are closed on return,
+	// so that the end of the child is seen as the end of the stream.
 	if err := p.command.Start(); err != nil {
 		in.Close()
 		out.Close()
@@ -135,7 +140,9 @@ func (p *process) run(options *Options) error {
 	return nil
 }
 
-// kill ends the worker. It can be called at any time, and again.
+// kill ends the worker. It can be called at any time, and again. The read end
+// is closed after the exit, so that a session cannot block on a pipe that is
+// still held open.
 func (p *process) kill() {
 	p.once.Do(func() {
 		_ = p.command.Process.Kill() // it may have ended
@@ -155,6 +162,8 @@ func (p *process) send(kind frame.Type, value any) error {
 }
 
 // memory is the resident memory of the worker, or 0 if it cannot be read.
+// RLIMIT_DATA is the hard bound; this measure allows a clear error message
+// before an allocation of the worker fails.
 func (p *process) memory() int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.command.Process.Pid) + "/statm")
 	if err != nil {
@@ -178,7 +187,8 @@ type tail struct {
 // tailBytes bounds each half of the kept output.
 const tailBytes = 4 << 10
 
-// Write keeps some of it.
+// Write keeps some of it. It never fails and never blocks, so that a worker
+// that prints without end is not stopped by a full pipe.
 func (t *tail) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

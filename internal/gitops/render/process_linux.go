@@ -14,7 +14,7 @@ func program() string { return "/proc/self/exe" }
 func isolations() []*syscall.SysProcAttr {
 	flags := uintptr(syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC)
 	if os.Geteuid() != 0 {
-		flags |= syscall.CLONE_NEWUSER // whoever is not root needs it for the others
+		flags |= syscall.CLONE_NEWUSER // others need it for NEWNET
 	}
 	return []*syscall.SysProcAttr{{Cloneflags: flags}, {}}
 }

@@ -14,7 +14,8 @@ import (
 
 // remoteFiles reads the files of a source over the worker's pipe. Responses are
 // cached until the job ends, because engines read the same files many times and
-// a round trip is slow.
+// a round trip is slow. One goroutine renders a job, so that the cache needs no
+// lock.
 type remoteFiles struct {
 	rendering *rendering
 	source    int
@@ -81,6 +82,8 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	if err := worker.send(kind, frame.FileRequest{Source: f.source, Path: name}); err != nil {
 		return f.broken(err)
 	}
+	// There is one request in flight at a time: the next message is the
+	// response to it.
 	got := <-worker.incoming
 	if got.err != nil {
 		return f.broken(got.err)

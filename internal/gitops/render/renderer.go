@@ -79,8 +79,9 @@ type Renderer struct {
 	folder        string // empty, where workers run
 	slots         chan struct{}
 	missingLogged sync.Once
-	closing       chan struct{}
-	ended         sync.WaitGroup // workers that run
+	// closing is closed by Close and wakes callers that wait for a slot.
+	closing chan struct{}
+	ended   sync.WaitGroup // workers that run
 
 	mu   sync.Mutex
 	idle []*process
@@ -125,6 +126,8 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 		return nil, &Error{Kind: WorkerDied, Source: -1, Message: errClosed.Error(), Err: errClosed}
 	}
 	outcome.Waited = time.Since(began)
+	// The time in the queue is not part of Duration, so that a busy renderer
+	// does not look like a slow template.
 	result, bytes, err := r.attempt(ctx, &request)
 	outcome.Duration, outcome.Err, outcome.Bytes = time.Since(began)-outcome.Waited, err, bytes
 	if result != nil {
@@ -135,7 +138,8 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 }
 
 // attempt renders, and retries once if an idle worker turns out to have exited:
-// the kernel's OOM killer may have ended it while it was idle.
+// the kernel's OOM killer may have ended it while it was idle. A fresh worker
+// is not retried: a request that ends it at once would end every other one too.
 func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int64, error) {
 	for {
 		worker, fresh, err := r.acquire(ctx)
@@ -158,7 +162,9 @@ func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int6
 	}
 }
 
-// acquire is a worker that waits, or a new one.
+// acquire is a worker that waits, or a new one. A worker is started without the
+// lock held, which can take a while, and Close may have come in between: it is
+// killed then.
 func (r *Renderer) acquire(ctx context.Context) (worker *process, fresh bool, err error) {
 	r.mu.Lock()
 	for len(r.idle) > 0 && worker == nil {
@@ -209,7 +215,8 @@ func (r *Renderer) logMissing(worker *process) {
 // caches of libraries do not grow without bound.
 const maxRenders = 1000
 
-// release puts a worker back, or ends it.
+// release puts a worker back, or ends it. It is called for every acquired
+// worker, whether the render has succeeded or not.
 func (r *Renderer) release(worker *process, usable bool) {
 	worker.renders++
 	r.mu.Lock()
@@ -223,7 +230,8 @@ func (r *Renderer) release(worker *process, usable bool) {
 	r.idle = append(r.idle, worker)
 }
 
-// expire ends a worker that has waited for too long.
+// expire ends a worker that has waited for too long. acquire stops the timer
+// under the same lock: a worker is either used again or expired, never both.
 func (r *Renderer) expire(worker *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +256,9 @@ func (r *Renderer) stopWorker(worker *process) {
 	}
 }
 
-// Close ends all workers, and renders that are under way.
+// Close ends all workers, and renders that are under way. It returns when the
+// processes are gone. Closing twice is allowed for the workers; the second call
+// reports the missing folder.
 func (r *Renderer) Close() error {
 	r.mu.Lock()
 	if !r.closed {

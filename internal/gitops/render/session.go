@@ -65,6 +65,8 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		s.watch(ctx, done)
 	}()
 	problem := s.serve()
+	// watch has to be over before the reason is read: it may be about to kill
+	// the worker for a render that has just ended.
 	close(done)
 	<-watched
 	if reason := s.reason.Load(); reason != nil {
@@ -74,7 +76,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if problem == nil {
 		return &s.result, nil
 	}
-	// A Store that failed is the cause, whatever the worker reported.
+	// A Store that failed is the cause, even if the worker reported another.
 	for i, view := range s.views {
 		if err := view.Failure(); err != nil {
 			problem = &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
@@ -84,7 +86,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	return nil, problem
 }
 
-// watchInterval is how often a worker's memory is looked at. It can grow by
+// watchInterval is how often a worker's memory is measured. It can grow by
 // some 100 MB until then; the kernel's limit is there for more.
 const watchInterval = 20 * time.Millisecond
 
@@ -268,7 +270,8 @@ func (s *session) done(payload []byte) *Error {
 }
 
 // failed converts the error of the worker. It holds for other requests with the
-// same files, so that a broken commit is rendered once.
+// same files, so that a broken commit is rendered once. A worker that panicked
+// is not used again: its libraries may be left in any state.
 func (s *session) failed(payload []byte) *Error {
 	var report frame.Problem
 	if err := json.Unmarshal(payload, &report); err != nil {
@@ -288,6 +291,7 @@ func (s *session) failed(payload []byte) *Error {
 
 // workerDied explains why a worker exited, by its error output: the Go runtime
 // prints a recognizable first line for an overflow of the stack and for memory.
+// It waits for the exit, so that the error output is complete.
 func (s *session) workerDied(err error) *Error {
 	s.worker.kill()
 	<-s.worker.exited

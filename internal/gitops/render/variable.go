@@ -42,7 +42,8 @@ func newVariables(work *job.Job, source *job.Source) *variables {
 // than those of commits.
 func firstChars(text string, count int) string { return text[:min(len(text), count)] }
 
-// replace puts values in place of names.
+// replace puts values in place of names. os.Expand calls the function for $$
+// with the name "$".
 func (v *variables) replace(text string) string {
 	if !strings.Contains(text, "$") {
 		return text
@@ -77,7 +78,8 @@ func isName(text string) bool {
 }
 
 // apply replaces names in the fields that Argo CD replaces them in. The source
-// is the worker's own.
+// is the worker's own. Other fields, such as values, are passed on as they are,
+// because a $ in them may be meant for the application.
 func (v *variables) apply(source *job.Source) {
 	if helm := source.Source.Helm; helm != nil {
 		for i := range helm.Parameters {

@@ -75,7 +75,9 @@ type worker struct {
 }
 
 // receive reads all the time, so that a worker whose renderer is gone ends at
-// once, even in the middle of a template that never does.
+// once, even in the middle of a template that never does. It is the only reader
+// of the pipe. In tests, where the input is no file, the error is passed on
+// instead of ending the process.
 func (w *worker) receive(in io.Reader) {
 	// The limit covers the largest job, and the largest file with its overhead.
 	reader := frame.NewReader(in, maxJob+64<<20)
@@ -152,7 +154,9 @@ type rendering struct {
 	pipeErr  error // the renderer is gone
 }
 
-// run renders all sources.
+// run renders all sources. A panic of a library becomes a problem of the source
+// that was being rendered; an overflow of the stack cannot be recovered and
+// ends the worker.
 func (r *rendering) run() (problem *frame.Problem) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -223,7 +227,7 @@ func checkFolder(files job.Files, folder string) error {
 		return err
 	case entry.Kind == tree.Submodule:
 		_, err := files.List(folder)
-		return err // it says that submodules are not fetched, and what to do
+		return err // the error names the submodule and the way out
 	case entry.Kind != tree.Folder:
 		return fmt.Errorf("%q is not a folder: correct the path of the source", folder)
 	}

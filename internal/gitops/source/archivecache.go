@@ -23,7 +23,9 @@ const (
 )
 
 // archiveCache keeps archives on the disk by their sha256, and the last used
-// unpacked in memory. It is safe for concurrent use.
+// unpacked in memory. It is safe for concurrent use. Files on the disk need no
+// lock: they get their names by rename, and content under one digest is always
+// the same.
 type archiveCache struct {
 	folder string
 	limit  int64

@@ -17,7 +17,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// charts finds charts in Helm repositories and OCI registries.
+// charts finds charts in Helm repositories and OCI registries. Requests to
+// servers are never sent while mu is held; concurrent ones for the same thing
+// are merged by flights.
 type charts struct {
 	sources *Sources
 	cache   *archiveCache
@@ -138,8 +140,9 @@ func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(c
 	}
 }
 
-// selectVersion finds the version of a chart: the exact one, or the highest in a range.
-// As in Argo CD, pre-releases are in a range only if it has one.
+// selectVersion finds the version of a chart: the exact one, or the highest in
+// a range. As in Argo CD, pre-releases are in a range only if it has one.
+// Equality of versions ignores a leading v, but not the build metadata.
 func selectVersion(revision string, versions []string) (string, *Error) {
 	if revision == "" || revision == "HEAD" {
 		revision = "*"

@@ -50,7 +50,8 @@ func readCommit(set *objects.Set, id objects.ID) (*commitObject, error) {
 // errNoCommit is for a revision that names a file or a folder.
 var errNoCommit = errors.New("it names no commit")
 
-// parseCommit reads the lines of a commit.
+// parseCommit reads the lines of a commit. Header lines that continue, such as
+// those of a signature, begin with a space and match no key.
 func parseCommit(id objects.ID, text string) (*commitObject, error) {
 	head, message, _ := strings.Cut(text, "\n\n")
 	c := &commitObject{Commit: Commit{ID: id.String()}}
@@ -76,7 +77,9 @@ func parseCommit(id objects.ID, text string) (*commitObject, error) {
 	return c, nil
 }
 
-// parsePerson reads "Name <mail> seconds zone".
+// parsePerson reads "Name <mail> seconds zone". The zone is ignored: times are
+// shown in UTC. A time that cannot be parsed is zero and does not fail the
+// commit.
 func parsePerson(text string) (string, time.Time) {
 	end := strings.LastIndexByte(text, '>')
 	if end < 0 {

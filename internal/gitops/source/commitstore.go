@@ -82,7 +82,8 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	return content, s.reportDamage(err)
 }
 
-// List is what is in a folder, sorted by name.
+// List is what is in a folder, sorted by name. It returns a copy, because the
+// cached entries are shared between all Stores of the repository.
 func (s *commitStore) List(path string) ([]tree.Entry, error) {
 	entry, err := s.Entry(path)
 	if err != nil {
@@ -96,7 +97,9 @@ func (s *commitStore) List(path string) ([]tree.Entry, error) {
 	return slices.Clone(entries), err
 }
 
-// entries is what is in the folder with an id. The result is shared.
+// entries is what is in the folder with an id. The result is shared. Two
+// goroutines may decode the same folder at once; both results are equal, and
+// the last one stays in the cache.
 func (s *commitStore) entries(id objects.ID) ([]tree.Entry, error) {
 	if entries, found := s.trees.get(s.owner, id); found {
 		return entries, nil

@@ -12,7 +12,9 @@ import (
 
 // toError converts the errors of the packages below into an *Error, in one
 // place, so that the kind of an error decides about retries and not its text.
-// name is the redacted address; it is added where an error has none.
+// name is the redacted address; it is added where an error has none. The order
+// matters: an *Error of a callback can wrap any of the others, and a timeout
+// can look like damage.
 func toError(err error, name string) error {
 	var done *Error
 	var failure *remote.Failure
@@ -36,6 +38,7 @@ func toError(err error, name string) error {
 		return &Error{Kind: Unreachable, Repository: name, Message: "no response in time", Err: err}
 	case errors.Is(err, errNoCommit):
 		return &Error{Kind: Invalid, Repository: name, Message: "the revision names no commit, but a file or a folder: write a branch, a tag or a commit", Err: err}
+	// The folder is replaced by the next fetch, so that a retry can succeed.
 	case errors.Is(err, objects.ErrCorrupt), errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrBase):
 		return &Error{Kind: Unreachable, Repository: name, Message: "what was fetched is damaged and is fetched again: " + err.Error(), Err: err}
 	}
@@ -59,7 +62,9 @@ func kindOfReason(reason remote.Reason) ErrorKind {
 }
 
 // cleanPath is a path of a source in the form that Stores have. As in Argo CD,
-// "." is the root and an absolute path is wrong.
+// "." is the root and an absolute path is wrong. The reason is a verb phrase
+// for the message of the caller; it is empty for a valid path. Links are not
+// resolved here: the tree does that with its own bounds.
 func cleanPath(path string) (clean, reason string) {
 	if strings.HasPrefix(path, "/") {
 		return "", "is absolute"

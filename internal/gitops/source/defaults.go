@@ -7,7 +7,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/objects"
 )
 
-// withDefaults fills in what is not set.
+// withDefaults fills in what is not set. The receiver is a copy, so that the
+// Options of the caller stay as they are.
 func (o Options) withDefaults() Options {
 	if o.MaxAge <= 0 {
 		o.MaxAge = 2 * time.Minute
@@ -50,7 +51,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// objects is the limits of a pack.
+// objects is the limits of a pack. Memory and the number of objects are not
+// configurable: they protect the process and not the disk.
 func (l Limits) objects() objects.Limits {
 	limits := objects.DefaultLimits()
 	limits.Bytes, limits.ObjectBytes = l.FetchBytes, l.FileBytes

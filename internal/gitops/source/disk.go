@@ -48,7 +48,10 @@ func (d *disk) objects() *objects.Set { return d.packs.Load() }
 // needsRefetch reports whether it is time for another folder.
 func (d *disk) needsRefetch() bool { return d.damaged.Load() || d.objects().Packs() >= maxPacks }
 
-// add takes a Set with one more pack, and the commits that it came for.
+// add takes a Set with one more pack, and the commits that it came for. The
+// caller holds fetchLock; mu only protects against readers of tips. The new Set
+// is stored even if the file cannot be written: its objects are on the disk,
+// and this process can read them.
 func (d *disk) add(set *objects.Set, ids []objects.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,14 +79,17 @@ func (d *disk) add(set *objects.Set, ids []objects.ID) error {
 	return err
 }
 
-// haves is the commits that were fetched last.
+// haves is the commits that were fetched last. They shrink the next pack: the
+// server leaves out objects that these commits have.
 func (d *disk) haves(limit int) []objects.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.tips[max(0, len(d.tips)-limit):])
 }
 
-// markUsed remembers that a commit is used.
+// markUsed remembers that a commit is used. The map is dropped as a whole above
+// 256 entries: a refetch then includes fewer commits, which costs a fetch and
+// nothing else.
 func (d *disk) markUsed(id objects.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +99,8 @@ func (d *disk) markUsed(id objects.ID) {
 	d.lastUsed[id] = time.Now()
 }
 
-// recent is the commits that were used lately.
+// recent is the commits that were used lately. A refetch brings them along, so
+// that Applications on other branches do not each cause a fetch.
 func (d *disk) recent(within time.Duration) []objects.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +116,8 @@ func (d *disk) recent(within time.Duration) []objects.ID {
 // remove deletes the folder. Stores that read it keep their files open.
 func (d *disk) remove() error { return os.RemoveAll(d.folder) }
 
-// loadedDisk is the folder that is used now. Whoever has the turn has opened it.
+// loadedDisk is the folder that is used now; nil before openDisk and after
+// closeIdle.
 func (r *repository) loadedDisk() *disk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +131,9 @@ func (r *repository) setDisk(d *disk) {
 	r.disk = d
 }
 
-// ensureDisk is the folder that is used now, opened if it is not.
+// ensureDisk is the folder that is used now, opened if it is not. The first
+// caller opens the folder under fetchLock, and all others wait for it; openDisk
+// checks again for those.
 func (r *repository) ensureDisk(ctx context.Context) (*disk, error) {
 	if d := r.loadedDisk(); d != nil {
 		return d, nil

@@ -38,7 +38,8 @@ func (e *Error) Error() string {
 // Unwrap is the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsKind reports whether an error is an *[Error] of this kind.
+// IsKind reports whether an error is an *[Error] of this kind. It is false for
+// nil and for errors of other packages.
 func IsKind(err error, kind ErrorKind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind

@@ -24,11 +24,12 @@ const maxHaves = 16
 // does not give by its id.
 func depths() []int { return []int{50, 500, 5000} }
 
-// maxDeepBranches is how many branches are looked at for it.
+// maxDeepBranches is how many branches are searched for it.
 const maxDeepBranches = 100
 
 // fetch brings a target to the disk, in turn with other fetches of the
-// repository.
+// repository. Fetches of one repository are serialized: two at once would often
+// transfer the same objects.
 func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs) error {
 	select {
 	case r.fetchLock <- struct{}{}:
@@ -41,7 +42,7 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs
 	if err != nil {
 		return err
 	}
-	// Somebody else may have fetched it meanwhile.
+	// Another call may have fetched it while this one waited for the lock.
 	if _, found, err := wanted.in(d.objects()); (found || err != nil) && !d.damaged.Load() {
 		return err
 	}
@@ -81,8 +82,9 @@ func advertised(prefix string, known *cachedRefs) (remote.ID, bool, error) {
 	return found, count == 1, nil
 }
 
-// fetchCommit fetches one commit without its history: of it what is new, or
-// all of it into a new folder where that is time.
+// fetchCommit fetches one commit without its history: of it what is new, or all
+// of it into a new folder where that is time. The caller holds fetchLock, as
+// for all functions below that change the disk.
 func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *cachedRefs) error {
 	d := r.loadedDisk()
 	if d.needsRefetch() {
@@ -124,6 +126,7 @@ func (r *repository) refetch(ctx context.Context, id remote.ID, known *cachedRef
 }
 
 // fetchDeep fetches branches with their history until the commit is among it.
+// No haves are sent, so that each pack is complete by itself.
 func (r *repository) fetchDeep(ctx context.Context, wanted target, known *cachedRefs) error {
 	tips := deepTips(known)
 	if len(tips) == 0 {
@@ -145,6 +148,7 @@ func (r *repository) fetchDeep(ctx context.Context, wanted target, known *cached
 		if _, found, err := wanted.in(d.objects()); found || err != nil {
 			return err
 		}
+		// Without the capability the first pack has the whole history already.
 		if !known.Can("shallow") {
 			break
 		}

@@ -37,7 +37,9 @@ func (x *helmIndex) stale() *helmIndex {
 	return &old
 }
 
-// resolveHelm finds a chart in a Helm repository.
+// resolveHelm finds a chart in a Helm repository. The revision of the result is
+// the version and not the range, so that a sync that is repeated renders the
+// same chart.
 func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	base, err := url.Parse(source.RepoURL)
 	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" {
@@ -165,7 +167,9 @@ func (c *charts) download(ctx context.Context, repoURL string, generation int) (
 	return fresh, nil
 }
 
-// writeIndex writes an index to the disk, if it is one.
+// writeIndex writes an index to the disk, if it is one. The file is checked
+// before the rename, so that an HTML page with status 200 cannot replace a good
+// index.
 func writeIndex(path string, from io.Reader, limit int64) (int64, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "tmp_*")
 	if err != nil {
@@ -188,7 +192,9 @@ func writeIndex(path string, from io.Reader, limit int64) (int64, error) {
 	return size, nil
 }
 
-// archive brings the archive of a version to the disk.
+// archive brings the archive of a version to the disk. An archive whose digest
+// is in the index and on the disk needs no request. Without a digest it is
+// fetched every time, as nothing shows whether it has changed.
 func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource, base *url.URL, entry helmEntry) (string, error) {
 	wanted := strings.TrimPrefix(strings.ToLower(entry.Digest), "sha256:")
 	if wanted != "" && !isDigest(wanted) {
@@ -207,6 +213,8 @@ func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource,
 	if err != nil || (address.Scheme != "https" && address.Scheme != "http") {
 		return "", errorf(Invalid, "", "the index has no proper address of %s %s", source.Chart, entry.Version)
 	}
+	// Credentials in the index are not used: get adds those of the repository
+	// for its own host.
 	address.User = nil
 	name := remote.Redact(source.RepoURL)
 	return doOnce(ctx, c, "archive "+address.String()+" "+wanted, name, func(ctx context.Context) (string, error) {
@@ -237,6 +245,8 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	access := c.sources.access(repoURL, request.URL.Host)
 	identity := remote.IdentityOf(access.Credential)
 	if request.URL.Host != base.Host || request.URL.Scheme != base.Scheme {
+		// Another host, or another scheme, gets neither identity nor client
+		// certificate.
 		identity = remote.Identity{}
 		access.Credential.ClientCertificate = ""
 	} else if identity.IsZero() && base.User != nil {
@@ -247,6 +257,8 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	if err != nil {
 		return 0, err
 	}
+	// Each request has a transport of its own, because credentials and
+	// authorities may have changed since the last one.
 	defer transport.CloseIdleConnections()
 	request.Header = mergeHeader(request.Header, header)
 	request.Header.Set("User-Agent", "slipway")
@@ -255,6 +267,8 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	client := &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}
 	response, err := client.Do(request)
 	if err != nil {
+		// The url.Error has the address in its text, which can contain a
+		// password.
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err

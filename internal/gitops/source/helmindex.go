@@ -48,13 +48,13 @@ func readHelmIndex(path, chart string) ([]helmEntry, error) {
 
 // checkHelmIndex reports whether a file looks like an index.
 func checkHelmIndex(path string) error {
-	// No chart has this name, so that all of the index is looked at.
+	// No chart has this name, so that all of the index is read.
 	_, err := readHelmIndex(path, "")
 	return err
 }
 
-// indexError keeps refusals of limits and turns every other error of a parser
-// into errNoIndex: the text of a parser would not help a user.
+// indexError keeps refusals of limits. Every other error means that the file is
+// no index, which a retry may cure: a proxy or a login page can be in the way.
 func indexError(err error) error {
 	var problem *Error
 	if errors.As(err, &problem) {
@@ -65,7 +65,9 @@ func indexError(err error) error {
 
 // helmEntries finds a chart in an index. Indexes are written by helm, as YAML
 // with a line for each thing; the part of the chart is found by its indent.
-// Others are decoded as a whole, if they are small.
+// Others are decoded as a whole, if they are small. The YAML decoder sees the
+// lines of one chart only: an index of 100 MB would take a gigabyte of memory
+// as a whole.
 func helmEntries(file io.ReadSeeker, chart string) ([]helmEntry, error) {
 	reader := bufio.NewReaderSize(file, 64<<10)
 	first, err := firstByte(reader)
@@ -109,7 +111,9 @@ func firstByte(reader *bufio.Reader) (byte, error) {
 }
 
 // findPart gives the lines of one chart, and whether the index has the usual
-// form.
+// form. Comments and empty lines count as content of the chart, because they
+// can be inside of a block scalar. A key that is not plain ends the search with
+// usual false.
 func findPart(reader *bufio.Reader, chart string) (part []byte, usual bool, err error) {
 	inEntries, inChart, indent := false, false, -1
 	for {
@@ -162,7 +166,8 @@ func findPart(reader *bufio.Reader, chart string) (part []byte, usual bool, err 
 // isItem reports whether a line begins an item of a list.
 func isItem(text string) bool { return strings.HasPrefix(text, "- ") || text == "-" }
 
-// indexLine reads a line without its end.
+// indexLine reads a line without its end. A line above maxIndexLine is refused:
+// the buffer would otherwise grow with the file.
 func indexLine(reader *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -179,7 +184,8 @@ func indexLine(reader *bufio.Reader) (string, error) {
 	}
 }
 
-// indexKey reads a line that has a key only.
+// indexKey reads a line that has a key only. It is false for anything that
+// needs a YAML parser, such as an anchor.
 func indexKey(text string) (string, bool) {
 	key, found := strings.CutSuffix(strings.TrimRight(text, " "), ":")
 	if !found {
@@ -217,7 +223,9 @@ func wholeEntries(file io.Reader, chart string) ([]helmEntry, error) {
 	return decoded.Entries[chart], nil
 }
 
-// jsonEntries reads an index that is JSON, one chart at a time.
+// jsonEntries reads an index that is JSON, one chart at a time. Charts behind
+// the wanted one are decoded too, so that an index that is cut off in them is
+// an error.
 func jsonEntries(reader io.Reader, chart string) ([]helmEntry, error) {
 	decoder := json.NewDecoder(reader)
 	if _, err := decoder.Token(); err != nil {

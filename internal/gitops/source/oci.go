@@ -36,7 +36,9 @@ type ociArtifact struct {
 	Chart    bool   // the files are in a folder of the chart's name
 }
 
-// resolveOCI finds a chart, or other files, in a registry.
+// resolveOCI finds a chart, or other files, in a registry. A chart has its
+// version as the revision, as in a Helm repository; other artifacts have the
+// digest of the manifest, because their tags move.
 func (c *charts) resolveOCI(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	reference, err := registryReference(source)
 	if err != nil {
@@ -97,7 +99,8 @@ func tagVersion(tag string) string { return strings.ReplaceAll(tag, "_", "+") }
 // writes an underscore in its place.
 func versionTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
-// tag finds the tag or the digest that a revision names.
+// tag finds the tag or the digest that a revision names. An empty revision and
+// HEAD select the highest version among the tags.
 func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) (string, error) {
 	revision := source.TargetRevision
 	exact := reference
@@ -126,7 +129,9 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 }
 
 // tags returns all tags of a repository, from the cache if it is younger than
-// maxAge.
+// maxAge. The key of the request has the generation, so that a call after
+// invalidate does not join a request from before. A result of an old generation
+// is returned but not cached.
 func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
 	key := repositoryKey(reference)
 	c.mu.Lock()
@@ -204,7 +209,9 @@ func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource
 	})
 }
 
-// pull reads the manifest of a tag and, if it is not there, the layer.
+// pull reads the manifest of a tag and, if it is not there, the layer. The
+// manifest is verified against its digest by the client, and the layer by the
+// cache.
 func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) (ociArtifact, int64, error) {
 	descriptor, reader, err := r.Manifests().FetchReference(ctx, tag)
 	if err != nil {
@@ -250,7 +257,8 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) 
 	return found, counted.count, err
 }
 
-// exchange runs one exchange with a registry.
+// exchange runs one exchange with a registry. The client has no cache of tokens
+// beyond one exchange: a credential that is withdrawn must stop working.
 func (c *charts) exchange(ctx context.Context, what string, source v1alpha1.ApplicationSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
 	return c.sources.exchange(ctx, what, remote.Redact(source.RepoURL), func(ctx context.Context) (int64, error) {
 		access := c.sources.access(source.RepoURL, reference.Host())
@@ -298,6 +306,8 @@ func registryError(ctx context.Context, err error, identified bool) error {
 }
 
 // layerOf is the layer that has files: a chart's, or the only archive.
+// Signatures and attestations can be further layers; they are no archives and
+// are skipped.
 func layerOf(m ocispec.Manifest, tag string) (found ocispec.Descriptor, isChart bool, err error) {
 	for _, layer := range m.Layers {
 		if layer.MediaType == "application/vnd.cncf.helm.chart.content.v1.tar+gzip" || layer.MediaType == "application/tar+gzip" {

@@ -27,9 +27,9 @@ type repository struct {
 
 	mu         sync.Mutex
 	cachedRefs *cachedRefs
-	failed     *refsRequest // the last question, if it failed
+	failed     *refsRequest // the last request, if it failed
 	inFlight   *refsRequest
-	generation int // how often it was told to forget
+	generation int // how often it was invalidated
 	disk       *disk
 	lastUsed   time.Time
 }
@@ -121,7 +121,7 @@ func (r *repository) resolveOnce(ctx context.Context, revision string, maxAge ti
 }
 
 // refsFor is the refs for a revision. For a full id they are needed only to
-// know what the server can do, and may be old.
+// learn the capabilities of the server, and may be old.
 func (r *repository) refsFor(ctx context.Context, revision string, maxAge time.Duration) (*cachedRefs, error) {
 	id, isFull := remote.ParseID(revision)
 	// An hour is safe: the refs only show whether the server allows a want for
@@ -135,8 +135,10 @@ func (r *repository) refsFor(ctx context.Context, revision string, maxAge time.D
 	return r.refs(ctx, maxAge)
 }
 
-// ensureCommit gives what a revision turned out to be, and fetches it if it is not
-// there. Where that is damaged, it is fetched once more.
+// ensureCommit gives what a revision turned out to be, and fetches it if it is
+// not there. Where that is damaged, it is fetched once more. Two fetches are
+// the bound: after damage the second one starts with an empty folder, and if
+// that is damaged too, the server is the cause.
 func (r *repository) ensureCommit(ctx context.Context, wanted target, known *cachedRefs) (*Commit, *commitStore, error) {
 	const fetches = 2
 	var last error = errorf(Unreachable, r.name, "the server did not send the commit")
@@ -194,7 +196,9 @@ func (t target) in(set *objects.Set) (objects.ID, bool, error) {
 	return found[0], true, nil
 }
 
-// load reads a commit that is there and prepares its files.
+// load reads a commit that is there and prepares its files. The Store keeps the
+// Set of this moment, so that a later refetch does not change what a render
+// reads.
 func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error) {
 	set := d.objects()
 	commit, err := readCommit(set, id)
@@ -226,7 +230,9 @@ func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRef
 }
 
 // ask returns cached refs, or the request to wait for. It starts one if none of
-// the current generation is in flight.
+// the current generation is in flight. The order matters: a request in flight
+// goes before the cached failure, because its result is newer. Callers with a
+// maxAge of 0 skip that failure.
 func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +256,8 @@ func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error
 
 // requestRefs requests the refs. It runs in a goroutine of its own with the
 // context of Sources: a caller that gives up waiting does not cancel it for the
-// others.
+// others. The waiters are woken last, after the caches were updated. An older
+// response never replaces a newer one.
 func (r *repository) requestRefs(q *refsRequest) {
 	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
 		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)

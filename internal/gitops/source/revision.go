@@ -20,7 +20,9 @@ type target struct {
 const maxRevision = 256
 
 // checkRevision refuses text that cannot name a commit. What Git gives a
-// meaning of its own, such as main~1 or main@{yesterday}, names no ref.
+// meaning of its own, such as main~1 or main@{yesterday}, names no ref. The
+// reason is a verb phrase for the message; it is empty for valid text. The
+// rules are those of git check-ref-format, and stricter.
 func checkRevision(text string) (reason string) {
 	switch {
 	case len(text) > maxRevision:
@@ -76,7 +78,8 @@ func constraintOf(text string) *constraint {
 	return &constraint{prefix: prefix, Constraints: parsed}
 }
 
-// best is the name of the highest version that is in the range.
+// best is the name of the highest version that is in the range. Tags that are
+// no versions are skipped, so that a repository can have both.
 func (c *constraint) best(names func(yield func(string) bool)) (string, bool) {
 	var highest *semver.Version
 	best := ""

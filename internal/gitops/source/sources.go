@@ -170,7 +170,9 @@ func lockFolder(folder string) (*os.File, error) {
 	return lock, nil
 }
 
-// Close ends what is under way. Stores that were given out stay readable.
+// Close ends what is under way. Stores that were given out stay readable. It
+// can be called again. The lock of the folder is released last, when nothing
+// writes there any more.
 func (s *Sources) Close() error {
 	s.endingMu.Lock()
 	s.cancel()
@@ -209,6 +211,8 @@ func (s *Sources) Resolve(ctx context.Context, source v1alpha1.ApplicationSource
 	return found, nil
 }
 
+// resolve decides by the address and the chart between Git and the chart
+// repositories.
 func (s *Sources) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	if source.Chart != "" || isRegistry(source.RepoURL) {
 		return s.charts.resolve(ctx, source, maxAge)

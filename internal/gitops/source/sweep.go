@@ -9,7 +9,9 @@ import (
 	"time"
 )
 
-// How long an unused repository stays open in memory, and on the disk.
+// How long an unused repository stays open in memory, and on the disk. The
+// times are generous: opening costs some disk reads, but a removed repository
+// is a full fetch.
 const (
 	idleAfter   = time.Hour
 	unusedAfter = 7 * 24 * time.Hour
@@ -40,7 +42,9 @@ func (s *Sources) sweep() {
 }
 
 // closeIdle closes the files of an unused repository and returns how long it
-// has been unused. It does nothing while a fetch holds fetchLock.
+// has been unused. It does nothing while a fetch holds fetchLock. The lock is
+// tried and not waited for, because the caller holds the mutex of all
+// repositories.
 func (r *repository) closeIdle(now time.Time) time.Duration {
 	select {
 	case r.fetchLock <- struct{}{}:
@@ -58,7 +62,8 @@ func (r *repository) closeIdle(now time.Time) time.Duration {
 	return idle
 }
 
-// removeUnused removes what no process has used for a week.
+// removeUnused removes what no process has used for a week. It runs before the
+// first Resolve, so that no repository can be in use.
 func (s *Sources) removeUnused() error {
 	folder := filepath.Join(s.options.Folder, "git")
 	entries, err := os.ReadDir(folder)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Annotation is Argo CD's, and says which Application owns an object.
+	// Annotation is Argo CD's, and names the Application that owns an object.
 	Annotation = "argocd.argoproj.io/tracking-id"
 	// Label is ours, and is what watches are filtered by.
 	Label = "slipway.dev/app"
@@ -56,7 +56,7 @@ func (t Tracker) App(instance string) App {
 	return App{Namespace: t.ControlNamespace, Name: instance}
 }
 
-// Stamp marks an object as one of the Application, whatever it was marked as
+// Stamp marks an object as one of the Application, replacing the marks it had
 // before. The object must have its namespace already.
 func (t Tracker) Stamp(object *unstructured.Unstructured, app App) {
 	annotations := object.GetAnnotations()

@@ -38,7 +38,7 @@ func newResolver(store Store, links int) *resolver {
 }
 
 // resolve follows a path. It is inside as long as nothing beside within was
-// looked at.
+// read.
 func (r *resolver) resolve(given, within string) (place, error) {
 	at := place{entry: Entry{Kind: Folder}, inside: true}
 	switch {

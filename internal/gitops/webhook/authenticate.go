@@ -70,7 +70,9 @@ func checkToken(header http.Header, secrets []string) error {
 	return nil
 }
 
-// signatureOf is the HMAC-SHA256 that a request has in its header.
+// signatureOf is the HMAC-SHA256 that a request has in its header. The own
+// header of Gitea goes before that of GitHub. SHA-1 signatures are never
+// accepted.
 func signatureOf(provider Provider, header http.Header) ([]byte, error) {
 	name := "X-Hub-Signature-256"
 	switch provider {

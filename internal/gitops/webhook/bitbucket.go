@@ -108,7 +108,7 @@ type bitbucketLink struct {
 }
 
 // readBitbucketServer reads a push of Bitbucket Data Center, which sends no
-// paths.
+// paths. A change has the name of its ref in ref.id, or else in refId.
 func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 	var sent bitbucketServerPush
 	if err := decode(body, &sent); err != nil {

@@ -26,7 +26,8 @@ type gitLabPush struct {
 	} `json:"repository"`
 }
 
-// readGitLab reads a push of a branch or a tag.
+// readGitLab reads a push of a branch or a tag. System hooks deliver many kinds
+// of events under one name, so that the kind in the body decides.
 func readGitLab(provider Provider, body []byte) ([]Push, error) {
 	var sent gitLabPush
 	if err := decode(body, &sent); err != nil {

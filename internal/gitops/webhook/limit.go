@@ -21,8 +21,9 @@ type bucket struct {
 	at   time.Time
 }
 
-// allow reports whether a source may send a request, and how long it should wait
-// otherwise.
+// allow reports whether a source may send a request, and how long it should
+// wait otherwise. A flood from many addresses shares one bucket above
+// maxSources, so that memory stays bounded.
 func (l *limiter) allow(source string, perMinute, burst int, now time.Time) (wait time.Duration, allowed bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

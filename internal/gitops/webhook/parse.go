@@ -97,6 +97,8 @@ func decode(body []byte, into any) error {
 }
 
 // newPush checks the fields that all hosts send. A commit of zeros is none.
+// Before or After is empty for a created or deleted ref: no list of paths is
+// complete then.
 func newPush(push Push) (Push, error) {
 	if !isName(push.Ref) || !strings.HasPrefix(push.Ref, "refs/") {
 		return Push{}, fmt.Errorf("the ref is %q", shortened(push.Ref))

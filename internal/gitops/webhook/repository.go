@@ -120,7 +120,8 @@ func parseShort(text string) (address, bool) {
 	return finish(address{transport: overSSH, host: host}, rest)
 }
 
-// finish checks and cleans the parts that all forms have.
+// finish checks and cleans the parts that all forms have. Paths with . or ..
+// are refused and not resolved: no host sends them.
 func finish(a address, path string) (address, bool) {
 	a.host = strings.TrimSuffix(strings.ToLower(a.host), ".")
 	if a.host == "" && a.transport != local {

@@ -14,7 +14,7 @@ import (
 // (5, 1-5, */10, 10-50/20, 7/20, which counts to the end). Months and days have
 // names, and 7 is Sunday too. If both kinds of day are restricted, either is
 // enough. @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly
-// stand for what they say.
+// stand for what their names mean.
 type Schedule struct {
 	minutes, hours, days, months, weekdays uint64
 	// anyDay and anyWeekday are set for a *.

@@ -20,6 +20,7 @@ const (
 // limitError is the error of an exceeded limit.
 type limitError string
 
+// Error is the limit and what to do about it; explain adds the template.
 func (t limitError) Error() string { return string(t) }
 
 // budget is the remaining work of the text that is being expanded.
@@ -39,19 +40,20 @@ func (b *budget) refill(ctx context.Context) {
 }
 
 // spend counts work. It panics when the limit is exceeded: that is how a
-// function of a template fails, whatever its results are.
+// function of a template fails, also one without an error result.
 func (b *budget) spend(units int) {
 	b.work -= units
 	if b.work < 0 {
 		panic(limitError("the template does too much: loop over less"))
 	}
-	// The clock is looked at now and then: most calls are short.
+	// The clock is read now and then: most calls are short.
 	if b.asked++; b.asked%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
 		panic(limitError("there was no time left for the template"))
 	}
 }
 
-// tick counts one iteration of a loop.
+// tick counts one iteration of a loop. The empty string adds nothing to the
+// output of the loop.
 func (b *budget) tick() string {
 	// One iteration costs as much as a small function call.
 	b.spend(64)
@@ -72,7 +74,8 @@ func (b *budget) charge(values []reflect.Value) {
 }
 
 // sizeOf counts the units of a value, and stops at a limit. A value that occurs
-// several times counts each time, as it would be written each time.
+// several times counts each time, as it would be written each time. The
+// function set can even put a dictionary into itself; maxNested ends that.
 func sizeOf(value reflect.Value, limit, depth int) int {
 	// part is the cost of any value beside its text.
 	const part = 16

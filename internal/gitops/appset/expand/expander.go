@@ -53,7 +53,8 @@ func New(form Form) (*Expander, error) {
 	return e, nil
 }
 
-// Text expands one text.
+// Text expands one text. Without {{ it returns the text at once, which is true
+// for most fields of a template.
 func (e *Expander) Text(ctx context.Context, text string, params map[string]any) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return text, nil
@@ -69,6 +70,8 @@ func (e *Expander) Text(ctx context.Context, text string, params map[string]any)
 		return "", err
 	}
 	e.budget.refill(ctx)
+	// The parameters are copied for each text, because functions such as set
+	// change dictionaries in place.
 	out := &output{}
 	if err := parsed.Execute(out, Clone(params)); err != nil {
 		return "", explain(text, err)
@@ -97,7 +100,8 @@ func (e *Expander) Value(ctx context.Context, value any, params map[string]any) 
 	return value, nil
 }
 
-// object expands names and values of an object.
+// object expands names and values of an object. Names that become equal are an
+// error, because which value stays would depend on the order of the map.
 func (e *Expander) object(ctx context.Context, given, params map[string]any) (map[string]any, error) {
 	object := make(map[string]any, len(given))
 	for name, content := range given {
@@ -143,6 +147,8 @@ func (e *Expander) parse(text string) (*template.Template, error) {
 	return parsed, nil
 }
 
+// errDefine is returned for a text that has templates of its own: they can call
+// each other without end, which no counter of loops would see.
 var errDefine = errors.New("define, block and template are not supported: write the text out")
 
 // countLoops adds a call to every loop that counts its iterations: nothing else
@@ -186,7 +192,9 @@ func explain(text string, err error) error {
 	return fmt.Errorf("the template %.100q: %.300s", text, said)
 }
 
-// simple replaces {{name}} by the parameters that are texts.
+// simple replaces {{name}} by the parameters that are texts. A parameter that
+// does not exist stays as it is written, as in Argo CD; the result is usually
+// refused as a name then.
 func simple(text string, params map[string]any) (string, error) {
 	var out strings.Builder
 	rest := text

@@ -15,7 +15,8 @@ import (
 const tickFunction = "__tick"
 
 // isExcluded reports whether a function of sprig is not available: see the
-// package comment.
+// package comment. Random functions would change the Applications on every run,
+// and env and the network would leak what the controller can see.
 func isExcluded(name string) bool {
 	switch name {
 	case "env", "expandenv", "getHostByName", "uuidv4", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES":
@@ -69,7 +70,8 @@ func counted(b *budget, name string, function any) any {
 	}).Interface()
 }
 
-// flat returns the arguments without their types.
+// flat returns the arguments without their types, those of a variadic function
+// one by one, so that guards can use their positions.
 func flat(args []reflect.Value, variadic bool) []any {
 	var values []any
 	for i, arg := range args {
@@ -158,7 +160,8 @@ func guardSeq(b *budget, args []any) {
 	}
 }
 
-// guardFormat bounds widths such as that of %1000000d.
+// guardFormat bounds widths such as that of %1000000d. The output limit alone
+// is too late: printf allocates the whole width first.
 func guardFormat(_ *budget, args []any) {
 	format := textAt(args, 0)
 	for i := 0; i < len(format); i++ {
@@ -191,7 +194,8 @@ func steps(start, stop, step int) int {
 	return int(min(max(0, count), float64(maxValue))) + 1
 }
 
-// number returns an argument as a number; 0 if it is none.
+// number returns an argument as a number; 0 if it is missing or no integer. The
+// guarded functions take integers only.
 func number(args []any, at int) int {
 	if at >= len(args) {
 		return 0

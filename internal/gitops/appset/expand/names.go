@@ -27,6 +27,7 @@ func Normalize(text string) string {
 	return strings.Trim(cut, "-.")
 }
 
+// errSlugify is returned for arguments of other types or in another order.
 var errSlugify = errors.New("slugify takes a text, and before it a length and whether words stay whole")
 
 // slugify is Normalize without dots and with a maximum length, 50 by default.
@@ -47,6 +48,7 @@ func slugify(args ...any) (string, error) {
 			return "", errSlugify
 		}
 	}
+	// Normalize leaves ASCII only, so that a cut cannot split a character.
 	words := strings.FieldsFunc(Normalize(text), func(char rune) bool { return char == '-' || char == '.' })
 	slug := strings.Join(words, "-")
 	if length <= 0 || len(slug) <= length {

@@ -73,10 +73,10 @@ func dataBytes() uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// nobody is the unprivileged user of Linux, which owns no files.
+// The unprivileged user of Linux, 65534, owns no files.
 const nobody = 65534
 
-// dropUser changes a process of root to the user nobody.
+// dropUser changes a process of root to the unprivileged user.
 func dropUser() error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -28,7 +28,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Render adds the objects of the folder of a source.
+// Render adds the objects of the folder of a source. Both patterns are compiled
+// before the first file is read, so that a malformed one fails even in an empty
+// folder.
 func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	options := source.Source.Directory
 	if options == nil {
@@ -71,7 +73,8 @@ type walk struct {
 	into             *manifest.Set
 }
 
-// maxDepth bounds how deep folders are read.
+// maxDepth bounds how deep folders are read. Links to folders are not followed
+// by the walk, so that a cycle cannot reach it.
 const maxDepth = 64
 
 // folder reads what is in a folder, which is named from the root.
@@ -102,7 +105,9 @@ func (w *walk) folder(name string, depth int) error {
 	return nil
 }
 
-// file reads a file if it is one to be read.
+// file reads a file if it is one to be read. The patterns are checked before
+// the content is read: an excluded file may be one that is refused, such as a
+// pointer of Git LFS.
 func (w *walk) file(name string, link bool) error {
 	extension := path.Ext(name)
 	switch extension {
@@ -149,6 +154,8 @@ func (w *walk) file(name string, link bool) error {
 // meant as one is an error, because leaving it out would prune its objects.
 func (w *walk) yaml(where string, text []byte) error {
 	added, err := w.into.AddYAML(where, text)
+	// Refusals and limits fail the render for any file: they are never about
+	// content that is no manifest.
 	var refusal *job.Refusal
 	if err == nil || errors.As(err, &refusal) || errors.Is(err, manifest.ErrTooLarge) {
 		return err
@@ -181,7 +188,8 @@ func (w *walk) json(where string, text []byte) error {
 	return w.into.AddJSON(where, first)
 }
 
-// quoted is a path for people.
+// quoted is a path for people. Names in Git are bytes and need not be UTF-8,
+// which messages have to be.
 func quoted(name string) string {
 	if name == "" {
 		return `"."`

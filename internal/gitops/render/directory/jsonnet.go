@@ -52,7 +52,8 @@ func (w *walk) evaluate(where string) error {
 	return w.result(where, []byte(text))
 }
 
-// result adds an object or each of a list.
+// result adds an object or each of a list. A list that contains a list is an
+// error of AddJSON: only one level is unpacked.
 func (w *walk) result(where string, text []byte) error {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
@@ -126,7 +127,8 @@ func (i *importer) refuse(err error) {
 	}
 }
 
-// read reads a file once.
+// read reads a file once. Failures are cached as well: an import that is tried
+// in several folders would otherwise read each of them again.
 func (i *importer) read(at string) imported {
 	found, ok := i.cache[at]
 	if !ok {

@@ -31,10 +31,10 @@ const (
 
 // What a worker sends.
 const (
-	Ready  Type = 'h' // answer to Hello: what limits are in force
-	Stat   Type = 's' // asks for the kind of a path
-	Read   Type = 'r' // asks for the content of a file
-	List   Type = 'l' // asks for the entries of a folder
+	Ready  Type = 'h' // response to Hello: what limits are in force
+	Stat   Type = 's' // request for the kind of a path
+	Read   Type = 'r' // request for the content of a file
+	List   Type = 'l' // request for the entries of a folder
 	Object Type = 'o' // one rendered object, as JSON
 	Done   Type = 'd' // the job is done
 	Failed Type = 'e' // the job is not done, and why

@@ -19,14 +19,18 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// maxLocal bounds how far charts of one repository depend on each other.
+// maxLocal bounds how far charts of one repository depend on each other. A
+// deeper chain, or a cycle, is refused.
 const maxLocal = 8
 
-// maxDepth bounds the folders of a chart.
+// maxDepth bounds the folders of a chart. It also ends the recursion of ** in
+// value files.
 const maxDepth = 32
 
 // load reads a chart, and the charts of the same repository that it depends on
-// by a file:// address.
+// by a file:// address. Rules of .helmignore come before Helm's defaults, as in
+// Helm's own loader. The chart is not cached: while the files that a render has
+// read are the same, it is not repeated at all.
 func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 	if depth > maxLocal {
 		return nil, job.Refuse("charts depend on each other by file:// addresses, more than %d deep, or in a circle", maxLocal)
@@ -57,7 +61,8 @@ func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 }
 
 // resolveDependencies adds charts of the same repository, and refuses a chart
-// whose other dependencies are not there.
+// whose other dependencies are not there. A missing dependency is a refusal and
+// no retry: the worker has no network, and only a commit can add the chart.
 func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, depth int) error {
 	for _, dependency := range loaded.Metadata.Dependencies {
 		if dependency == nil || hasDependency(loaded, dependency.Name) {
@@ -73,6 +78,7 @@ func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, de
 		if strings.HasPrefix(local, "/") {
 			return job.Refuse("the chart %s depends on %s at the absolute path %s: use a path from the chart's folder", loaded.Name(), dependency.Name, local)
 		}
+		// The path is not cleaned, because a link in it decides where .. leads.
 		found, err := load(files, strings.TrimPrefix(folder+"/"+local, "/"), depth+1)
 		if err != nil {
 			return err
@@ -127,6 +133,8 @@ func (r *chartReader) folder(name string, depth int) error {
 			}
 			kind = target.Kind
 		}
+		// The rules for folders, those with a trailing slash, apply to a link
+		// by its target.
 		entry.Kind = kind
 		if r.rules.Ignore(below, fileInfo(entry)) {
 			continue
@@ -157,13 +165,15 @@ func (r *chartReader) file(name string) error {
 	if err != nil {
 		return err
 	}
+	// Helm's own loader drops the byte order mark too.
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	r.found = append(r.found, &archive.BufferedFile{Name: name, Data: text})
 	return nil
 }
 
 // isRead reports whether Helm reads a file of a chart by itself. Other files,
-// such as pictures, are there for templates that read them with .Files.
+// such as pictures, are there for templates that read them with .Files. Names
+// in charts/ are reduced to those within the subchart first, at any depth.
 func isRead(name string) bool {
 	for {
 		below, ok := strings.CutPrefix(name, "charts/")
@@ -184,7 +194,8 @@ func isRead(name string) bool {
 
 // checkPointers refuses a chart that has a pointer of Git LFS among the files
 // that templates can read, if there is a template that reads such files. Which
-// one it reads cannot be seen before it is executed.
+// one it reads cannot be seen before it is executed. A chart whose templates
+// read no files renders correctly without the content.
 func (r *chartReader) checkPointers() error {
 	if r.pointer == nil {
 		return nil
@@ -221,8 +232,11 @@ type entryInfo struct {
 	entry tree.Entry
 }
 
+// fileInfo returns an entry as the interface that the ignore rules need.
 func fileInfo(entry tree.Entry) fs.FileInfo { return entryInfo{entry} }
 
+// The ignore rules read the name and whether it is a folder; the rest completes
+// the interface.
 func (i entryInfo) Name() string       { return i.entry.Name }
 func (i entryInfo) Size() int64        { return i.entry.Size }
 func (i entryInfo) ModTime() time.Time { return time.Time{} }

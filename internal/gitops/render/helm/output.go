@@ -52,6 +52,8 @@ func (r *Request) collect(loaded *chart.Chart, rendered map[string]string, into 
 // output is what "helm template" prints, in its order.
 func (r *Request) output(loaded *chart.Chart, rendered map[string]string, into *manifest.Set) ([]part, error) {
 	options := r.options()
+	// Notes go first: they are text for people, which SortManifests could fail
+	// to parse as YAML.
 	for name := range rendered {
 		if strings.HasSuffix(name, notes) {
 			delete(rendered, name)
@@ -62,6 +64,8 @@ func (r *Request) output(loaded *chart.Chart, rendered map[string]string, into *
 	if err != nil {
 		return nil, errors.New(job.Shorten(err.Error()))
 	}
+	// From here on the order is that of "helm template": definitions, objects,
+	// hooks.
 	var parts []part
 	if !options.SkipCrds {
 		definitions := loaded.CRDObjects()
@@ -90,7 +94,9 @@ func (r *Request) output(loaded *chart.Chart, rendered map[string]string, into *
 	return parts, nil
 }
 
-// line is the line of the rendered file at which the part begins, from 1.
+// line is the line of the rendered file at which the part begins, from 1. Equal
+// parts of one file get the line of the first one, which is good enough for
+// messages.
 func (p part) line() int {
 	before, _, found := strings.Cut(p.rendered, p.text)
 	if !found {
@@ -100,7 +106,9 @@ func (p part) line() int {
 }
 
 // warnSkipped reports objects that Helm leaves out because their annotation
-// names a hook that does not exist, such as crd-install of Helm 2.
+// names a hook that does not exist, such as crd-install of Helm 2. Without the
+// warning, an object in Git would be missing from the cluster with no trace in
+// the status.
 func warnSkipped(rendered map[string]string, hooks []*release.Hook, generic []releaseutil.Manifest, into *manifest.Set) {
 	type entry struct{ name, text string }
 	kept := map[entry]bool{}

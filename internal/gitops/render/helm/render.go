@@ -45,7 +45,9 @@ func (r *Request) options() *v1alpha1.ApplicationSourceHelm {
 	return &v1alpha1.ApplicationSourceHelm{}
 }
 
-// Render adds the objects of a chart.
+// Render adds the objects of a chart. It has no timeout of its own: the parent
+// ends a worker whose deadline is over, as a template can loop without checking
+// a context.
 func Render(request Request, into *manifest.Set) error {
 	loaded, err := load(request.Files, request.Source.Path, 0)
 	if err != nil {
@@ -70,6 +72,8 @@ func Render(request Request, into *manifest.Set) error {
 	if needed := loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
 		return fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s", needed, capabilities.KubeVersion.Version)
 	}
+	// Conditions, tags and import-values are applied before the values are
+	// merged: they decide which subcharts take part.
 	if err := chartutil.ProcessDependencies(loaded, values); err != nil {
 		return fmt.Errorf("dependencies of the chart: %w", err)
 	}
@@ -77,6 +81,8 @@ func Render(request Request, into *manifest.Set) error {
 	if err != nil {
 		return err
 	}
+	// The engine has no client for the cluster, so that lookup returns an empty
+	// map.
 	watch := watchFunctions()
 	rendered, err := engine.Engine{CustomTemplateFuncs: watch.functions}.RenderWithContext(context.Background(), loaded, prepared)
 	if err != nil {
@@ -104,7 +110,9 @@ func (r *Request) prepare(loaded *chart.Chart, values map[string]any, release co
 	return prepared, checkValues(loaded, merged)
 }
 
-// release is what templates know as .Release.
+// release is the value of .Release in templates. Every render is an
+// installation: templates that depend on .Release.IsUpgrade would differ
+// between the first sync and the second.
 func (r *Request) release() (common.ReleaseOptions, error) {
 	options := r.options()
 	release := common.ReleaseOptions{
@@ -125,7 +133,7 @@ func (r *Request) release() (common.ReleaseOptions, error) {
 	return release, nil
 }
 
-// capabilities is what templates know as .Capabilities.
+// capabilities is the value of .Capabilities in templates.
 func (r *Request) capabilities() (*common.Capabilities, error) {
 	capabilities := common.DefaultCapabilities.Copy()
 	options := r.options()

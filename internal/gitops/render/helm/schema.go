@@ -64,7 +64,9 @@ func checkChart(loaded *chart.Chart, values map[string]any, problems *strings.Bu
 }
 
 // validate returns how values break the schema of a chart. An error means that
-// the schema cannot be used. The library panics on some schemas.
+// the schema cannot be used. The library panics on some schemas. The compiler
+// gets a loader of its own for each chart, so that a reference cannot reach the
+// files of another chart.
 func validate(loaded *chart.Chart, values map[string]any) (problem string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

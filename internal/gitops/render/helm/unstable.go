@@ -15,7 +15,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
 
-// unstable are the functions that give another result each time.
+// unstable are the functions that give another result each time. Such a
+// function can make an Application OutOfSync after every render, and automated
+// sync then applies it each time.
 func unstable() []string {
 	return []string{
 		"ago", "bcrypt", "encryptAES", "genCA", "genCAWithKey", "genPrivateKey", "genSelfSignedCert",
@@ -37,6 +39,7 @@ func watchFunctions() *functionWatch {
 	all := sprig.TxtFuncMap()
 	for _, name := range unstable() {
 		original := reflect.ValueOf(all[name])
+		// A version of sprig may drop a function; the list is then ahead of it.
 		if !original.IsValid() {
 			continue
 		}

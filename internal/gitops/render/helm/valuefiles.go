@@ -57,7 +57,8 @@ func (r *Request) valueFiles() ([]valueFile, error) {
 	return files, nil
 }
 
-// identity is equal for two spellings of one file.
+// identity is equal for two spellings of one file. The source is part of it:
+// two repositories may have the same path.
 func (f *valueFile) identity() [2]string { return [2]string{f.source, path.Clean(f.path)} }
 
 // exists reports whether the file exists. Refusals are errors, also with
@@ -74,7 +75,10 @@ func (f *valueFile) exists() (bool, error) {
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
 // expand finds the files that match, each folder's own files before those of
-// its folders, in the order of their names.
+// its folders, in the order of their names. The pattern is checked part by part
+// up front: path.Match reports a malformed pattern only when the match gets
+// that far. Without ** the depth of the search is that of the pattern, so that
+// a pattern in a large repository does not read all of it.
 func (f *valueFile) expand() ([]valueFile, error) {
 	pattern := path.Clean(f.path)
 	if pattern == ".." || strings.HasPrefix(pattern, "../") {
@@ -144,7 +148,8 @@ func (s *search) folder(name string, depth int) error {
 }
 
 // matches reports whether a path matches a pattern, part by part; ** is any
-// number of folders.
+// number of folders. Runs of ** are collapsed before the recursion, which keeps
+// **/**/**/x from growing exponentially.
 func matches(pattern, name []string) bool {
 	for len(pattern) > 0 {
 		if pattern[0] == "**" {

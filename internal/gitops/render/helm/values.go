@@ -21,6 +21,7 @@ func (r *Request) values() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The order of the files is that of the Application: a later one wins.
 	values := map[string]any{}
 	for _, file := range found {
 		text, err := file.files.Read(file.path)
@@ -53,7 +54,8 @@ func (r *Request) values() (map[string]any, error) {
 }
 
 // merge adds values of one origin. It parses with Helm's own loader, so that
-// numbers keep their types.
+// numbers keep their types. Maps are merged by key, lists and scalars are
+// replaced, as Helm does with several -f.
 func merge(values map[string]any, name string, text []byte) (map[string]any, error) {
 	loaded, err := loader.LoadValues(bytes.NewReader(text))
 	if err != nil {
@@ -104,7 +106,8 @@ func (r *Request) parameters(values map[string]any) error {
 }
 
 // assignment is a parameter as Helm's --set takes it. A comma would begin the
-// next one, so that it is escaped, but for lists in braces.
+// next one, so that it is escaped, but for lists in braces. A comma that is
+// escaped already stays as it is.
 func assignment(name, value string) string {
 	if strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") {
 		return name + "=" + value

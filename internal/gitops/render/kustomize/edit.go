@@ -19,7 +19,8 @@ import (
 )
 
 // edit puts the options of an Application into its kustomization, as "kustomize
-// edit" would, in memory.
+// edit" would, in memory: a worker may not write files, and the commit must not
+// change.
 func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKustomize) error {
 	// Kustomize accepts one of three names; the first that exists is edited.
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
@@ -43,7 +44,9 @@ func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKust
 
 // applyOptions merges the options into a kustomization. An option replaces the
 // value of the kustomization where "kustomize edit set" does, and adds to it
-// where "kustomize edit add" does.
+// where "kustomize edit add" does. Options that add to maps run in sorted
+// order, so that the first conflict, and with it the error message, is the same
+// on every render.
 func applyOptions(text []byte, options *v1alpha1.ApplicationSourceKustomize) ([]byte, error) {
 	var edited types.Kustomization
 	if err := unmarshal(&edited, text); err != nil {
@@ -102,7 +105,8 @@ func setImages(edited *types.Kustomization, images []string) {
 	slices.SortStableFunc(edited.Images, func(a, b types.Image) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// parseImage reads [name=]image[:tag][@digest].
+// parseImage reads [name=]image[:tag][@digest]. A colon before the last slash
+// belongs to the port of the registry and is no tag.
 func parseImage(text string) types.Image {
 	name, rest, renamed := strings.Cut(text, "=")
 	if !renamed {
@@ -117,6 +121,7 @@ func parseImage(text string) types.Image {
 	switch {
 	case !renamed:
 		image.Name = rest
+	// name=*:tag keeps the name of the image and sets only the tag.
 	case rest != "*" && rest != name:
 		image.NewName = rest
 	}
@@ -141,7 +146,9 @@ func setReplicas(edited *types.Kustomization, replicas []v1alpha1.KustomizeRepli
 }
 
 // addLabels adds labels that the kustomization does not have, or all of them by
-// force.
+// force. A conflict is an error without force, as in "kustomize edit add
+// label": a label that is in a selector cannot change on an existing
+// Deployment, so that it must not be overwritten by accident.
 func addLabels(edited *types.Kustomization, options *v1alpha1.ApplicationSourceKustomize) error {
 	if len(options.CommonLabels) == 0 {
 		return nil
@@ -175,7 +182,8 @@ func addLabels(edited *types.Kustomization, options *v1alpha1.ApplicationSourceK
 	return nil
 }
 
-// labelPlaces are where a kustomization has labels.
+// labelPlaces are where a kustomization has labels. The maps are those of the
+// kustomization, not copies: addLabels writes through them.
 func labelPlaces(edited *types.Kustomization) []map[string]string {
 	//lint:ignore SA1019 kustomizations have it, whether it is deprecated or not
 	places := []map[string]string{edited.CommonLabels}
@@ -200,7 +208,9 @@ func addAnnotations(edited *types.Kustomization, options *v1alpha1.ApplicationSo
 	return nil
 }
 
-// addPatches adds patches. Argo CD's have the same fields as Kustomize's.
+// addPatches adds patches. Argo CD's have the same fields as Kustomize's. The
+// round trip through JSON is strict, so that a field that Kustomize does not
+// have is an error and not lost.
 func addPatches(edited *types.Kustomization, patches []v1alpha1.KustomizePatch) error {
 	for i := range patches {
 		text, err := json.Marshal(&patches[i])

@@ -29,13 +29,16 @@ func newFileSystem(files job.Files) *fileSystem {
 	return &fileSystem{files: files, edited: map[string][]byte{}}
 }
 
-// local is a path of Kustomize's as one of the repository.
+// local is a path of Kustomize's as one of the repository. The leading slash
+// makes Clean drop every ".." above the root, so that no path leaves the
+// repository.
 func local(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
 // errReadOnly is the error of all writes: a build does not need any.
 var errReadOnly = errors.New("files of the repository cannot be changed")
 
-// stat keeps refusals.
+// stat keeps refusals. Edited files are not considered here: an edit always
+// replaces a file that exists in the tree.
 func (d *fileSystem) stat(name string) (tree.Entry, error) {
 	entry, err := d.files.Stat(local(name))
 	d.keepRefusal(err)
@@ -43,6 +46,8 @@ func (d *fileSystem) stat(name string) (tree.Entry, error) {
 }
 
 // keepRefusal remembers a refusal, because Kustomize turns errors into text.
+// Render returns the refusal instead of that text, so that the error gets the
+// kind Refused, which holds until the files change.
 func (d *fileSystem) keepRefusal(err error) {
 	var inFiles *tree.Refusal
 	var inYAML *job.Refusal
@@ -69,7 +74,8 @@ func (d *fileSystem) ReadFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// CleanedAbs is the folder and the name of a file.
+// CleanedAbs is the folder and the name of a file. Kustomize calls it to check
+// that a file is below the root of its kustomization.
 func (d *fileSystem) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
 	entry, err := d.stat(name)
 	if err != nil {
@@ -126,6 +132,8 @@ func (d *fileSystem) Glob(pattern string) ([]string, error) {
 
 // What a build never does.
 
+// A build reads with ReadFile and Glob; Kustomize walks folders only to
+// localize a kustomization.
 func (d *fileSystem) Create(string) (filesys.File, error)      { return nil, errReadOnly }
 func (d *fileSystem) Mkdir(string) error                       { return errReadOnly }
 func (d *fileSystem) MkdirAll(string) error                    { return errReadOnly }

@@ -33,6 +33,8 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 			return err
 		}
 	}
+	// The scan comes after the edit, so that it also covers the components and
+	// patches that the Application adds.
 	scan := &scanner{disk: disk, seen: map[string]bool{}}
 	if err := scan.folder(source.Path); err != nil {
 		return err
@@ -43,6 +45,7 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	}
 	built, err := build(disk, source.Path)
 	if err != nil {
+		// The refusal is more specific than the text that Kustomize made of it.
 		if disk.refused != nil {
 			return disk.refused
 		}
@@ -61,7 +64,8 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	return nil
 }
 
-// build runs Kustomize, which panics on some input.
+// build runs Kustomize, which panics on some input. A panic must not end the
+// worker, which would fail the render as a crash and hide the cause.
 func build(disk *fileSystem, folder string) (built resmap.ResMap, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

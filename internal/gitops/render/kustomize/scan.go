@@ -18,12 +18,14 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// maxKustomizations bounds how many of them are one build.
+// maxKustomizations bounds how many of them are one build. A build over the
+// bound is refused, because a cycle of links would otherwise be read for ever.
 const maxKustomizations = 1000
 
 // scanner reads every kustomization that can be reached, before Kustomize does.
 // Kustomize fetches what looks like an address while it builds, so that nothing
-// that does may be left when it begins.
+// that does may be left when it begins. A scanner serves one render and is not
+// safe for concurrent use.
 type scanner struct {
 	disk *fileSystem
 	seen map[string]bool
@@ -42,6 +44,8 @@ func (s *scanner) folder(folder string) error {
 	if len(s.seen) > maxKustomizations {
 		return job.Refuse("the kustomization is made of more than %d folders, or of links that lead in a circle", maxKustomizations)
 	}
+	// All recognised names are read, although Kustomize fails if there are
+	// several: a file that is not checked must never be built.
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
 		file := path.Join(folder, name)
 		text, err := s.disk.ReadFile(file)
@@ -63,7 +67,8 @@ func (s *scanner) folder(folder string) error {
 }
 
 // unmarshal reads a kustomization as Kustomize does, which panics on some
-// input.
+// input. FixKustomization moves bases, env and the old Helm fields to their
+// successors, so that the scan covers them there.
 func unmarshal(into *types.Kustomization, text []byte) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -177,7 +182,8 @@ func (s *scanner) reference(folder, file, name, entry string) error {
 }
 
 // plugin checks an entry that configures a generator or a transformer: a text,
-// a file or a kustomization.
+// a file or a kustomization. The text comes first, as in Kustomize: an entry
+// that parses as objects is never used as a path.
 func (s *scanner) plugin(folder, file, name, entry string) error {
 	if hasRemotePrefix(entry) {
 		return remoteRefusal(file, name, entry)
@@ -223,7 +229,9 @@ func configurations(text []byte) ([]map[string]any, error) {
 	return found, nil
 }
 
-// checkPlugins refuses everything but what is built into Kustomize.
+// checkPlugins refuses everything but what is built into Kustomize. Kustomize's
+// default options refuse them too; this check does not rely on defaults of a
+// library, and its message has the way out.
 func checkPlugins(file, name string, configs []map[string]any) error {
 	for _, config := range configs {
 		kind, _ := config["kind"].(string)
@@ -250,7 +258,8 @@ func checkPlugins(file, name string, configs []map[string]any) error {
 }
 
 // remoteIn finds a text that begins like an address, anywhere in a
-// configuration.
+// configuration. Only keys that name files are followed: an address in a
+// literal, such as a URL in a ConfigMap, is content.
 func remoteIn(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -302,7 +311,8 @@ func remoteRefusal(file, name, entry string) error {
 var userAt = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
 
 // hasRemotePrefix reports whether a text starts like an address, by Kustomize's
-// own rules.
+// own rules. The prefix git:: is stripped as often as it is there, and not once
+// as in Kustomize, so that git::git::https: does not pass.
 func hasRemotePrefix(entry string) bool {
 	lower := strings.ToLower(strings.TrimSpace(entry))
 	for strings.HasPrefix(lower, "git::") {
@@ -317,7 +327,8 @@ func hasRemotePrefix(entry string) bool {
 }
 
 // looksRemote covers more than Kustomize fetches: such a text is meant as an
-// address, and an error about a missing file would mislead.
+// address, and an error about a missing file would mislead. False positives are
+// accepted: a refusal names the entry, and a rename resolves it.
 func looksRemote(entry string) bool {
 	return hasRemotePrefix(entry) || strings.Contains(entry, "://") || strings.ContainsAny(entry, "?\x00") ||
 		strings.Contains(entry, "_git/") || strings.Contains(entry, ".git/") || strings.HasSuffix(entry, ".git")

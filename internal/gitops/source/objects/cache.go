@@ -32,7 +32,8 @@ func newBaseCache(limit int64) *baseCache {
 	return &baseCache{cache.NewLRU[baseKey, baseObject](cache.Limits{Bytes: limit, ValueBytes: limit / 8})}
 }
 
-// get gives content that must not be changed.
+// get gives content that must not be changed. It is safe for concurrent use,
+// and so is put: the LRU has a lock of its own.
 func (c *baseCache) get(p *pack, offset int64) (Kind, []byte, bool) {
 	base, found := c.lru.Get(baseKey{p, offset})
 	return base.kind, base.content, found

@@ -24,7 +24,8 @@ const (
 	largeMark   = 1 << 31
 )
 
-// maxIndexBytes is that of 20 million objects.
+// maxIndexBytes is that of 20 million objects. A larger file is corrupt:
+// Receive bounds the objects of a pack far below that.
 const maxIndexBytes = 640 << 20
 
 // indexEntry is an object of a pack.
@@ -41,7 +42,8 @@ type index struct {
 }
 
 // writeIndex writes an index for the objects, which it sorts. An object that is
-// there twice is written once.
+// there twice is written once. Errors of the buffered writer are sticky, so
+// that only the last Flush is checked.
 func writeIndex(w io.Writer, objects []indexEntry, pack ID) error {
 	slices.SortFunc(objects, func(a, b indexEntry) int { return bytes.Compare(a.id[:], b.id[:]) })
 	objects = slices.CompactFunc(objects, func(a, b indexEntry) bool { return a.id == b.id })
@@ -83,7 +85,9 @@ func writeIndex(w io.Writer, objects []indexEntry, pack ID) error {
 	return err
 }
 
-// readIndex reads a file and checks that it is whole.
+// readIndex reads a file and checks that it is whole. The file is read into
+// memory as a whole: lookups are frequent, and a mapping would crash the
+// process if the file were truncated.
 func readIndex(path string) (*index, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -153,7 +157,8 @@ func (x *index) find(id ID) (int64, bool) {
 }
 
 // offset is the offset of the i-th object. Offsets above 2 GiB are in a table
-// of their own, whose position the 31 low bits give.
+// of their own, whose position the 31 low bits give. It is false for an offset
+// outside of the table, which only a crafted index has.
 func (x *index) offset(i int) (int64, bool) {
 	offsets := idsStart + x.count*(idSize+4)
 	small := binary.BigEndian.Uint32(x.data[offsets+4*i:])
@@ -168,7 +173,9 @@ func (x *index) offset(i int) (int64, bool) {
 	return int64(large), large < 1<<62
 }
 
-// startingWith is the ids that begin with hexadecimal digits.
+// startingWith is the ids that begin with hexadecimal digits. An odd number of
+// digits is padded with 0 for the search; the comparison of the text then
+// decides.
 func (x *index) startingWith(digits string) []ID {
 	padded := digits + "0"[:len(digits)%2]
 	low, err := hex.DecodeString(padded)

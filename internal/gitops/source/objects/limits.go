@@ -51,7 +51,8 @@ type Limits struct {
 	Objects     int
 }
 
-// DefaultLimits fit large repositories.
+// DefaultLimits fit large repositories. TotalBytes bounds the work of hashing:
+// a small pack can contain gigabytes of compressed zeros.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 2 << 30, ObjectBytes: 1 << 30, TotalBytes: 32 << 30, MemoryBytes: 64 << 20, Objects: 5_000_000}
 }

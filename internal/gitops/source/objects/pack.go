@@ -56,7 +56,8 @@ type header struct {
 // isDelta reports whether the object is stored as a delta to another.
 func (h header) isDelta() bool { return h.kind.IsDelta() }
 
-// header reads the beginning of the object at an offset.
+// header reads the beginning of the object at an offset. 48 bytes are enough
+// for the longest header: ten bytes of kind and length, and the id of a base.
 func (p *pack) header(offset int64) (header, error) {
 	var buffer [48]byte
 	if offset < 12 || offset >= p.size {
@@ -74,7 +75,9 @@ func (p *pack) header(offset int64) (header, error) {
 	return h, nil
 }
 
-// parseHeader reads kind, length and base.
+// parseHeader reads kind, length and base. The format is that of
+// gitformat-pack. Everything in it is untrusted: a base must be before its
+// delta, so that offsets cannot form a cycle.
 func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 	if len(b) == 0 {
 		return h, 0, false
@@ -110,7 +113,9 @@ func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 	return h, used, true
 }
 
-// parseBaseDistance reads how far before an object its base is.
+// parseBaseDistance reads how far before an object its base is. Each further
+// byte adds one before the shift, so that a distance has one encoding only
+// (gitformat-pack).
 func parseBaseDistance(b []byte) (back int64, used int) {
 	for used < len(b) && used < 9 {
 		c := b[used]
@@ -135,7 +140,8 @@ type inflater struct {
 	reader io.ReadCloser
 }
 
-// get returns a reader from the pool, reset to the input.
+// get returns a reader from the pool, reset to the input. The caller returns it
+// with put, also after an error of the stream.
 func (f *inflaters) get(from io.Reader) (*inflater, error) {
 	if i, ok := f.pool.Get().(*inflater); ok {
 		i.source.Reset(from)

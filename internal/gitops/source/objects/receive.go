@@ -33,7 +33,8 @@ func (s *Set) Receive(ctx context.Context, from io.Reader, limits Limits) (*Set,
 	return more, nil
 }
 
-// receiver is a pack that is being received.
+// receiver is a pack that is being received. It is used by one goroutine. The
+// Set that it extends is only read.
 type receiver struct {
 	set    *Set
 	limits Limits
@@ -74,7 +75,9 @@ func (r *receiver) receive(from io.Reader) (*Set, error) {
 	return r.publish(p)
 }
 
-// scan writes the pack to the file and hashes what is stored whole.
+// scan writes the pack to the file and hashes what is stored whole. Limits are
+// checked on the declared sizes, and then again by the reader and the length
+// that was inflated.
 func (r *receiver) scan(from io.Reader) error {
 	out := bufio.NewWriterSize(r.file, 256<<10)
 	bounded := &boundedReader{ctx: r.ctx, from: from, left: r.limits.Bytes, limit: r.limits.Bytes}
@@ -188,7 +191,8 @@ type boundedReader struct {
 	err   error
 }
 
-// Read reads and remembers an error that is not the end.
+// Read reads and remembers an error that is not the end. The error is kept,
+// because the scanner hides it and it decides whether a retry makes sense.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if err := context.Cause(b.ctx); err != nil {
 		b.err = err

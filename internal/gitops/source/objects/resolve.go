@@ -76,7 +76,8 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// takeDeltas takes the differences to an object.
+// takeDeltas takes the differences to an object. Deltas by id are removed from
+// the map, so that what is left in it at the end has no base in this pack.
 func (v *resolver) takeDeltas(i int) []int {
 	o := v.objects[i]
 	from := sort.Search(len(v.byOffset), func(n int) bool { return v.objects[v.byOffset[n]].base >= o.offset })
@@ -112,7 +113,9 @@ func (v *resolver) resolveRoot(i int) error {
 	return v.resolveChain(deltaBase{kind: o.kind, content: content, deltas: waiting})
 }
 
-// resolveThin resolves the differences to objects of other packs.
+// resolveThin resolves the differences to objects of other packs. A resolved
+// object may itself be the base of further entries, and the map changes while
+// they are resolved: the iteration starts again after each.
 func (v *resolver) resolveThin() error {
 	for len(v.byID) > 0 {
 		progress := false
@@ -138,8 +141,10 @@ func (v *resolver) resolveThin() error {
 	return nil
 }
 
-// resolveChain makes all objects that are differences to this one, and to those. An
-// object leaves memory when the last difference to it is taken.
+// resolveChain makes all objects that are differences to this one, and to
+// those. An object leaves memory when the last difference to it is taken. It
+// uses a stack of its own instead of recursion: chains of a crafted pack can be
+// as long as the pack.
 func (v *resolver) resolveChain(root deltaBase) error {
 	stack := []deltaBase{root}
 	v.heldBytes = int64(len(root.content))

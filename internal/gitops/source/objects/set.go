@@ -27,6 +27,7 @@ type Set struct {
 const packFolder = "objects/pack"
 
 // Create makes a folder a bare repository without objects, in Git's own layout.
+// The layout allows an administrator to inspect the folder with git.
 func Create(folder string, memory int64) (*Set, error) {
 	for _, below := range []string{packFolder, "refs"} {
 		if err := os.MkdirAll(filepath.Join(folder, below), 0o700); err != nil {
@@ -49,7 +50,10 @@ func newSet(folder string, memory int64) *Set {
 	return &Set{folder: folder, memory: memory, inflaters: &inflaters{}, bases: newBaseCache(baseCacheBytes)}
 }
 
-// Open opens the packs of a folder and removes what an interrupted Receive left.
+// Open opens the packs of a folder and removes what an interrupted Receive
+// left. A pack without an index is ignored: it is what a crash between the two
+// renames of publish leaves. Any other damage is ErrCorrupt, and the caller
+// fetches again.
 func Open(folder string, memory int64) (*Set, error) {
 	s := newSet(folder, memory)
 	entries, err := os.ReadDir(filepath.Join(folder, packFolder))
@@ -85,7 +89,8 @@ func Open(folder string, memory int64) (*Set, error) {
 	return s, nil
 }
 
-// with is the Set with one more pack.
+// with is the Set with one more pack. The caches are shared by both Sets,
+// because their keys contain the pack.
 func (s *Set) with(p *pack) *Set {
 	more := *s
 	more.packs = append(slices.Clone(s.packs), p)
@@ -119,7 +124,8 @@ func (s *Set) StartingWith(digits string) ([]ID, error) {
 	return found, nil
 }
 
-// find looks into the newest pack first.
+// find looks into the newest pack first. Recent commits are read most, and a
+// repository has few packs, so that a linear search is enough.
 func (s *Set) find(id ID) (*pack, int64, bool) {
 	for _, p := range slices.Backward(s.packs) {
 		if offset, found := p.index.find(id); found {
@@ -159,7 +165,8 @@ func (s *Set) Stat(id ID) (Kind, int64, error) {
 	return 0, 0, corrupt("differences to differences without an end")
 }
 
-// sizeAfter is the size of an object that is stored as a difference.
+// sizeAfter is the size of an object that is stored as a difference. Both sizes
+// are in the first bytes of the delta; the rest is not inflated.
 func (s *Set) sizeAfter(p *pack, h header) (int64, error) {
 	start, err := p.inflate(s.inflaters, h, 24)
 	if err != nil {
@@ -172,7 +179,8 @@ func (s *Set) sizeAfter(p *pack, h header) (int64, error) {
 	return size, nil
 }
 
-// base is where the object is that a difference is to.
+// base is where the object is that a difference is to. The own pack goes first,
+// as a pack that was received is complete but for thin bases.
 func (s *Set) base(p *pack, h header) (*pack, int64, error) {
 	if h.kind == plumbing.OFSDeltaObject {
 		return p, h.base, nil
@@ -284,6 +292,7 @@ func (s *Set) patch(steps []step, kind Kind, content []byte) (Kind, []byte, erro
 		if content, err = applyDelta(content, delta, s.memory); err != nil {
 			return 0, nil, err
 		}
+		// The result itself is not cached: only bases are read repeatedly.
 		if i > 0 {
 			s.bases.put(at.pack, at.offset, kind, content)
 		}

@@ -17,7 +17,8 @@ type Address struct {
 }
 
 // ParseAddress reads https://, http:// and ssh:// addresses and the short form
-// user@host:path.
+// user@host:path. A port that is the default of its scheme is dropped, so that
+// both spellings are one repository.
 func ParseAddress(text string) (Address, error) {
 	const what = "write an address such as https://example.com/team/app.git or git@example.com:team/app.git"
 	// A newline in an address would end up in a header or a command.
@@ -112,6 +113,8 @@ func (a Address) hostPort() string {
 }
 
 // Redact removes the user and the password of any text that may be an address.
+// It is for log lines and errors, so that it must not fail: text that is no
+// address loses everything before the last @ of its host.
 func Redact(text string) string {
 	if a, err := ParseAddress(text); err == nil {
 		return a.String()

@@ -32,7 +32,8 @@ type Advertisement struct {
 func (a *Advertisement) Can(capability string) bool { return a.capabilities[capability] }
 
 // CanFetch reports whether the server allows a want for this commit: the tip of
-// a ref, or any commit if it has one of the capabilities for that.
+// a ref, or any commit if it has one of the capabilities for that. Most hosts
+// allow any reachable commit; plain Git servers allow tips only by default.
 func (a *Advertisement) CanFetch(id ID) bool {
 	return a.Tips[id] || a.Can("allow-reachable-sha1-in-want") || a.Can("allow-any-sha1-in-want")
 }
@@ -115,7 +116,9 @@ func lineError(err error) error {
 }
 
 // serverError classifies an error message of a server. Servers have no error
-// codes, so that the text decides.
+// codes, so that the text decides. Missing is tested first: servers that hide
+// private repositories put both into one message. An unknown text is
+// Unreachable and is retried.
 func serverError(text string) *Failure {
 	lower := strings.ToLower(text)
 	for _, missing := range []string{

@@ -25,7 +25,8 @@ type Client struct {
 	transport transport
 }
 
-// transport is HTTP or SSH.
+// transport is HTTP or SSH. Implementations are used by one goroutine; close
+// ends their idle connections.
 type transport interface {
 	refs(ctx context.Context) (*Advertisement, error)
 	fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error
@@ -36,6 +37,8 @@ type transport interface {
 // NewClient prepares a client and connects to nothing.
 func NewClient(address Address, access Access, maxRefs int) (*Client, error) {
 	c := &Client{address: address, access: access, maxRefs: maxRefs}
+	// Keys, certificates and proxies are parsed here, so that a malformed
+	// Secret fails before the first connection.
 	var err error
 	if address.Scheme == "ssh" {
 		c.transport, err = newSSH(c)

@@ -43,7 +43,8 @@ func failf(reason Reason, format string, args ...any) *Failure {
 
 // ConnectionFailure converts an error of a connection. The text of such an
 // error can contain an address with a password, so that only parts that are
-// safe are passed on.
+// safe are passed on. Problems of certificates are Denied: a retry does not
+// help until a user changes something. All others are retried.
 func ConnectionFailure(ctx context.Context, err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -81,6 +82,8 @@ func ConnectionFailure(ctx context.Context, err error) *Failure {
 }
 
 // plainText is text of a server for people: one line, not long, nothing odd.
+// The text comes from a server and ends up in a status and in logs, where
+// control characters could forge lines.
 func plainText(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > 200 {

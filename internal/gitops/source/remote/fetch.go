@@ -56,7 +56,8 @@ func (w Want) request(a *Advertisement) ([]byte, error) {
 }
 
 // capabilities is what this side uses of what the server has. Some servers
-// insist on multi_ack.
+// insist on multi_ack. thin-pack is requested only with haves, whose objects
+// can be the bases.
 func (w Want) capabilities(a *Advertisement) []string {
 	wanted := []string{"multi_ack_detailed", "side-band-64k", "ofs-delta", "no-progress"}
 	if len(w.Haves) > 0 {
@@ -72,6 +73,8 @@ func (w Want) capabilities(a *Advertisement) []string {
 }
 
 // readPack reads the response up to the pack, and returns a reader of the pack.
+// An ACK with a status is an intermediate one of multi_ack_detailed; NAK or a
+// plain ACK is the last line before the pack.
 func (w Want) readPack(r io.Reader, a *Advertisement) (io.Reader, error) {
 	lines := pktline.NewScanner(r)
 	if w.Depth > 0 && a.Can("shallow") {

@@ -56,7 +56,9 @@ func newHTTP(c *Client) (*httpTransport, error) {
 }
 
 // Transport is the connections for one credential: authorities, certificate of
-// the client, proxy. Close its idle connections after use.
+// the client, proxy. Close its idle connections after use. The caller makes one
+// for each exchange, so that a changed credential or authority takes effect at
+// once and connections are never shared between credentials.
 func Transport(access Access, host string) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: access.Credential.Insecure}
 	if len(access.Authorities) > 0 {
@@ -95,7 +97,8 @@ type Identity struct {
 }
 
 // IdentityOf returns the identity of a credential. A token is sent as a bearer
-// token unless the credential forces basic authentication.
+// token unless the credential forces basic authentication. x-access-token is
+// the user that hosts expect with a token in place of a password.
 func IdentityOf(c credential.Credential) Identity {
 	if !c.BearerToken.IsZero() && !c.ForceHTTPBasicAuth {
 		return Identity{token: c.BearerToken.Reveal()}
@@ -143,7 +146,8 @@ func CheckRedirect(r *http.Request, via []*http.Request) error {
 func (h *httpTransport) close() { h.http.CloseIdleConnections() }
 
 // refs requests the ref advertisement. The address after redirects is kept for
-// the fetch.
+// the fetch. A redirect has to keep the end of the path, as Git requires too;
+// otherwise it leads to another kind of page.
 func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	base := strings.TrimRight((&url.URL{Scheme: h.client.address.Scheme, Host: h.host(), Path: h.client.address.Path}).String(), "/")
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service="+uploadPack, nil)
@@ -180,7 +184,8 @@ func (h *httpTransport) host() string {
 }
 
 // fetch posts the request and streams the response. The whole negotiation is
-// one round trip: haves are sent with "done".
+// one round trip: haves are sent with "done". The pack is read inside of take,
+// before the response is closed.
 func (h *httpTransport) fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
 	message, err := want.request(a)
 	if err != nil {

@@ -42,7 +42,8 @@ func proxyFor(c credential.Credential) (*proxySettings, error) {
 	return nil, failf(Invalid, "the proxy is of an unknown kind: write http://, https:// or socks5://")
 }
 
-// forRequest selects the proxy of a request, for http.Transport.
+// forRequest selects the proxy of a request, for http.Transport. Without the
+// proxy of a credential that of the environment applies, see Transport.
 func (p *proxySettings) forRequest(r *http.Request) (*url.URL, error) {
 	if p.bypasses(r.URL.Host) {
 		return nil, nil
@@ -106,6 +107,8 @@ func (p *proxySettings) dial(ctx context.Context, address string) (net.Conn, err
 }
 
 // connect opens a tunnel through an HTTP proxy with CONNECT (RFC 9110, 9.3.6).
+// The context closes the connection, as a proxy that does not respond would
+// block the read. The tunnel is not encrypted by itself: SSH is.
 func (p *proxySettings) connect(ctx context.Context, address string) (net.Conn, error) {
 	host := p.url.Host
 	if p.url.Port() == "" {

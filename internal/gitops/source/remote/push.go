@@ -90,7 +90,8 @@ func (u Update) request() ([]byte, error) {
 
 // readReport reads the result of the command (report-status of
 // gitprotocol-pack). Anything but "ok" for the branch, after "unpack ok", is a
-// failure: a push whose result is unknown must not count as done.
+// failure: a push whose result is unknown must not count as done. An unknown
+// line is skipped, because servers add hints of their own.
 func (u Update) readReport(r io.Reader) error {
 	lines := pktline.NewScanner(r)
 	unpacked := false
@@ -171,7 +172,8 @@ func (h *httpTransport) receivePack(request *http.Request, kind string, limit in
 }
 
 // push runs the service on the host. It is another connection than the one that
-// fetched, and the host key is checked again.
+// fetched, and the host key is checked again. Closing the input ends the pack;
+// the server sends its report only after that.
 func (s *sshTransport) push(ctx context.Context, message []byte) ([]byte, error) {
 	var report []byte
 	err := s.run(ctx, receivePack, func(_ *Advertisement, in io.WriteCloser, out io.Reader) error {

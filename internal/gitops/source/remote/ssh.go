@@ -24,7 +24,8 @@ type sshTransport struct {
 }
 
 // newSSH parses the key and prepares the check of the host key. A host is only
-// accepted without the check if the Secret disables it by name.
+// accepted without the check if the Secret disables it by name. Insecure of the
+// Secret turns off the check too, as in Argo CD.
 func newSSH(c *Client) (*sshTransport, error) {
 	key := c.access.Credential.SSHPrivateKey
 	if key.IsZero() {
@@ -70,6 +71,8 @@ func (s *sshTransport) restrictHostKeys() error {
 }
 
 // knownHosts reads the lines. The reader of OpenSSH's form takes files only.
+// The file is removed before the first connection: the library has read it by
+// then.
 func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
 	file, err := os.CreateTemp("", "known_hosts_*")
 	if err != nil {
@@ -163,7 +166,8 @@ func (s *sshTransport) fetch(ctx context.Context, _ *Advertisement, want Want, t
 }
 
 // run starts the service on the host, reads its ref advertisement and passes
-// both pipes to use.
+// both pipes to use. The session ends with the connection, which is closed on
+// return; Wait is called only to collect the error output.
 func (s *sshTransport) run(ctx context.Context, service string, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
 	client, err := s.connect(ctx)
 	if err != nil {
