@@ -9,7 +9,9 @@ import (
 	"slipway.dev/slipway/internal/config"
 )
 
-// docsCommand writes docs/reference. It is for make generate, so it is hidden.
+// docsCommand returns the hidden command slipway docs, which writes
+// docs/reference. Only make generate runs it. It walks the same command tree
+// that serves users, so the pages cannot drift from the help.
 func docsCommand() *cobra.Command {
 	dir := ""
 	command := &cobra.Command{
@@ -25,8 +27,10 @@ func docsCommand() *cobra.Command {
 	return command
 }
 
-// writeReference writes one file per page. A test compares the committed pages
-// with it.
+// writeReference writes one file per page below dir and overwrites pages that
+// exist. It stops at the first error and may leave earlier pages written: make
+// generate then fails and is run again. A test compares the committed pages
+// with its output.
 func writeReference(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

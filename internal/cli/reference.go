@@ -12,7 +12,8 @@ import (
 	"slipway.dev/slipway/internal/config"
 )
 
-// generatedNote starts each page of the reference.
+// generatedNote starts each page of the reference. It is an HTML comment, so
+// that the page renders without it.
 const generatedNote = "<!-- Written by `make generate`. Change the descriptions in the source, not this page. -->\n\n"
 
 // edgeExamples shows one configuration in each way that it can be written.
@@ -20,7 +21,9 @@ const generatedNote = "<!-- Written by `make generate`. Change the descriptions 
 //go:embed edge_examples.md
 var edgeExamples string
 
-// groupTitles are the headings of the groups of options.
+// groupTitles maps the group of an option, which is its path without the last
+// element, to the heading in the reference. A group that is missing here gets
+// its path as heading, so a new group never breaks generation.
 var groupTitles = map[string]string{
 	"":                            "Configuration file",
 	"log":                         "Log",
@@ -71,7 +74,9 @@ func edgeReference() string { return roleReference("edge", edgeExamples, config.
 // agentReference gives the page with the options of the agent.
 func agentReference() string { return roleReference("agent", agentExamples, config.AgentOptions()) }
 
-// roleReference gives the page with the options of a role.
+// roleReference returns the page with the options of a role. It starts a new
+// table where the group changes and relies on the options of a group being
+// adjacent: internal/config lists them in the order of the struct.
 func roleReference(role, examples string, options []config.Option) string {
 	var out strings.Builder
 	out.WriteString(generatedNote + "# Options of slipway " + role + "\n\n")
@@ -91,7 +96,8 @@ func roleReference(role, examples string, options []config.Option) string {
 	return out.String()
 }
 
-// shownDefault gives the default for a table; what is empty shows nothing.
+// shownDefault returns the default as code for a table cell. An option without
+// a default gets an empty cell.
 func shownDefault(option config.Option) string {
 	if option.Default == "" {
 		return ""
@@ -99,12 +105,14 @@ func shownDefault(option config.Option) string {
 	return "`" + option.Default + "`"
 }
 
-// cell makes a text fit in a cell of a table.
+// cell escapes text for a cell of a Markdown table: a pipe would end the cell,
+// a line break the row, and a less-than sign would start an HTML tag.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }
 
-// cliReference gives the page with the commands.
+// cliReference returns the page with the commands. Cobra adds the completion
+// command only when a command line runs, so it is added here to be on the page.
 func cliReference(root *cobra.Command) string {
 	root.InitDefaultCompletionCmd()
 	var out strings.Builder
@@ -120,7 +128,8 @@ func cliReference(root *cobra.Command) string {
 	return out.String()
 }
 
-// writeCommand writes the section of a command and of its subcommands.
+// writeCommand writes the section of a command and, recursively, of its
+// subcommands. A command without a long description gets the short one.
 func writeCommand(out *strings.Builder, command *cobra.Command) {
 	text := command.Long
 	if text == "" {
@@ -131,7 +140,9 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
 	}
 	if command.DisableFlagParsing {
-		// Tasks of a role have the options of the role.
+		// A subcommand of a role takes the options of the role, so the link
+		// goes to the page of the outermost command that parses its own
+		// options.
 		role := command
 		for role.HasParent() && role.Parent().DisableFlagParsing {
 			role = role.Parent()
@@ -178,7 +189,8 @@ func flagTable(flags *pflag.FlagSet) string {
 	return out.String()
 }
 
-// unindent takes the two blanks away that examples have in help.
+// unindent removes the two blanks that each line of an example has in the help
+// of cobra; in a code block they would be copied along.
 func unindent(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

@@ -1,11 +1,10 @@
-// Package cli is the command line of the program: one file for each command,
-// and all the wiring of the program, nothing else.
+// Package cli is the command line of the program: the command tree, the wiring
+// of the command groups, and the generated reference.
 //
-// It promises that a command ends with 0 when it did what was asked, 1 when it
-// failed, and 2 when the command line or the configuration was wrong; that
-// messages for people are on standard error and results on standard output;
-// and that a command is listed only when it does its work. Cancelling the
-// context ends every command in good order.
+// A command exits with 0 on success, 1 on failure, and 2 when the command line
+// or the configuration is wrong. Messages for people go to standard error and
+// results to standard output. A command is listed only when it does its work.
+// Cancelling the context shuts every command down gracefully.
 //
 // cmd/slipway is its only caller.
 //
@@ -39,24 +38,29 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Execute runs one command line and returns the exit code.
+// Execute runs one command line and returns the exit code. It installs no
+// signal handlers and never exits the process, so that tests can call it;
+// cancelling ctx ends the command.
 func Execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return program{runEdge: controller.Run}.execute(ctx, args, stdout, stderr)
 }
 
-// program is the command line. Tests replace what slipway edge runs.
+// program is the command line with its replaceable part: tests substitute
+// runEdge, which slipway edge calls once its options are valid.
 type program struct {
 	runEdge controller.Runner
 }
 
-// root assembles the commands. Only this function imports the groups.
+// root assembles the command tree. Only this function imports the command
+// groups, so the groups never depend on each other through the root. Each call
+// returns a new tree: cobra keeps the parsed flags in it.
 func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "slipway",
 		Short: "GitOps runtime and ingress controller for Kubernetes",
 		Long: `Slipway deploys what is in Git to Kubernetes, and serves the traffic for it: a
 GitOps runtime and an ingress controller in one program.`,
-		SilenceErrors: true, // execute prints them, and knows the exit code
+		SilenceErrors: true, // execute prints them and maps them to an exit code
 		SilenceUsage:  true,
 		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
 			return checkLogFlags(command)
@@ -98,8 +102,8 @@ GitOps runtime and an ingress controller in one program.`,
 }
 
 // checkLogFlags refuses a log level or format that does not exist, also for
-// commands that log nothing: a typo should not pass. Roles have the flags among
-// their options.
+// commands that log nothing: a typo should not pass. Roles are skipped: they
+// parse the log flags among their own options and validate them there.
 func checkLogFlags(command *cobra.Command) error {
 	if command.DisableFlagParsing {
 		return nil
@@ -112,8 +116,9 @@ func checkLogFlags(command *cobra.Command) error {
 	return nil
 }
 
-// suggestFlag adds the nearest flags to the error for an unknown one, as cobra
-// does for commands.
+// suggestFlag adds the nearest flag names to the error for an unknown flag.
+// Cobra only suggests commands, so the flags are put into a throwaway command
+// tree whose SuggestionsFor does the matching.
 func suggestFlag(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -130,8 +135,9 @@ func suggestFlag(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
-// execute runs a command line, prints its error, and maps the error to an exit
-// code.
+// execute runs a command line, prints its error once, and maps the error to an
+// exit code. Errors of parsing and UsageError give exit.Usage, a Status gives
+// its own code, and every other error gives exit.Failure.
 func (p program) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := p.root()
 	root.SetArgs(args)
@@ -151,6 +157,8 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 	if err == nil {
 		return exit.OK
 	}
+	// A Status without an error is a result, such as a diff that found
+	// differences: the command has printed it already.
 	if said := (exit.Status{}); !errors.As(err, &said) || said.Err != nil {
 		exit.Print(stderr, err)
 	}

@@ -17,12 +17,17 @@ func Main() int {
 	return runProcess(Execute)
 }
 
-// runProcess runs a command line under the signals of the process.
+// runProcess runs a command line under the signals of the process. Tests pass
+// an execute of their own.
 func runProcess(execute func(ctx context.Context, args []string, stdout, stderr io.Writer) int) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	// Room for both signals: signal.Notify drops a signal when the channel is
+	// full.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	// The goroutine lives until the process ends; a command that completes
+	// leaves it blocked on the channel.
 	go func() {
 		<-signals
 		cancel()

@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
-// versionCommand returns the command slipway version.
+// versionCommand returns the command slipway version. It needs no cluster and
+// no platform.
 func versionCommand() *cobra.Command {
 	output := "text"
 	command := &cobra.Command{
@@ -26,7 +27,8 @@ func versionCommand() *cobra.Command {
 	return command
 }
 
-// printVersion prints the build information as text, or as JSON for scripts.
+// printVersion prints the build information as text, or as JSON for scripts. An
+// unknown format is a usage error.
 func printVersion(w io.Writer, output string) error {
 	facts := buildinfo.Read()
 	switch output {

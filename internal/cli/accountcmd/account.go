@@ -22,8 +22,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Account returns the command slipway account. Everybody may read; changing
-// needs an admin, which the platform checks.
+// Account returns the command slipway account. Every user may read; changing
+// needs an admin, which the platform checks and this program does not.
 func Account() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("account", "Manage the account, its users and its Git settings", choice, false)
@@ -31,8 +31,8 @@ func Account() *cobra.Command {
 	return command
 }
 
-// accountGetCommand shows the name and ID of the account. The ID is what the
-// values of the chart name.
+// accountGetCommand returns the command that shows the name and ID of the
+// account. The ID is the one that the values of the chart name.
 func accountGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "get", Short: "Show the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -46,7 +46,8 @@ func accountGetCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// showAccount prints an account in the chosen form.
+// showAccount prints an account in the chosen form. Get and update share it, so
+// that both print the same document.
 func showAccount(command *cobra.Command, output *printer.Output, account *platformv1.Account) error {
 	return printer.Show(command, output, account, func(w io.Writer) error {
 		facts, flush := printer.NewTable(w)
@@ -57,8 +58,8 @@ func showAccount(command *cobra.Command, output *printer.Output, account *platfo
 	})
 }
 
-// accountUpdateCommand renames the account. Its ID stays, so runtimes and keys
-// are not affected.
+// accountUpdateCommand returns the command that renames the account. Its ID
+// stays, so runtimes and keys are not affected.
 func accountUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	var name string
 	command := &cobra.Command{Use: "update --name NAME", Short: "Rename the account", Args: cobra.NoArgs}
@@ -77,9 +78,9 @@ func accountUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// accountGitCommand manages the Git provider and the Shared Configuration
-// Repository of the account (R56 to R58). They hold no token: tokens are the
-// runtimes' own.
+// accountGitCommand returns the commands for the Git provider and the Shared
+// Configuration Repository of the account (R56 to R58). The settings hold no
+// token: each runtime has its own.
 func accountGitCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "git",
@@ -104,6 +105,8 @@ active runtimes.`,
 	var yes bool
 	reset.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	reset.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		// The platform refuses the reset while an online runtime uses the
+		// settings, so the prompt mostly guards against the wrong account.
 		if err := prompt.New(command).Confirm("Forget the Git settings of the account?", yes); err != nil {
 			return err
 		}
@@ -117,9 +120,9 @@ active runtimes.`,
 	return command
 }
 
-// accountGitSetCommand sets the Git settings once. The platform freezes them
-// when a runtime has reached the repository, because moving it would orphan
-// what runtimes keep there.
+// accountGitSetCommand returns the command that sets the Git settings once. The
+// platform freezes them when a runtime has reached the repository, because
+// moving it would orphan the files that runtimes keep there.
 func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
 	settings := &platformv1.GitSettings{}
 	command := &cobra.Command{
@@ -137,6 +140,8 @@ of the repository for cloud providers; a server in house needs both.`,
 	flags.StringVar(&settings.ApiUrl, "api-url", "", "API of the provider (default inferred)")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		// Only the repository is required: for cloud providers the platform
+		// infers the provider and its API from the URL.
 		if settings.SharedRepository == "" {
 			return exit.UsageError{Err: errors.New("--shared-repository is missing")}
 		}
@@ -149,8 +154,8 @@ of the repository for cloud providers; a server in house needs both.`,
 	return command
 }
 
-// showGitSettings prints the settings. Settings that are empty are a note and
-// not a table of dashes, but -o json still prints them, so that scripts get a
+// showGitSettings prints the settings. Empty settings are a note and not a
+// table of dashes, but -o json still prints them, so that scripts always get a
 // document.
 func showGitSettings(command *cobra.Command, output *printer.Output, settings *platformv1.GitSettings) error {
 	if settings.GetSharedRepository() == "" && output.Form == printer.FormTable {
@@ -162,6 +167,8 @@ func showGitSettings(command *cobra.Command, output *printer.Output, settings *p
 		facts.Row("Provider:", printer.OrDash(settings.GetProvider()))
 		facts.Row("API:", printer.OrDash(settings.GetApiUrl()))
 		facts.Row("Shared repository:", settings.GetSharedRepository())
+		// Validated is set by the first runtime that reaches the repository,
+		// and freezes the settings.
 		validated := "no runtime has reached it yet"
 		if settings.GetValidated() {
 			validated = "yes: the settings are frozen"
@@ -171,7 +178,8 @@ func showGitSettings(command *cobra.Command, output *printer.Output, settings *p
 	})
 }
 
-// parseRole parses a role as users write it.
+// parseRole parses a role as users write it. It is the inverse of
+// apiclient.RoleName.
 func parseRole(word string) (platformv1.Role, error) {
 	switch word {
 	case "admin":

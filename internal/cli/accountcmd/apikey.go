@@ -17,7 +17,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// APIKey returns the command slipway api-key.
+// APIKey returns the command slipway api-key. Keys belong to the user who
+// creates them; admins also list those of the account.
 func APIKey() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("api-key", "Manage API keys", choice, false)
@@ -25,10 +26,12 @@ func APIKey() *cobra.Command {
 	return command
 }
 
-// apiKeyCreateCommand creates a key. The secret is printed alone on standard
-// output and exists nowhere else afterwards: the platform keeps only its hash.
+// apiKeyCreateCommand returns the command that creates a key. The secret is
+// printed alone on standard output and exists nowhere else afterwards: the
+// platform keeps only its hash.
 func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	var scopes []string
+	// The default is that of a key that a login creates.
 	life := lifetime(loginKeyLife)
 	command := &cobra.Command{
 		Use:   "create NAME",
@@ -43,6 +46,8 @@ shown again; everything else is on standard error.`,
 	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		wanted := &platformv1.CreateKeyRequest{Name: args[0]}
+		// All scopes are parsed before the request, so that a typo creates no
+		// key.
 		for _, word := range scopes {
 			scope, err := parseScope(word)
 			if err != nil {
@@ -50,6 +55,7 @@ shown again; everything else is on standard error.`,
 			}
 			wanted.Scopes = append(wanted.Scopes, scope)
 		}
+		// A request without a lifetime creates a key that does not expire.
 		if life > 0 {
 			wanted.Lifetime = durationpb.New(time.Duration(life))
 		}
@@ -57,6 +63,8 @@ shown again; everything else is on standard error.`,
 		if err != nil {
 			return err
 		}
+		// The note goes to standard error: the secret is the only line on
+		// standard output and can be redirected to a file.
 		key := response.GetKey()
 		printer.Note(command, "Key %s (ID %s, scope %s) expires %s. Its secret is not shown again:", key.GetName(), key.GetId(), scopeWords(key.GetScopes()), printer.Expiry(key.GetExpiresAt()))
 		_, err = fmt.Fprintln(command.OutOrStdout(), response.GetSecret())
@@ -65,14 +73,16 @@ shown again; everything else is on standard error.`,
 	return command
 }
 
-// apiKeyListCommand lists keys by ID and prefix. Secrets are not known to the
-// platform.
+// apiKeyListCommand returns the command that lists keys by ID and prefix. The
+// platform has no secrets to return, so a lost one is replaced by a new key.
 func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	var revoked bool
 	command := &cobra.Command{Use: "list", Short: "List your keys; admins see all keys of the account", Args: cobra.NoArgs}
 	command.Flags().BoolVar(&revoked, "include-revoked", false, "also those that were revoked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		// All pages before the first line: the table needs the widths of its
+		// columns.
 		all, err := apiclient.AllPages(func(page string) ([]*platformv1.Key, string, error) {
 			response, err := apiclient.Call(command.Context(), client, client.Keys().ListKeys, &platformv1.ListKeysRequest{IncludeRevoked: revoked, PageSize: apiclient.PageSize, PageToken: page})
 			return response.GetKeys(), response.GetNextPageToken(), err
@@ -93,13 +103,14 @@ func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// apiKeyRevokeCommand revokes a key by ID. A whole key as argument is refused
-// before anything is sent: it would be in the shell's history already, and is
-// not an ID.
+// apiKeyRevokeCommand returns the command that revokes a key by ID. A whole key
+// as argument is refused before anything is sent: it would be in the shell's
+// history already, and is not an ID.
 func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key", Args: cobra.ExactArgs(1),
 		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			// A key has the form slw_ID_SECRET, and an ID has no underscore.
 			if strings.Count(args[0], "_") >= 2 {
 				return exit.UsageError{Err: fmt.Errorf("this looks like a key, which does not belong into a command line: give its ID, which slipway api-key list shows")}
 			}
@@ -112,8 +123,10 @@ func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
-// parseScope parses the scope of a key: runtime-register becomes
-// SCOPE_RUNTIME_REGISTER.
+// parseScope parses the scope of a key by the name of its enum value:
+// runtime-register becomes SCOPE_RUNTIME_REGISTER. A scope that the API gains
+// later needs no change here. The zero value is refused: it is the unspecified
+// one.
 func parseScope(word string) (platformv1.Scope, error) {
 	value, ok := platformv1.Scope_value["SCOPE_"+strings.ToUpper(strings.ReplaceAll(word, "-", "_"))]
 	if !ok || value == 0 {
@@ -129,6 +142,7 @@ func scopeWords(scopes []platformv1.Scope) string {
 	for _, scope := range scopes {
 		words = append(words, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(scope.String(), "SCOPE_")), "_", "-"))
 	}
+	// The API has no order of scopes.
 	slices.Sort(words)
 	return printer.OrDash(strings.Join(words, ","))
 }
@@ -137,8 +151,8 @@ func scopeWords(scopes []platformv1.Scope) string {
 // time.ParseDuration does not have.
 type lifetime time.Duration
 
-// Set parses a duration such as 12h or 90d. A hundred years is the bound for
-// days, below the overflow of time.Duration.
+// Set parses a duration such as 12h or 90d and refuses negative ones. A hundred
+// years is the bound for days, below the overflow of time.Duration.
 func (l *lifetime) Set(text string) error {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		number, err := strconv.Atoi(days)
@@ -156,7 +170,8 @@ func (l *lifetime) Set(text string) error {
 	return nil
 }
 
-// String formats the duration as Set parses it.
+// String formats the duration as Set parses it, whole days as days, so that the
+// default in the help reads 90d and not 2160h0m0s.
 func (l *lifetime) String() string {
 	const day = 24 * time.Hour
 	if d := time.Duration(*l); d > 0 && d%day == 0 {
@@ -165,5 +180,5 @@ func (l *lifetime) String() string {
 	return time.Duration(*l).String()
 }
 
-// Type names the value in help.
+// Type names the value in help, as pflag.Value requires.
 func (l *lifetime) Type() string { return "duration" }

@@ -14,7 +14,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Audit returns the command slipway audit. Only admins may read the log.
+// Audit returns the command slipway audit. Only admins may read the log, which
+// the platform enforces.
 func Audit() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("audit", "Read the audit log", choice, false)
@@ -22,8 +23,8 @@ func Audit() *cobra.Command {
 	return command
 }
 
-// auditListCommand lists entries, the newest first. The default limit keeps a
-// terminal usable; a note reports if there are more.
+// auditListCommand returns the command that lists entries, the newest first.
+// The default limit keeps a terminal usable; a note reports if there are more.
 func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &platformv1.ListEntriesRequest{}
 	var since, until string
@@ -45,6 +46,8 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		var err error
+		// Both bounds are resolved when the command runs: a duration is
+		// relative to now.
 		if wanted.Since, err = moment("since", since, time.Now()); err != nil {
 			return err
 		}
@@ -55,6 +58,7 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// On standard error, so that -o json stays a document.
 		if more {
 			printer.Note(command, "There are more: these are the newest %s. --limit 0 shows all.", fmt.Sprint(len(entries)))
 		}
@@ -64,11 +68,12 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 }
 
 // moment parses a time in RFC 3339, or a duration before now. An empty text is
-// no bound.
+// no bound and gives nil. Any other text is a usage error that names the flag.
 func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	if text == "" {
 		return nil, nil
 	}
+	// A time in RFC 3339 never parses as a duration, so the order is free.
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return timestamppb.New(at), nil
 	}
@@ -79,7 +84,7 @@ func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	return timestamppb.New(now.Add(-time.Duration(before))), nil
 }
 
-// printAudit prints entries as a table.
+// printAudit prints entries as a table, in the order of the platform.
 func printAudit(w io.Writer, entries []*platformv1.AuditEntry) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL")

@@ -32,7 +32,8 @@ context, and the flags --platform-context and --runtime over both.`,
 	return command
 }
 
-// configListCommand lists the contexts without their keys.
+// configListCommand returns the command that lists the contexts. ShownContext
+// has no field for the key, so no output form can print it.
 func configListCommand() *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the contexts", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -44,6 +45,7 @@ func configListCommand() *cobra.Command {
 		if err != nil {
 			return exit.UsageError{Err: err}
 		}
+		// The keys are dropped here, before any form of output is chosen.
 		shown := apiclient.ShownContexts(book)
 		if output.Form != printer.FormTable {
 			return output.Encode(command.OutOrStdout(), map[string]any{"contexts": shown})
@@ -57,7 +59,8 @@ func configListCommand() *cobra.Command {
 	return command
 }
 
-// printContexts prints contexts as a table and marks the current one.
+// printContexts prints contexts as a table and marks the current one with an
+// asterisk, as kubectl does.
 func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("CURRENT", "NAME", "URL", "ACCOUNT", "USER", "RUNTIME", "KEY_EXPIRES")
@@ -71,8 +74,9 @@ func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
 	return flush()
 }
 
-// configUseCommand makes a context current. The change is made under the lock
-// of the file, so that two commands do not lose each other's.
+// configUseCommand returns the command that makes a context current. The change
+// is made under the lock of the file, so that two commands do not lose each
+// other's.
 func configUseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "use NAME", Short: "Switch to a context", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
@@ -88,8 +92,8 @@ func configUseCommand() *cobra.Command {
 	}
 }
 
-// configCurrentCommand prints the current context alone, for scripts and
-// prompts.
+// configCurrentCommand returns the command that prints the name of the current
+// context alone, for scripts and shell prompts. It fails if there is none.
 func configCurrentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "current", Short: "Show the current context", Args: cobra.NoArgs,
@@ -107,8 +111,9 @@ func configCurrentCommand() *cobra.Command {
 	}
 }
 
-// configDeleteCommand deletes a context. Its key stays valid at the platform,
-// which the note points out; logout revokes the key first.
+// configDeleteCommand returns the command that deletes a context. Its key stays
+// valid at the platform, which the note points out; logout revokes the key
+// first.
 func configDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete a context without revoking its key", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
@@ -120,6 +125,8 @@ slipway logout revokes it first.`,
 				if found == nil {
 					return apiclient.NoContext(args[0])
 				}
+				// The ID lets the user revoke the key later, when the context
+				// is gone.
 				if found.KeyID != "" {
 					printer.Note(command, "The key %s stays good until it expires: slipway api-key revoke ends it.", found.KeyID)
 				}
@@ -130,8 +137,9 @@ slipway logout revokes it first.`,
 	}
 }
 
-// configRuntimeCommand sets the default runtime of a context. The name is only
-// checked for its form: the runtime may not exist yet.
+// configRuntimeCommand returns the command that sets the default runtime of a
+// context. Only the form of the name is checked: the runtime may not exist yet,
+// and the command works without a platform.
 func configRuntimeCommand() *cobra.Command {
 	choice, none := &apiclient.Choice{}, false
 	command := &cobra.Command{
@@ -143,6 +151,8 @@ func configRuntimeCommand() *cobra.Command {
 	command.Flags().StringVar(&choice.Context, "platform-context", "", "context to change (default the current one)")
 	command.Flags().BoolVar(&none, "none", false, "ask for a name again")
 	command.RunE = func(command *cobra.Command, args []string) error {
+		// Exactly one of the two: a missing name must not clear the default by
+		// accident.
 		if (len(args) == 1) == none {
 			return exit.UsageError{Err: errors.New("give the name of a runtime, or --none")}
 		}
@@ -154,6 +164,8 @@ func configRuntimeCommand() *cobra.Command {
 			}
 		}
 		return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
+			// Resolved inside the lock: another command may have changed the
+			// current context.
 			context := cmp.Or(choice.Context, book.Current)
 			found := book.Find(context)
 			if found == nil {

@@ -23,17 +23,19 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// loginKeyLife is the lifetime of the key that a login creates. A forgotten
-// laptop loses its access within it.
+// loginKeyLife is the lifetime of the key that a login creates. It bounds how
+// long a lost or forgotten laptop keeps its access.
 const loginKeyLife = 90 * 24 * time.Hour
 
-// loginFlags are the flags of login.
+// loginFlags are the flags of login. No flag takes a password or a key itself:
+// command lines are visible to other users of the machine.
 type loginFlags struct {
 	email, keyFile, name, caFile string
 	passwordStdin                bool
 }
 
-// Login returns the command slipway login.
+// Login returns the command slipway login. The context that it stores becomes
+// current.
 func Login() *cobra.Command {
 	given := &loginFlags{}
 	command := &cobra.Command{
@@ -67,20 +69,23 @@ func login(command *cobra.Command, address string, given *loginFlags) error {
 	if given.keyFile != "" && (given.email != "" || given.passwordStdin) {
 		return exit.UsageError{Err: errors.New("--api-key-file needs neither an email nor a password")}
 	}
-	// Checked before anything is asked: plain HTTP to another machine would
-	// send the password unencrypted.
+	// Checked before any prompt and any request: plain HTTP to another machine
+	// would send the password unencrypted.
 	parsed, err := apiclient.ParseURL(address)
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	// The host is a name that users recognise, and --name tells two accounts at
-	// one platform apart.
+	// The host is a name that users recognise, and --name distinguishes two
+	// accounts at one platform.
 	made := apiclient.Context{Name: cmp.Or(given.name, parsed.Host), URL: parsed.String()}
+	// The path is stored absolute: later commands run in other directories.
 	if given.caFile != "" {
 		if made.CAFile, err = filepath.Abs(given.caFile); err != nil {
 			return err
 		}
 	}
+	// A key from a file is used as it is: KeyMade stays false, so that logout
+	// does not revoke it.
 	if given.keyFile != "" {
 		made.Key, err = prompt.ReadSecret(command, given.keyFile, "the API key")
 	} else {
@@ -94,7 +99,8 @@ func login(command *cobra.Command, address string, given *loginFlags) error {
 
 // keepLogin verifies the key with a request and stores the context. A created
 // key that cannot be stored is revoked, and so is the key of an earlier login
-// that this one replaces: only the stored key stays valid.
+// that this one replaces: only the stored key stays valid. Failing to revoke
+// the earlier key is a note and not an error, because the login has succeeded.
 func keepLogin(command *cobra.Command, made apiclient.Context) error {
 	client, err := apiclient.New(made)
 	if err != nil {
@@ -102,15 +108,22 @@ func keepLogin(command *cobra.Command, made apiclient.Context) error {
 	}
 	defer client.Close()
 	ctx := command.Context()
+	// The request is made with the new key, so that a key that the platform
+	// does not accept is never stored.
 	me, err := apiclient.Call(ctx, client, client.Auth().Me, &platformv1.MeRequest{})
 	if err != nil {
 		return err
 	}
+	// The platform's own record wins over the email that was typed: it also
+	// covers a key from a file, of which only the platform has the owner.
 	made.User, made.Account, made.AccountID = me.GetUser().GetEmail(), me.GetAccount().GetName(), me.GetAccount().GetId()
 	made.KeyID = me.GetKey().GetId()
+	// A zero time is a key that does not expire.
 	if expires := me.GetKey().GetExpiresAt(); expires != nil {
 		made.KeyExpires = expires.AsTime().UTC()
 	}
+	// The context of the same name is copied inside the lock and used after it:
+	// revoking its key is a request, and the lock is not held across requests.
 	var before apiclient.Context
 	err = apiclient.UpdateContexts(ctx, func(book *apiclient.Contexts) error {
 		if found := book.Find(made.Name); found != nil {
@@ -148,30 +161,36 @@ func keepLogin(command *cobra.Command, made apiclient.Context) error {
 }
 
 // csrfTransport adds the CSRF token of a session to requests. The platform
-// requires it from clients with a cookie.
+// requires it from clients with a cookie. The token is a pointer because the
+// session learns it from the response to its first request.
 type csrfTransport struct {
 	token *secret.Text
 	next  http.RoundTripper
 }
 
-// RoundTrip sends a request with the token, if there is one yet.
+// RoundTrip sends a request with the token, if there is one yet. It clones the
+// request: a RoundTripper must not change the caller's.
 func (t *csrfTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.token.IsZero() {
 		return t.next.RoundTrip(request)
 	}
+	// The header and not the cookie proves that the request comes from this
+	// client.
 	marked := request.Clone(request.Context())
 	marked.Header.Set(wire.CSRFHeader, t.token.Reveal())
 	return t.next.RoundTrip(marked)
 }
 
 // session is a client with a cookie instead of a key. It lives as long as a
-// login takes.
+// login takes and is used by one goroutine.
 type session struct {
 	*apiclient.Client
+	// csrf is shared with the transport, which reads it for every request.
 	csrf *secret.Text
 }
 
-// newSession returns a client with an empty cookie jar and no key.
+// newSession returns a client with an empty cookie jar and no key. A key of the
+// context is left out, so that the platform sees the session alone.
 func newSession(made apiclient.Context) (*session, error) {
 	made.Key = secret.Text{}
 	client, err := apiclient.New(made)
@@ -187,13 +206,16 @@ func newSession(made apiclient.Context) (*session, error) {
 	return &session{client, csrf}, nil
 }
 
-// signIn signs in with a password and creates a key. The password is not
-// stored.
+// signIn signs in with a password and creates a key, which it puts into made.
+// The password is not stored. The session ends with it: later commands use the
+// key.
 func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) error {
 	asking := prompt.New(command)
 	if !asking.Interactive() && !given.passwordStdin {
 		return exit.UsageError{Err: errors.New("there is no terminal to ask for a password: use --api-key-file, or --password-stdin")}
 	}
+	// The session is closed when signIn returns, also after an error; keepLogin
+	// opens a client with the key.
 	s, err := newSession(*made)
 	if err != nil {
 		return err
@@ -218,6 +240,7 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 			return err
 		}
 	}
+	// Read without echo on a terminal, or as a line of standard input.
 	password, err := asking.Hidden("Password: ")
 	if err != nil {
 		return err
@@ -229,7 +252,8 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 }
 
 // enter signs in. A one-time password is exchanged for a chosen one at once:
-// the platform allows nothing else with it.
+// the platform allows nothing else with it. The exchange replaces the session
+// and its CSRF token, so enter signs in again with the chosen password.
 func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email string, password secret.Text) error {
 	user, err := s.present(ctx, email, password)
 	if err != nil || !user.GetMustChangePassword() {
@@ -248,7 +272,8 @@ func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email stri
 	return err
 }
 
-// present sends email and password and keeps the CSRF token of the new session.
+// present sends email and password and keeps the CSRF token of the new session,
+// which all later requests of the session carry.
 func (s *session) present(ctx context.Context, email string, password secret.Text) (*platformv1.User, error) {
 	// The token of a session before this one would be refused.
 	*s.csrf = secret.Text{}
@@ -262,9 +287,11 @@ func (s *session) present(ctx context.Context, email string, password secret.Tex
 	return response.GetUser(), nil
 }
 
-// makeKey creates the key of this machine, and ends the session. The host in
-// its name lets an admin see in the list which machine a key is on.
+// makeKey creates the key of this machine and ends the session. The host in its
+// name lets an admin see in the list which machine a key is on; a machine
+// without a host name still gets a key.
 func (s *session) makeKey(ctx context.Context, made *apiclient.Context) error {
+	// The name is for people; the platform identifies the key by its ID.
 	host, err := os.Hostname()
 	if err != nil {
 		host = "a machine"

@@ -33,6 +33,8 @@ with --api-key-file is only forgotten, because others may use it too, unless
 	command.Flags().BoolVar(&revokeGiven, "revoke", false, "also revoke a key that login did not make")
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		// Read without the lock: the requests below may take long, and
+		// UpdateContexts reads the file again under it.
 		book, err := apiclient.ReadContexts()
 		if err != nil {
 			return exit.UsageError{Err: err}
@@ -41,11 +43,14 @@ with --api-key-file is only forgotten, because others may use it too, unless
 		if found == nil {
 			return exit.UsageError{Err: errors.New("no context is current: name one with --platform-context")}
 		}
+		// The key is revoked before the context is removed: in the other order
+		// a failed request would leave a valid key whose ID is lost.
 		if found.KeyMade || revokeGiven {
 			if err := endKey(command, *found); err != nil && !force {
 				return fmt.Errorf("the key was not revoked, and the context is kept: %w (--force forgets it, and the key stays good until it expires)", err)
 			}
 		}
+		// By name: another command may have changed the list since it was read.
 		err = apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
 			book.Remove(found.Name)
 			return nil
@@ -59,7 +64,8 @@ with --api-key-file is only forgotten, because others may use it too, unless
 }
 
 // endKey revokes the key of a context. A key that the platform does not accept
-// any more needs no revoking.
+// any more, because it has expired or was revoked elsewhere, needs no revoking
+// and is no error.
 func endKey(command *cobra.Command, of apiclient.Context) error {
 	client, err := apiclient.New(of)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // accountUsersCommand returns the command slipway account users. Users are
-// named by email or ID.
+// named by email or ID; FindUser resolves both.
 func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "users", Short: "Manage the users of the account", Args: cobra.NoArgs,
@@ -25,7 +25,9 @@ func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// usersListCommand lists all users, page by page.
+// usersListCommand returns the command that lists all users. It reads every
+// page before it prints, so that columns align and an error prints no partial
+// list.
 func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the users", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -46,7 +48,8 @@ func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// userState describes what a user can do, the most restricting state first.
+// userState describes what a user can do, the most restricting state first: a
+// disabled user of the identity provider is disabled.
 func userState(user *platformv1.User) string {
 	switch {
 	case user.GetDisabled():
@@ -60,17 +63,18 @@ func userState(user *platformv1.User) string {
 }
 
 // printOneTime prints a one-time password alone on standard output, so that it
-// can be piped; what it is for goes to standard error.
+// can be piped; the note about its use goes to standard error.
 func printOneTime(command *cobra.Command, email, password string) error {
 	printer.Note(command, "%s signs in once with this password, and chooses another. It is not shown again:", email)
 	_, err := fmt.Fprintln(command.OutOrStdout(), password)
 	return err
 }
 
-// usersCreateCommand creates a user. The platform generates the password, so
-// that none travels in a command line. External users sign in through the
-// identity provider and get no password.
+// usersCreateCommand returns the command that creates a user. The platform
+// generates the password, so that none travels in a command line. External
+// users sign in through the identity provider and get no password.
 func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
+	// The role with fewer rights is the default.
 	wanted, role := &platformv1.CreateUserRequest{}, "user"
 	command := &cobra.Command{
 		Use: "create EMAIL", Short: "Create a user, and print a one-time password", Args: cobra.ExactArgs(1),
@@ -93,6 +97,7 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// External users have no password at this platform.
 		if response.GetOneTimePassword() == "" {
 			printer.Note(command, "%s was made, and signs in through the identity provider.", response.GetUser().GetEmail())
 			return nil
@@ -102,9 +107,10 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// usersUpdateCommand changes the fields whose flags are set. A request without
-// a change is refused here: the platform would accept it and the user would
-// believe it worked.
+// usersUpdateCommand returns the command that changes the fields whose flags
+// are set; nil fields of the request leave theirs as they are. A request
+// without a change is refused here: the platform would accept it and the user
+// would believe it worked.
 func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	var name, role string
 	var disable, enable bool
@@ -122,6 +128,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 		if name != "" {
 			change.Name = &name
 		}
+		// Parsed before the user is looked up: a wrong role sends no request.
 		if role != "" {
 			parsed, err := parseRole(role)
 			if err != nil {
@@ -150,8 +157,8 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// usersResetCommand replaces a user's password by a one-time password and ends
-// the sessions of the user.
+// usersResetCommand returns the command that replaces a user's password by a
+// one-time password, which ends the sessions of the user.
 func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "reset-password EMAIL|ID", Short: "Reset the password of a user, and print a one-time password", Args: cobra.ExactArgs(1),
@@ -170,7 +177,8 @@ func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// usersDeleteCommand deletes a user after asking.
+// usersDeleteCommand returns the command that deletes a user. The prompt names
+// the email that was found, because the argument may be an ID.
 func usersDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{Use: "delete EMAIL|ID", Short: "Delete a user with its keys and sessions", Args: cobra.ExactArgs(1)}

@@ -12,7 +12,8 @@ import (
 )
 
 // Whoami returns the command slipway whoami. It shows the user, the account and
-// the key that requests are made with.
+// the key that requests are made with, as the platform sees them and not as the
+// context has stored them.
 func Whoami() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := &cobra.Command{Use: "whoami", Short: "Show the current user", Args: cobra.NoArgs}
@@ -38,6 +39,7 @@ func Whoami() *cobra.Command {
 			facts.Row("Name:", printer.OrDash(me.GetUser().GetName()))
 			facts.Row("Role:", apiclient.RoleName(me.GetUser().GetRole()))
 			facts.Row("Account:", me.GetAccount().GetName()+" ("+me.GetAccount().GetId()+")")
+			// The URL is of the context, the version of the response.
 			facts.Row("Platform:", client.URL+", version "+printer.OrDash(me.GetPlatformVersion()))
 			if key := me.GetKey(); key != nil {
 				facts.Row("Key:", fmt.Sprintf("%s (%s), scope %s, expires %s", key.GetName(), key.GetPrefix(), scopeWords(key.GetScopes()), printer.Expiry(key.GetExpiresAt())))

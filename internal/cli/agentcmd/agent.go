@@ -42,7 +42,7 @@ second signal ends it at once, with exit code 130.`,
   slipway agent --applications.controlNamespace=argocd --sources.cacheDir=/var/lib/slipway/sources
   slipway agent --configFile=agent.yaml --print-config`,
 		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // "[options]" says it
+		DisableFlagsInUseLine: true, // Use has "[options]" already
 		RunE:                  run,
 		ValidArgsFunction:     roleflags.Complete(config.AgentOptions),
 	}
@@ -51,21 +51,24 @@ second signal ends it at once, with exit code 130.`,
 }
 
 // agentGCPercent makes the garbage collector run twice as often as the default:
-// most of an agent's memory lives as long as the process, and the peak of a
-// burst should not be kept between bursts. GOGC overrides it.
+// most of an agent's memory lives as long as the process, such as the caches of
+// its watches, and the peak of a burst should not be kept between bursts. GOGC
+// overrides it.
 const agentGCPercent = 50
 
-// The rate bounds a loop that has gone wild, and nothing else: the API server
-// protects itself with priority and fairness.
+// agentRequestsPerSecond and agentRequestBurst are the client-side rate limit
+// of the agent.
 const (
-	// The rate only stops a loop that has gone wild: the API server protects
-	// itself with priority and fairness.
+	// The limit only stops a loop that has gone wild, and is far above what a
+	// reconcile needs: the API server protects itself with priority and
+	// fairness.
 	agentRequestsPerSecond = 2000
 	agentRequestBurst      = 4000
 )
 
 // run loads and validates the options, and then prints help, prints the
-// configuration, or runs the agent.
+// configuration, or runs the agent. Nothing is opened before the options are
+// valid, so a usage error never leaves anything behind.
 func run(command *cobra.Command, args []string) error {
 	environ := os.Environ()
 	loaded, err := config.LoadAgent(config.Sources{
@@ -79,9 +82,13 @@ func run(command *cobra.Command, args []string) error {
 		return exit.UsageError{Err: err}
 	}
 	options := loaded.Agent
+	// Loading checks that each value has its type; Validate checks ranges and
+	// combinations.
 	if err := options.Validate(); err != nil {
 		return exit.UsageError{Err: err}
 	}
+	// Printed after validation, so that the output is always a configuration
+	// that the agent accepts.
 	if loaded.Given["print-config"] {
 		text, err := options.YAML()
 		if err != nil {
@@ -102,9 +109,9 @@ func run(command *cobra.Command, args []string) error {
 	return serve(command.Context(), options, log)
 }
 
-// serve runs the agent with its health and admin servers. The cluster is
-// connected before the servers start, so that a wrong kubeconfig ends the
-// process with a usage error.
+// serve runs the agent with its health and admin servers until ctx ends. The
+// client is built before the servers start, so that a wrong kubeconfig ends the
+// process with a usage error and not with a Pod that never becomes ready.
 func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 	facts := buildinfo.Read()
 	kube.LogTo(log)
@@ -113,6 +120,8 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 	cluster, err := kube.ConnectAs(
 		kube.ConnectOptions{Endpoint: options.Kubernetes.Endpoint, Token: options.Kubernetes.Token, CAFile: options.Kubernetes.CertAuthFilePath},
 		kube.Version(facts.Version), kube.Rate(agentRequestsPerSecond, agentRequestBurst),
+		// Wraps the transport of every client of this cluster, so that all
+		// requests to the API server are counted.
 		func(config *rest.Config) { config.Wrap(metrics.Transport) },
 	)
 	if err != nil {
@@ -128,6 +137,8 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 		Role: "agent", Admin: options.Admin.Address, Health: options.Health.Address,
 		Log: log, Metrics: registry, State: given.Health,
 	}.Run(ctx, func(running context.Context) error {
+		// Listens here and not in agent.Run: an address in use ends the process
+		// before the agent takes part in leader election.
 		given.Webhooks, err = roleserver.Listen(running, "webhooks.address", options.Webhooks.Address)
 		if err != nil {
 			return err
@@ -138,12 +149,15 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 		if err != nil {
 			return errors.Join(err, given.Webhooks.Close())
 		}
+		// finish runs after the agent has stopped, because the runtime writes
+		// to its state folder until then.
 		return errors.Join(agent.Run(running, given), finish())
 	})
 }
 
-// agentOptions converts validated options. Errors are joined; only the host
-// name can really fail.
+// agentOptions converts validated options into those of internal/agent. Errors
+// are joined; only the host name can really fail, because Validate has parsed
+// the sizes before.
 func agentOptions(options *config.Agent) (agent.Options, error) {
 	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
 	output, errOutput := config.ParseSize(options.Render.OutputLimit)
@@ -162,15 +176,18 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	if from := options.Sources.Credentials; from.URL != "" {
 		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}
 	}
+	// An empty Lease name disables leader election: this replica reconciles at
+	// once.
 	if options.LeaderElection.Enabled {
 		given.Lease = options.LeaderElection.LeaseName
 	}
 	return given, errors.Join(errMemory, errOutput, errIdentity)
 }
 
-// replicaName identifies this process in leader election: the host name, which
-// in a cluster is the Pod's, and a random part, so that a restarted Pod is
-// another candidate.
+// replicaName returns the identity of this process in leader election: the host
+// name, which in a cluster is the Pod's, and a random part. A restarted
+// container of the same Pod is thereby another candidate and cannot take itself
+// for the holder of the Lease that it held before.
 func replicaName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

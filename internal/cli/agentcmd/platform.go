@@ -25,8 +25,10 @@ import (
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
 
-// joinPlatform adds the runtime options if a platform is configured. The
-// function that it returns removes what was created for this run alone.
+// joinPlatform adds the runtime options to given if a platform is configured,
+// and otherwise leaves them nil: the agent then runs alone. The function that
+// it returns removes the folder that was created for this run; it is never nil,
+// also with an error.
 func joinPlatform(ctx context.Context, given *agent.Options, options *config.Agent, registry *observe.Metrics) (func() error, error) {
 	nothing := func() error { return nil }
 	if options.Platform.URL == "" {
@@ -48,7 +50,9 @@ func joinPlatform(ctx context.Context, given *agent.Options, options *config.Age
 	return finish, nil
 }
 
-// runtimeOptions converts validated options of the runtime.
+// runtimeOptions converts validated options of the runtime. It reads the CA
+// file, so a wrong path is a usage error at the start and not a failing
+// connection later.
 func runtimeOptions(given *agent.Options, options *config.Agent, registry *observe.Metrics) (*agent.RuntimeOptions, error) {
 	authorities, err := files.ReadAuthorities(options.Platform.CAFile)
 	if err != nil {
@@ -68,6 +72,8 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
 		},
 	}
+	// A file wins over a Secret. Both are read at registration and not here, so
+	// that a key that arrives late or is rotated is picked up.
 	switch {
 	case options.Platform.KeyFile != "":
 		made.Key = join.KeyFile(options.Platform.KeyFile)
@@ -99,14 +105,15 @@ func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Cha
 		if err := yaml.Unmarshal(text, &chart.Values); err != nil {
 			// The decoder's message would quote the file, which may contain
 			// secrets.
-			return chart, fmt.Errorf("%s is not YAML", self.ValuesFile) // what is in it may be secret
+			return chart, fmt.Errorf("%s is not YAML", self.ValuesFile)
 		}
 		chart.Archive, err = charts.Archive(charts.Runtime)
 		return chart, err
 	}
 }
 
-// accessMode converts the validated mode; the tunnel is the default.
+// accessMode converts the validated mode. An empty word is the tunnel, which is
+// the default and needs no address that the platform can reach.
 func accessMode(word string) mode.Mode {
 	switch word {
 	case "ingress":
@@ -119,8 +126,10 @@ func accessMode(word string) mode.Mode {
 	return mode.Tunnel
 }
 
-// runtimeFolder returns the configured state folder, or a temporary one that is
-// removed at the end. Without state the runtime registers again at each start.
+// runtimeFolder returns the configured state folder, or a temporary one, and
+// the function that removes the temporary one at the end. Without state the
+// runtime registers again at each start. A configured folder is created with
+// mode 0700, because the credential of the runtime is in it.
 func runtimeFolder(named string) (string, func() error, error) {
 	if named == "" {
 		folder, err := os.MkdirTemp("", "slipway-runtime-")

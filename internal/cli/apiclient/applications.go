@@ -15,11 +15,13 @@ import (
 // namespace of place if that was not given. Among several runtimes the default
 // one of the context wins. An Application that no runtime has reported yet is
 // looked for in the default runtime, because it may be too new for a report.
+// Several matches are a usage error that lists them.
 func (c *Client) LocateApplication(ctx context.Context, place *tracking.App) (string, error) {
 	found, err := c.ReportedApplications(ctx, &platformv1.ListApplicationsRequest{Query: place.Name, Namespace: place.Namespace})
 	if err != nil {
 		return "", err
 	}
+	// The query of the API matches parts of names; only the exact name counts.
 	found = slices.DeleteFunc(found, func(one *platformv1.Application) bool { return one.GetName() != place.Name })
 	if own := slices.DeleteFunc(slices.Clone(found), func(one *platformv1.Application) bool { return one.GetRuntime() != c.Runtime }); len(own) > 0 {
 		found = own // the default decides among several
@@ -41,7 +43,7 @@ func (c *Client) LocateApplication(ctx context.Context, place *tracking.App) (st
 }
 
 // ReportedApplications returns all Applications that runtimes have reported to
-// the platform and that match the request.
+// the platform and that match the request. It sets the paging fields of wanted.
 func (c *Client) ReportedApplications(ctx context.Context, wanted *platformv1.ListApplicationsRequest) ([]*platformv1.Application, error) {
 	return AllPages(func(page string) ([]*platformv1.Application, string, error) {
 		wanted.PageSize, wanted.PageToken = PageSize, page

@@ -15,8 +15,9 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 )
 
-// Call sends one request with a timeout, and turns an error into one that tells
-// the user what to do.
+// Call sends one request with RequestTimeout, and turns an error into one that
+// names the next step for the user. It does not retry: a command reports the
+// failure and the user decides.
 func Call[Q, A any](
 	ctx context.Context, c *Client, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q,
 ) (*A, error) {
@@ -24,13 +25,16 @@ func Call[Q, A any](
 	defer cancel()
 	response, err := call(bounded, connect.NewRequest(question))
 	if err != nil {
+		// Explained with the caller's ctx and not the bounded one, so that the
+		// timeout of this request is not mistaken for an interrupt.
 		return nil, c.Explain(ctx, err)
 	}
 	return response.Msg, nil
 }
 
 // AllPages collects a list until there is no next page. A platform that returns
-// the same token twice, or pages without end, is an error and not a loop.
+// the same token twice, or more than maxPages pages, is an error and not a
+// loop. An error of fetch discards the pages before it.
 func AllPages[T any](fetch func(page string) ([]T, string, error)) ([]T, error) {
 	var all []T
 	token := ""
@@ -52,7 +56,8 @@ func AllPages[T any](fetch func(page string) ([]T, string, error)) ([]T, error) 
 }
 
 // Explain turns an error of the platform, or of a runtime behind it, into one
-// line that tells the user what to do. The end of ctx wins over what it caused.
+// line that names the next step for the user. The end of ctx wins over the
+// errors that it caused. Text from the network is escaped for the terminal.
 func (c *Client) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +86,8 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 }
 
 // explainUnreached is Explain for errors that did not come from the platform:
-// TLS, the network, or a server that does not speak the API.
+// TLS, the network, or a server that does not speak the API. The order matters:
+// certificate errors are also network errors, and have the better message.
 func (c *Client) explainUnreached(told *connect.Error, message string) error {
 	var unknown x509.UnknownAuthorityError
 	var wrong x509.HostnameError
@@ -99,7 +105,7 @@ func (c *Client) explainUnreached(told *connect.Error, message string) error {
 	return fmt.Errorf("the server at %s is no platform, or another version of it: %s", c.BaseURL(), message)
 }
 
-// unreachable reports whether there was no connection at all.
+// unreachable reports whether the connection failed or broke before a response.
 func unreachable(err error) bool {
 	var network *net.OpError
 	var dns *net.DNSError

@@ -18,7 +18,8 @@ import (
 )
 
 // WithClient returns the RunE of a command that calls the platform: it checks
-// --output, opens the client, and closes it when run returns.
+// --output, opens the client, and closes it when run returns. output is nil for
+// a command without that flag.
 func WithClient(choice *Choice, output *printer.Output, run func(*cobra.Command, *Client, []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		if output != nil {
@@ -35,7 +36,8 @@ func WithClient(choice *Choice, output *printer.Output, run func(*cobra.Command,
 	}
 }
 
-// WithRuntime is WithClient for a command that is about one runtime.
+// WithRuntime is WithClient for a command that is about one runtime. It
+// resolves the name first, which may list the runtimes of the account.
 func WithRuntime(choice *Choice, output *printer.Output, run func(*cobra.Command, *Client, string, []string) error) func(*cobra.Command, []string) error {
 	return WithClient(choice, output, func(command *cobra.Command, client *Client, args []string) error {
 		name, err := client.chosenRuntime(command.Context())
@@ -51,6 +53,8 @@ func WithRuntime(choice *Choice, output *printer.Output, run func(*cobra.Command
 func (p *Choice) NamedRuntime() string { return cmp.Or(p.Runtime, os.Getenv(RuntimeVariable)) }
 
 // Choice selects the platform that a command calls, and the runtime behind it.
+// It holds values of flags, which are set when cobra has parsed them; the
+// environment and the contexts are read when a client is opened.
 type Choice struct {
 	Context string
 	Url     string
@@ -88,7 +92,8 @@ func GroupCommand(use, short string, choice *Choice, withRuntime bool) *cobra.Co
 }
 
 // ErrNoPlatform is returned when no context is current and neither a flag nor
-// the environment names a platform.
+// the environment names a platform. Commands that also work without a platform
+// test for it.
 var ErrNoPlatform = errors.New("no platform is chosen: run slipway login URL, choose a context with slipway config use, or set " + UrlVariable + " and " + KeyVariable)
 
 // resolve finds the platform and the key: a flag wins over the environment, and
@@ -126,8 +131,8 @@ func (p *Choice) resolve() (Context, error) {
 	return chosen, nil
 }
 
-// Open returns a client for the chosen platform. It sends nothing yet. The
-// caller closes it.
+// Open returns a client for the chosen platform. It sends nothing yet: a wrong
+// key or address is found by the first request. The caller closes it.
 func (p *Choice) Open() (*Client, error) {
 	chosen, err := p.resolve()
 	if err != nil {
@@ -141,7 +146,8 @@ func (p *Choice) Open() (*Client, error) {
 	return client, nil
 }
 
-// CompleteContexts completes the names of contexts in shells.
+// CompleteContexts completes the names of contexts in shells, as an argument or
+// the value of a flag. Errors complete nothing.
 func CompleteContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	book, err := ReadContexts()
 	if err != nil || len(args) > 0 {
@@ -154,7 +160,8 @@ func CompleteContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Comple
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completionTimeout is how long pressing Tab may take.
+// completionTimeout is how long pressing Tab may take. It is far below
+// RequestTimeout, because the shell blocks.
 const completionTimeout = 3 * time.Second
 
 // CompleteRuntimes completes the value of --runtime. A platform that cannot be

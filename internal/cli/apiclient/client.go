@@ -1,7 +1,7 @@
 // Package apiclient is the command line's client of a platform: which platform
 // and runtime a command is for (Choice), the contexts that logins leave on this
 // machine (Contexts), the API clients with their TLS and key (Client), and
-// errors in words that tell the user what to do (Client.Explain).
+// errors that name the next step for the user (Client.Explain).
 //
 // A key is sent to the host of its platform and to no other, over TLS or within
 // this machine. No error of this package contains a key.
@@ -31,7 +31,8 @@ const (
 	// maxPages bounds a list: a platform that always returns another page is
 	// broken.
 	maxPages = 10000
-	// PageSize is the number of entries requested per page.
+	// PageSize is the number of entries requested per page. The platform may
+	// return fewer.
 	PageSize = 200
 )
 
@@ -39,8 +40,11 @@ const (
 // use. Close ends its idle connections.
 type Client struct {
 	Context
+	// Address is the parsed URL of the context.
 	Address *url.URL
-	HTTP    *http.Client
+	// HTTP carries the key in its transport. All API clients share it, and with
+	// it the connections.
+	HTTP *http.Client
 	// roots verifies the platform's certificate; nil means the roots of the
 	// system.
 	roots *x509.CertPool
@@ -49,7 +53,7 @@ type Client struct {
 }
 
 // New returns a client for a context. It sends nothing yet. The key is left out
-// if the context has none, as during a login.
+// if the context has none, as during a login. Redirects are not followed.
 func New(chosen Context) (*Client, error) {
 	address, err := ParseURL(chosen.URL)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// ShownContext is a context without its key.
+// ShownContext is a context without its key. It is a type of its own, so that a
+// field that is added to Context is not printed by accident.
 type ShownContext struct {
 	Current bool   `json:"current"`
 	Name    string `json:"name"`
@@ -50,7 +51,7 @@ func ShownContexts(book *Contexts) []ShownContext {
 	return shown
 }
 
-// NoContext is the error for a context that does not exist.
+// NoContext returns the usage error for a context that does not exist.
 func NoContext(name string) error {
 	return exit.UsageError{Err: fmt.Errorf("there is no context %s: slipway config list shows those that there are", printer.Printable(name))}
 }
@@ -63,7 +64,8 @@ const (
 )
 
 const (
-	// maxContextBytes bounds the file.
+	// maxContextBytes bounds the file, which has a few hundred bytes per
+	// context.
 	maxContextBytes = 1 << 20
 	// contextLockTimeout is how long another command may hold the lock of the
 	// file, and contextLockPause how often the lock is tried.
@@ -92,13 +94,14 @@ type Context struct {
 }
 
 // Contexts are the platforms that the user has signed in to, and which one is
-// current.
+// current. It is the decoded file; changes are made in UpdateContexts alone.
 type Contexts struct {
 	Current string
 	Entries []Context
 }
 
-// fileEntry is a Context as the file has it.
+// fileEntry is a Context as the file has it. The key is plain text here and a
+// secret.Text everywhere else, so that only this type can write it.
 type fileEntry struct {
 	Name       string     `json:"name"`
 	URL        string     `json:"url"`
@@ -113,7 +116,8 @@ type fileEntry struct {
 	Runtime    string     `json:"runtime,omitempty"`
 }
 
-// fileForm is the file: YAML, decoded strictly.
+// fileForm is the file: YAML, decoded strictly, so that a misspelled field is
+// an error and not a context without a key.
 type fileForm struct {
 	Current  string      `json:"currentContext,omitempty"`
 	Contexts []fileEntry `json:"contexts"`
@@ -218,7 +222,8 @@ func parseContexts(text []byte) (*Contexts, error) {
 	return book, nil
 }
 
-// text encodes the file.
+// text encodes the file, with the keys in plain text. Its result goes to a
+// private file and nowhere else.
 func (b *Contexts) text() ([]byte, error) {
 	written := fileForm{Current: b.Current, Contexts: []fileEntry{}}
 	for _, one := range b.Entries {
@@ -263,7 +268,7 @@ func (b *Contexts) Remove(name string) {
 
 // UpdateContexts reads the contexts, applies change, and writes them back,
 // under a file lock. The new file replaces the old one only when it is
-// complete.
+// complete, and an error of change leaves it as it was.
 func UpdateContexts(ctx context.Context, change func(*Contexts) error) error {
 	path, err := contextPath()
 	if err != nil {
@@ -275,6 +280,8 @@ func UpdateContexts(ctx context.Context, change func(*Contexts) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
 	}
+	// The lock is a file beside the list: the list itself is replaced by a
+	// rename, and a lock on it would be on the old inode.
 	unlock, err := lockContexts(ctx, path+".lock")
 	if err != nil {
 		return err
@@ -298,7 +305,8 @@ func UpdateContexts(ctx context.Context, change func(*Contexts) error) error {
 }
 
 // lockContexts takes the lock of the file. flock has no timeout of its own, so
-// it is tried at an interval.
+// it is tried at an interval until contextLockTimeout. Closing the file
+// releases the lock, and so does the end of the process.
 func lockContexts(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -28,7 +28,8 @@ func (c *Client) ListRuntimes(ctx context.Context) ([]*platformv1.Runtime, error
 }
 
 // chosenRuntime returns the runtime that a command is for: that of the flag, of
-// the environment, of the context, or the only one of the account.
+// the environment, of the context, or the only one of the account. Only the
+// last case sends a request.
 func (c *Client) chosenRuntime(ctx context.Context) (string, error) {
 	name := cmp.Or(c.namedRuntime, os.Getenv(RuntimeVariable), c.Runtime)
 	if name != "" {
@@ -56,7 +57,7 @@ func (c *Client) chosenRuntime(ctx context.Context) (string, error) {
 }
 
 // FindCluster returns the cluster of a runtime with a name or an address, or
-// nil.
+// nil. An empty address matches none.
 func (c *Client) FindCluster(ctx context.Context, runtime, name, server string) (*runtimev1.ManagedCluster, error) {
 	all, err := Call(ctx, c, c.Clusters(runtime).ListClusters, &runtimev1.ListClustersRequest{})
 	if err != nil {
@@ -72,7 +73,8 @@ func (c *Client) FindCluster(ctx context.Context, runtime, name, server string) 
 }
 
 // PendingStep describes a step that a new runtime still needs, and the command
-// for it.
+// for it. For a step that is newer than this program the command is to update
+// it.
 func PendingStep(step platformv1.CompletionStep, runtime string) (what, command string) {
 	switch step {
 	case platformv1.CompletionStep_COMPLETION_STEP_GIT_CREDENTIALS:
@@ -97,11 +99,13 @@ func (c *Client) CheckName(ctx context.Context, name string) error {
 	return nil
 }
 
-// maxLogBytes bounds an archive.
+// maxLogBytes bounds an archive of logs, which is written as it arrives and
+// never held in memory.
 const maxLogBytes = 2 << 30
 
 // CopyLogs writes the logs of a runtime's components: an archive, or the lines
-// of one component.
+// of one component. It has no timeout besides ctx, because an archive of a busy
+// runtime may take minutes.
 func (c *Client) CopyLogs(ctx context.Context, runtime string, wanted *runtimev1.ComponentLogsRequest, w io.Writer) error {
 	stream, err := c.RuntimeAPI(runtime).ComponentLogs(ctx, connect.NewRequest(wanted))
 	if err != nil {

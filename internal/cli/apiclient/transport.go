@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// KeyVariable has the API key, so that the key is in no list of processes.
+// KeyVariable is the environment variable with the API key. There is no flag
+// for it: arguments are visible in the list of processes.
 const KeyVariable = "SLIPWAY_API_KEY"
 
 // ParseURL parses the URL of a platform. Plain HTTP is refused except for
@@ -34,14 +35,15 @@ func ParseURL(text string) (*url.URL, error) {
 }
 
 // keyTransport adds the key to requests for the platform's host, and to no
-// others.
+// others, as a second guard besides noRedirect.
 type keyTransport struct {
 	key  secret.Text
 	host string
 	next http.RoundTripper
 }
 
-// RoundTrip sends a request with the key.
+// RoundTrip sends a request with the key. It clones the request: a RoundTripper
+// must not change the caller's.
 func (t *keyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Host != t.host {
 		return t.next.RoundTrip(request)
@@ -52,13 +54,15 @@ func (t *keyTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 }
 
 // CloseIdleConnections closes idle connections of the transport below.
+// http.Client finds the method by its name; without it Close would do nothing.
 func (t *keyTransport) CloseIdleConnections() {
 	if closer, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}
 }
 
-// maxResponseBytes bounds one message from a platform or a runtime.
+// maxResponseBytes bounds one message from a platform or a runtime. A diff or a
+// tree of a large Application is the largest.
 const maxResponseBytes = 64 << 20
 
 // noRedirect returns redirects as they are: the API has none, and following one
@@ -80,7 +84,8 @@ func rootsOf(caFile string) (*x509.CertPool, error) {
 }
 
 // newTransport returns a transport that verifies certificates with roots, or
-// with the system's if roots is nil.
+// with the system's if roots is nil. It keeps the proxy settings of the
+// environment: platforms are often behind a company's proxy.
 func newTransport(roots *x509.CertPool) *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: DialTimeout, KeepAlive: DialTimeout}).DialContext

@@ -2,7 +2,7 @@
 // with the user's own rights through the Kubernetes API, or of runtimes,
 // through the platform.
 //
-// Both ways implement backend, so that every subcommand prints the same for
+// Both ways implement appBackend, so that every subcommand prints the same for
 // both. Secret values are never printed.
 package appcmd
 
@@ -24,10 +24,12 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// errTimeout is the cause of a wait that took too long.
+// errTimeout is the cause of a context whose wait took too long. It
+// distinguishes the timeout from Ctrl-C, which leaves context.Canceled.
 var errTimeout = inspect.ErrTimeout
 
-// application is a decoded Application with its object.
+// application is a decoded Application with its unstructured object, which -o
+// json and -o yaml print without loss.
 type application = inspect.Application
 
 // appBackend reads and changes Applications: those of a cluster, with the
@@ -38,24 +40,33 @@ type appBackend interface {
 	// home is the namespace of Applications that are named without one. It is
 	// empty if the backend resolves names itself.
 	home() string
+	// list returns the Applications of a namespace, or of all with an empty
+	// one, sorted by name.
 	list(ctx context.Context, namespace, selector string) ([]*application, error)
 	get(ctx context.Context, place tracking.App) (*application, error)
+	// tree, diff and logs report to warnings what limits their result, such as
+	// kinds that the user may not list, and go on.
 	tree(ctx context.Context, app *application, warnings io.Writer) (*inspect.Node, error)
 	diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error)
-	// sync and rollback request an operation. The info that they return is
-	// written into the operation and tells it from others.
+	// sync and rollback request an operation and do not wait for it. The info
+	// that they return is written into the operation and identifies it among
+	// others.
 	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
 	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
 	terminate(ctx context.Context, app *application) error
+	// history returns the Application with the past syncs in its status.
 	history(ctx context.Context, place tracking.App) (*application, error)
 	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
 	// wait calls done for every state of the Application until done reports
-	// nothing missing or an error.
+	// nothing missing or an error. The last state is returned also with an
+	// error, and is nil if there was none.
 	wait(ctx context.Context, place tracking.App, done func(*application) (missing string, err error)) (*application, error)
+	// close releases the connections. Every backend is closed once.
 	close()
 }
 
-// Command returns the command slipway app.
+// Command returns the command slipway app. The flags that choose a cluster or a
+// platform are persistent, so all subcommands share one appAccess.
 func Command() *cobra.Command {
 	access := &appAccess{}
 	command := &cobra.Command{
@@ -77,6 +88,8 @@ An Application is named by its name, or by namespace/name.`,
 	kubeflags.Add(flags, &access.choice)
 	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
 	flags.BoolVar(&access.direct, "direct", false, "use the cluster of the kubeconfig, and no platform")
+	// Both kinds of flags are on every subcommand; through refuses a mix of
+	// them.
 	access.platform.AddRuntimeFlags(flags)
 	_ = command.RegisterFlagCompletionFunc("runtime", access.platform.CompleteRuntimes)    // the flag is there
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
@@ -96,12 +109,15 @@ An Application is named by its name, or by namespace/name.`,
 	return command
 }
 
-// appAccess is how the subcommands reach Applications: the flags of the group.
+// appAccess holds the flags of the group, which decide how the subcommands
+// reach Applications. It is filled by cobra before a subcommand runs.
 type appAccess struct {
+	// choice selects the cluster of the kubeconfig.
 	choice    kube.UserChoice
 	namespace string
 	direct    bool
-	platform  apiclient.Choice
+	// platform selects the platform and the runtime.
+	platform apiclient.Choice
 }
 
 // through reports whether requests go to a platform, and refuses flags for
@@ -110,6 +126,8 @@ type appAccess struct {
 func (a *appAccess) through() (bool, error) {
 	direct := a.direct || a.choice.Kubeconfig != "" || a.choice.Context != ""
 	// A flag of either kind decides; flags of both kinds are a contradiction.
+	// SLIPWAY_RUNTIME is no flag: it only names a runtime once a platform is
+	// chosen.
 	named := a.platform.Url != "" || a.platform.Context != "" || a.platform.Runtime != ""
 	switch {
 	case direct && named:
@@ -117,10 +135,12 @@ func (a *appAccess) through() (bool, error) {
 	case direct || named:
 		return named, nil
 	}
+	// No flag decides: SLIPWAY_URL or a current context means the platform.
 	return currentPlatform()
 }
 
-// open connects to the cluster of the kubeconfig. It sends nothing yet.
+// open returns the backend of the cluster of the kubeconfig. It sends nothing
+// yet. The namespace of the flag wins over that of the kubeconfig's context.
 func (a *appAccess) open() (appBackend, error) {
 	cluster, err := kubeflags.Connect(a.choice)
 	if err != nil {
@@ -133,8 +153,8 @@ func (a *appAccess) open() (appBackend, error) {
 	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil
 }
 
-// openFor opens the backend that has an Application. A caller that gets no
-// error closes it.
+// openFor opens the backend that has an Application and parses its name. A
+// caller that gets no error closes the backend.
 func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, tracking.App, error) {
 	through, err := a.through()
 	if err != nil {
@@ -157,7 +177,7 @@ func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, track
 }
 
 // find opens the backend and reads the Application. A caller that gets no error
-// closes the backend.
+// closes the backend; after an error it is closed here.
 func (a *appAccess) find(ctx context.Context, name string) (appBackend, *application, error) {
 	backend, place, err := a.openFor(ctx, name)
 	if err != nil {
@@ -172,13 +192,15 @@ func (a *appAccess) find(ctx context.Context, name string) (appBackend, *applica
 }
 
 // applicationPlace parses NAME or NAMESPACE/NAME; home is the namespace of a
-// bare name.
+// bare name and may be empty. A second slash or an empty part is a usage error.
 func applicationPlace(home, name string) (tracking.App, error) {
 	app := tracking.App{Namespace: home, Name: name}
 	namespace, rest, qualified := strings.Cut(name, "/")
 	if qualified {
 		app = tracking.App{Namespace: namespace, Name: rest}
 	}
+	// A bare name may have an empty namespace, which a runtime resolves; a
+	// written one may not.
 	if qualified && app.Namespace == "" || app.Name == "" || strings.Contains(app.Name, "/") {
 		return app, exit.UsageError{Err: fmt.Errorf("%q is no name of an Application: write NAME, or NAMESPACE/NAME", name)}
 	}
@@ -186,7 +208,7 @@ func applicationPlace(home, name string) (tracking.App, error) {
 }
 
 // oneName is the argument check of commands for one Application. Cobra's own
-// message would not say where to find names.
+// message would not point to the list of names.
 func oneName(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes the name of one Application: slipway app list shows them", command.CommandPath())

@@ -17,15 +17,19 @@ import (
 	"slipway.dev/slipway/internal/gitops/render"
 )
 
-// diffFlags select what is compared with the cluster.
+// diffFlags select the manifests that are compared with the cluster. local and
+// revision exclude each other.
 type diffFlags struct {
-	local            string
-	revision         string
+	local    string
+	revision string
+	// controlNamespace has the credentials of repositories. A runtime uses its
+	// own and ignores it.
 	controlNamespace string
 }
 
-// appDiffCommand shows what a sync would change. Its exit codes are those of
-// diff: 1 for differences, 2 for an error.
+// appDiffCommand returns the command that shows what a sync would change. Its
+// exit codes are those of diff(1): 1 for differences, 2 for an error, so every
+// error becomes a Status here.
 func appDiffCommand(access *appAccess) *cobra.Command {
 	given := &diffFlags{}
 	command := &cobra.Command{
@@ -64,7 +68,8 @@ went wrong.`,
 }
 
 // run compares and prints, and reports whether anything differs. Differences
-// that were found before an error are still printed.
+// that were found before an error are still printed: one object that fails its
+// dry run should not hide the rest.
 func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) (bool, error) {
 	if f.local != "" && f.revision != "" {
 		return false, errors.New("--local and --revision do not go together: a folder has no revisions")
@@ -90,6 +95,8 @@ func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) 
 	if err != nil {
 		return false, err
 	}
+	// The summary goes to standard error: standard output is a diff that other
+	// tools read.
 	different := counts[plan.OutOfSync]+counts[plan.Absent]+counts[plan.Extra] > 0
 	if different {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%d changed, %d new, %d no longer in Git (deleted by a sync with prune)\n",
@@ -98,13 +105,16 @@ func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) 
 	return different, nil
 }
 
-// diff renders on this machine and compares with a dry run of the apply, so
-// that defaults and admission webhooks of the API server are part of the
-// comparison.
+// diff implements appBackend. It renders on this machine and compares with a
+// dry run of the apply, so that defaults and admission webhooks of the API
+// server are part of the comparison.
 func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
+	// The agent would refuse to sync an Application with unsupported fields, so
+	// a diff of it would promise a sync that never happens.
 	if err := inspect.Syncable(app); err != nil {
 		return nil, err
 	}
+	// Kinds caches discovery for the whole comparison.
 	compared := &inspect.Comparison{
 		Inspector: c.Inspector, App: app, Kinds: live.NewKinds(c.Cluster), ControlNamespace: given.controlNamespace,
 		Warn: func(text string) { _, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(text)) },
@@ -116,8 +126,9 @@ func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlag
 	return compared.Run(ctx, rendered)
 }
 
-// render renders the sources of the Application in a worker of its own, with
-// the same limits as the agent's.
+// render renders the sources of the Application in a worker process of its own,
+// with the default limits of the renderer. The sources are removed and the
+// worker ends before it returns.
 func (c *appCluster) render(ctx context.Context, compared *inspect.Comparison, given *diffFlags, warnings io.Writer) ([]*unstructured.Unstructured, error) {
 	inputs, closeInputs, err := given.inputs(ctx, c, compared.App, warnings)
 	if err != nil {

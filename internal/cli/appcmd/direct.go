@@ -19,13 +19,13 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// installKinds is the command that installs Argo's kinds where they are
-// missing.
+// installKinds is the command that installs Argo's CRDs where they are missing.
 const installKinds = "kubectl apply --server-side -f charts/gitops-runtime/crds/"
 
 // appCluster is the backend of a cluster that the user can reach. Everything
-// happens with the user's rights, so it needs no agent to answer, and shows
-// only what the user may see.
+// happens with the user's rights, so it needs no agent to respond, and shows
+// only the objects that the user may see. Operations still need an agent that
+// takes them up.
 type appCluster struct {
 	*inspect.Inspector
 	// namespace is where Applications without a namespace are.
@@ -38,13 +38,14 @@ func (c *appCluster) home() string { return c.namespace }
 // close implements appBackend.
 func (c *appCluster) close() { c.Close() }
 
-// list implements appBackend.
+// list implements appBackend with a list of the API server; an empty namespace
+// is all.
 func (c *appCluster) list(ctx context.Context, namespace, selector string) ([]*application, error) {
 	apps, err := c.List(ctx, namespace, selector)
 	return apps, c.explain(err)
 }
 
-// get implements appBackend. For an Application that does not exist it looks in
+// get implements appBackend. For an Application that does not exist it searches
 // other namespaces: a wrong namespace is the usual reason.
 func (c *appCluster) get(ctx context.Context, place tracking.App) (*application, error) {
 	app, err := c.Get(ctx, place)
@@ -57,7 +58,7 @@ func (c *appCluster) get(ctx context.Context, place tracking.App) (*application,
 
 // elsewhere returns the namespaces that have an Application of the name, as a
 // hint for the error. A user who may not list all namespaces gets a general
-// hint.
+// hint. It never fails: the hint must not replace the error.
 func (c *appCluster) elsewhere(ctx context.Context, place tracking.App) string {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -72,7 +73,8 @@ func (c *appCluster) elsewhere(ctx context.Context, place tracking.App) string {
 	return ", but there is one elsewhere: try " + strings.Join(namespaces, " or ")
 }
 
-// tree implements appBackend.
+// tree implements appBackend. It follows owner references from the
+// Application's objects down to Pods.
 func (c *appCluster) tree(ctx context.Context, app *application, warnings io.Writer) (*inspect.Node, error) {
 	tree, err := c.Tree(ctx, app, leftOut(warnings))
 	if err != nil {
@@ -81,22 +83,23 @@ func (c *appCluster) tree(ctx context.Context, app *application, warnings io.Wri
 	return tree.Root, nil
 }
 
-// leftOut warns about kinds that the user may not list: a tree without them
-// would look complete.
+// leftOut returns a callback that warns about kinds that the user may not list:
+// a tree without them would seem complete.
 func leftOut(warnings io.Writer) func(kind, namespace string) {
 	return func(kind, namespace string) {
 		_, _ = fmt.Fprintf(warnings, "You may not list %s in the namespace %s: they are left out.\n", kind, namespace)
 	}
 }
 
-// sync implements appBackend.
+// sync implements appBackend: it writes the operation into the Application,
+// where the agent watches for it.
 func (c *appCluster) sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error) {
 	_, mark, err := c.Sync(ctx, app, sync, c.whoAmI(ctx))
 	return mark, c.explain(err)
 }
 
-// rollback implements appBackend. The revision and source come from the history
-// in the status.
+// rollback implements appBackend as a sync to the revision and source of an
+// entry of the history in the status.
 func (c *appCluster) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
 	sync, err := inspect.RollbackTo(app, given.id)
 	if err != nil {
@@ -106,7 +109,8 @@ func (c *appCluster) rollback(ctx context.Context, app *application, given *roll
 	return c.sync(ctx, app, sync)
 }
 
-// terminate implements appBackend.
+// terminate implements appBackend. The agent ends the operation when it sees
+// the request in the Application.
 func (c *appCluster) terminate(ctx context.Context, app *application) error {
 	_, err := c.Terminate(ctx, app)
 	return c.explain(err)
@@ -117,14 +121,14 @@ func (c *appCluster) history(ctx context.Context, place tracking.App) (*applicat
 	return c.get(ctx, place)
 }
 
-// wait implements appBackend.
+// wait implements appBackend with a watch of the one object.
 func (c *appCluster) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	return c.Follow(ctx, place, done)
 }
 
 // whoAmI returns the name that the API server has for the user, for the
-// history. Servers before SelfSubjectReview give none, and the operation is
-// recorded without it.
+// history. Servers before SelfSubjectReview return none, and the operation is
+// recorded without it: a missing name must not prevent a sync.
 func (c *appCluster) whoAmI(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -135,19 +139,21 @@ func (c *appCluster) whoAmI(ctx context.Context) string {
 	return response.Status.UserInfo.Username
 }
 
-// explain turns an error of the API server into one that tells the user what to
-// do.
+// explain turns an error of the API server into one that names the next step
+// for the user. Other errors, and nil, pass unchanged.
 func (c *appCluster) explain(err error) error {
 	asked, ok := errors.AsType[*inspect.AccessError](err)
 	if !ok {
 		return err
 	}
+	// The message names the scope, because rights often differ by namespace.
 	where := "in the namespace " + asked.Namespace
 	if asked.Namespace == metav1.NamespaceAll {
 		where = "in all namespaces"
 	}
 	cause := asked.Err
 	switch {
+	// A 404 that names no object: the CRD is missing.
 	case kubeflags.MissingKind(cause):
 		return fmt.Errorf("the cluster has no Applications: install their definitions with %s", installKinds)
 	case apierrors.IsForbidden(cause):

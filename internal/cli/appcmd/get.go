@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// appGetCommand shows one Application.
+// appGetCommand returns the command that shows one Application: the object
+// itself as JSON or YAML, or a summary of its spec and status.
 func appGetCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get APP",
@@ -45,8 +46,8 @@ func appGetCommand(access *appAccess) *cobra.Command {
 	return command
 }
 
-// printApplication prints an Application for people: facts first, then
-// conditions, resources and results as tables.
+// printApplication prints an Application as text: spec and status first, then
+// conditions, resources and results as tables. Empty tables are left out.
 func printApplication(w io.Writer, app *application, wide bool) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", app.Name)
@@ -80,7 +81,7 @@ func printApplication(w io.Writer, app *application, wide bool) error {
 	return nil
 }
 
-// ordinal numbers the sources of an Application with several.
+// ordinal returns the number of a source, empty for an Application with one.
 func ordinal(app *application, i int) string {
 	if len(app.Spec.Sources) < 2 {
 		return ""
@@ -88,8 +89,8 @@ func ordinal(app *application, i int) string {
 	return fmt.Sprintf(" %d", i+1)
 }
 
-// shownDestination formats a destination. An empty one is the cluster of the
-// agent.
+// shownDestination formats a destination. The server wins over the name of the
+// cluster. An empty one is the cluster of the agent.
 func shownDestination(destination v1alpha1.ApplicationDestination) string {
 	cluster := destination.Server
 	if cluster == "" {
@@ -104,8 +105,9 @@ func shownDestination(destination v1alpha1.ApplicationDestination) string {
 	return cluster + ", namespace " + destination.Namespace
 }
 
-// operationRows describe the requested operation, and the one that runs or was
-// the last.
+// operationRows returns the rows for the requested operation, and for the one
+// that runs or was the last. Both can be there: a request waits in the
+// Application until the agent takes it up.
 func operationRows(app *application) [][]string {
 	var rows [][]string
 	if app.Operation != nil {
@@ -115,6 +117,7 @@ func operationRows(app *application) [][]string {
 	if state == nil {
 		return rows
 	}
+	// A phase that is not completed belongs to the operation that runs now.
 	title := "Last operation:"
 	when := "started " + printer.Time(&state.StartedAt)
 	if state.Phase.Completed() {
@@ -131,7 +134,8 @@ func operationRows(app *application) [][]string {
 	return rows
 }
 
-// countOf is a number with its noun: 1 object, 2 objects.
+// countOf returns a number with its noun: 1 object, 2 objects. It forms plurals
+// with an s alone.
 func countOf(number int, noun string) string {
 	if number == 1 {
 		return "1 " + noun
@@ -139,8 +143,8 @@ func countOf(number int, noun string) string {
 	return fmt.Sprintf("%d %ss", number, noun)
 }
 
-// shownOperation describes an operation in words: what was requested, and by
-// whom.
+// shownOperation describes an operation in words: revision, options and
+// initiator. An operation without a sync part is shown as a plain sync.
 func shownOperation(operation *v1alpha1.Operation) string {
 	words := []string{"sync"}
 	if sync := operation.Sync; sync != nil {
@@ -166,7 +170,8 @@ func shownOperation(operation *v1alpha1.Operation) string {
 	return strings.Join(words, " ")
 }
 
-// printConditions prints the conditions as a table.
+// printConditions prints the conditions as a table. The blank line before it
+// separates it from the summary.
 func printConditions(w io.Writer, app *application, _ bool) error {
 	if len(app.Status.Conditions) == 0 {
 		return nil
@@ -180,7 +185,9 @@ func printConditions(w io.Writer, app *application, _ bool) error {
 	return flush()
 }
 
-// printResources prints the resources with sync and health.
+// printResources prints the resources of the status with sync and health, in
+// the order of the status. Wide adds the sync wave and the message of the
+// health.
 func printResources(w io.Writer, app *application, wide bool) error {
 	if len(app.Status.Resources) == 0 {
 		return nil
@@ -194,6 +201,7 @@ func printResources(w io.Writer, app *application, wide bool) error {
 	rows.Row(header...)
 	for i := range app.Status.Resources {
 		resource := &app.Status.Resources[i]
+		// Kinds without a health check have no health at all.
 		health, message := "-", ""
 		if resource.Health != nil {
 			health, message = printer.OrDash(string(resource.Health.Status)), resource.Health.Message
@@ -207,7 +215,8 @@ func printResources(w io.Writer, app *application, wide bool) error {
 	return flush()
 }
 
-// shownKind formats a kind as kubectl does, with the group behind it.
+// shownKind formats a kind as kubectl does, with the group behind it. The core
+// group is empty.
 func shownKind(resource *v1alpha1.ResourceStatus) string {
 	if resource.Group == "" {
 		return resource.Kind
@@ -215,8 +224,8 @@ func shownKind(resource *v1alpha1.ResourceStatus) string {
 	return resource.Kind + "." + resource.Group
 }
 
-// printResults prints the results of the last operation that say more than the
-// state of the resources: failures and hooks, or all of them if wide.
+// printResults prints the results of the last operation that add to the state
+// of the resources: failures and hooks, or all of them if wide.
 func printResults(w io.Writer, app *application, wide bool) error {
 	state := app.Status.OperationState
 	if state == nil || state.SyncResult == nil {
@@ -233,7 +242,7 @@ func printResults(w io.Writer, app *application, wide bool) error {
 }
 
 // printResultTable prints results of an operation. A hook's phase takes the
-// place of the sync code.
+// place of the sync code, because a hook is run and not synced.
 func printResultTable(w io.Writer, results []*v1alpha1.ResourceResult) error {
 	if len(results) == 0 {
 		return nil

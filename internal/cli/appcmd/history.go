@@ -15,7 +15,8 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 )
 
-// appHistoryCommand lists the past syncs with the IDs that rollback takes.
+// appHistoryCommand returns the command that lists the past syncs with the IDs
+// that rollback takes.
 func appHistoryCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "history APP",
@@ -39,6 +40,7 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 		}
 		if output.Form != printer.FormTable {
 			history := app.Status.History
+			// An empty list and not null, so that scripts can iterate.
 			if history == nil {
 				history = []v1alpha1.RevisionHistory{}
 			}
@@ -49,7 +51,8 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 	return command
 }
 
-// printHistory prints the history as a table.
+// printHistory prints the history as a table, the oldest first, as the status
+// has it. An Application without a sync gets a sentence instead.
 func printHistory(w io.Writer, app *application) error {
 	if len(app.Status.History) == 0 {
 		_, err := fmt.Fprintf(w, "%s has not been synced yet.\n", app.ID())
@@ -59,6 +62,7 @@ func printHistory(w io.Writer, app *application) error {
 	rows.Row("ID", "DEPLOYED", "REVISION", "BY", "SOURCE")
 	for i := range app.Status.History {
 		entry := &app.Status.History[i]
+		// Automated syncs have no user.
 		by := entry.InitiatedBy.Username
 		if entry.InitiatedBy.Automated {
 			by = "policy"
@@ -71,7 +75,8 @@ func printHistory(w io.Writer, app *application) error {
 	return flush()
 }
 
-// historySource formats the source, or all sources, of an entry.
+// historySource formats the source, or all sources, of an entry. An entry has
+// one of the two, depending on the spec at the time of the sync.
 func historySource(entry *v1alpha1.RevisionHistory) string {
 	if entry.Source != nil {
 		return shownSource(entry.Source)
@@ -83,7 +88,8 @@ func historySource(entry *v1alpha1.RevisionHistory) string {
 	return strings.Join(sources, "; ")
 }
 
-// rollbackFlags are the options of a rollback.
+// rollbackFlags are the options of a rollback. id is an argument and set when
+// the command runs.
 type rollbackFlags struct {
 	id     int64
 	prune  bool
@@ -91,8 +97,9 @@ type rollbackFlags struct {
 	wait   operationFlags
 }
 
-// appRollbackCommand syncs to the revision and source of a past sync. It
-// refuses Applications with automated sync, which would undo it at once.
+// appRollbackCommand returns the command that syncs to the revision and source
+// of a past sync. Applications with automated sync are refused, because the
+// agent would sync them back at once.
 func appRollbackCommand(access *appAccess) *cobra.Command {
 	given := &rollbackFlags{}
 	command := &cobra.Command{
@@ -111,6 +118,8 @@ turned off first.`,
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			var err error
+			// The form of the ID is checked here; whether the history has it,
+			// the backend checks.
 			if given.id, err = strconv.ParseInt(args[1], 10, 64); err != nil {
 				return exit.UsageError{Err: fmt.Errorf("%q is no ID of a past sync: slipway app history lists them", args[1])}
 			}
@@ -126,8 +135,9 @@ turned off first.`,
 	return command
 }
 
-// appTerminateCommand terminates the running operation. It does not wait: the
-// agent ends the operation when it sees the request.
+// appTerminateCommand returns the command that terminates the running
+// operation. It does not wait: the agent ends the operation when it sees the
+// request.
 func appTerminateCommand(access *appAccess) *cobra.Command {
 	return &cobra.Command{
 		Use:   "terminate APP",

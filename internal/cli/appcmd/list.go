@@ -15,8 +15,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
-// appListCommand lists Applications. Through a platform without --runtime it
-// lists those of all runtimes, from their reports.
+// appListCommand returns the command that lists Applications. Through a
+// platform without --runtime it lists those of all runtimes, from their
+// reports.
 func appListCommand(access *appAccess) *cobra.Command {
 	var all bool
 	var selector string
@@ -41,6 +42,8 @@ those of one with --runtime, or those of a cluster.`,
 		if err != nil {
 			return err
 		}
+		// The platform has the reports of all runtimes: listing them needs no
+		// request to a runtime and works while runtimes are offline.
 		if through && access.platform.NamedRuntime() == "" {
 			return access.listEverywhere(command, selector, output)
 		}
@@ -60,6 +63,8 @@ those of one with --runtime, or those of a cluster.`,
 		if err != nil {
 			return err
 		}
+		// A hint on standard error and no error: an empty list is a valid
+		// result.
 		if len(apps) == 0 && !all {
 			_, _ = fmt.Fprintf(command.ErrOrStderr(), "There are no such Applications in the namespace %s: look in all with -A, or choose one with -n.\n", namespace)
 		}
@@ -69,12 +74,15 @@ those of one with --runtime, or those of a cluster.`,
 }
 
 // printApplications prints Applications of one backend. Nothing is printed for
-// an empty list in table form, so that scripts see an empty output.
+// an empty list in table form, so that scripts see an empty output; JSON and
+// YAML are a List object, as kubectl prints it.
 func printApplications(w io.Writer, apps []*application, output *printer.Output, all bool) error {
 	switch output.Form {
 	case printer.FormJSON, printer.FormYAML:
 		items := []any{}
 		for _, app := range apps {
+			// The unstructured object: fields that this program does not know
+			// are printed too.
 			items = append(items, bareObject(app.Object))
 		}
 		return output.Encode(w, map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication + "List", "items": items})
@@ -98,12 +106,14 @@ func printApplications(w io.Writer, apps []*application, output *printer.Output,
 	return flush()
 }
 
-// qualifiedName formats an object as namespace/name.
+// qualifiedName formats an object as namespace/name, the form that all
+// subcommands accept as argument.
 func qualifiedName(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
 // applicationHeader returns the column titles; applicationRow must match it.
+// all adds the namespace, wide the columns that seldom fit a terminal.
 func applicationHeader(all, wide bool) []string {
 	var cells []string
 	if all {
@@ -116,7 +126,8 @@ func applicationHeader(all, wide bool) []string {
 	return cells
 }
 
-// applicationRow returns the cells of one Application.
+// applicationRow returns the cells of one Application in the order of
+// applicationHeader.
 func applicationRow(app *application, all, wide bool) []string {
 	var cells []string
 	if all {
@@ -138,8 +149,9 @@ func applicationRow(app *application, all, wide bool) []string {
 	return cells
 }
 
-// shownPhase formats how far the last operation is. A request that no agent has
-// taken up yet comes first.
+// shownPhase formats the phase of the last operation. A request that no agent
+// has taken up yet comes first: the phase beside it is that of an older
+// operation.
 func shownPhase(app *application) string {
 	if app.Operation != nil {
 		return "Requested"
@@ -150,7 +162,8 @@ func shownPhase(app *application) string {
 	return string(app.Status.OperationState.Phase)
 }
 
-// shownPolicy formats what happens without a request.
+// shownPolicy formats the sync policy: the actions of the agent without a
+// request.
 func shownPolicy(policy *v1alpha1.SyncPolicy) string {
 	if !policy.IsAutomated() {
 		return "manual"
@@ -165,7 +178,9 @@ func shownPolicy(policy *v1alpha1.SyncPolicy) string {
 	return strings.Join(words, ",")
 }
 
-// conditionTypes lists the types of the conditions, each once.
+// conditionTypes lists the types of the conditions, each once and in the order
+// of the status. A status may have several conditions of a type with different
+// messages.
 func conditionTypes(app *application) string {
 	var names []string
 	for _, condition := range app.Status.Conditions {

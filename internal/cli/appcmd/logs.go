@@ -14,17 +14,20 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// logFlags select what of the logs is shown.
+// logFlags select the containers and lines of the logs.
 type logFlags struct {
 	container string
+	// resources are selectors, see chooseResources; none means all objects.
 	resources []string
 	follow    bool
 	previous  bool
-	tail      int64
-	since     time.Duration
+	// tail is the number of lines per container; -1 is all.
+	tail  int64
+	since time.Duration
 }
 
-// appLogsCommand prints logs of an Application's Pods.
+// appLogsCommand returns the command that prints logs of an Application's Pods.
+// The default of 100 lines keeps an Application with many Pods readable.
 func appLogsCommand(access *appAccess) *cobra.Command {
 	given := &logFlags{tail: 100}
 	command := &cobra.Command{
@@ -59,7 +62,8 @@ on with the Pods that were there at the start, until Ctrl-C.`,
 	return command
 }
 
-// chosen returns the objects whose Pods are selected; none means all.
+// chosen returns the keys of the objects whose Pods are selected; none means
+// all.
 func (f *logFlags) chosen(app *application) ([]tracking.Key, error) {
 	selected, err := chooseResources(app, f.resources)
 	if err != nil {
@@ -73,9 +77,12 @@ func (f *logFlags) chosen(app *application) ([]tracking.Key, error) {
 }
 
 // logs implements appBackend. Streams with an end are printed one after the
-// other in the order of Pods; followed ones as lines arrive, each with its Pod
-// in front.
+// other in the order of Pods; followed ones as lines arrive. Each line has its
+// Pod and container in front if there are several. Pods that start later are
+// not followed.
 func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error {
+	// The Pods are the leaves of the tree, so that logs need no selector of the
+	// workloads.
 	tree, err := c.Tree(ctx, app, leftOut(warnings))
 	if err != nil {
 		return err
@@ -94,6 +101,8 @@ func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags
 	}
 	options := inspect.LogOptions{Follow: given.follow, Previous: given.previous, Tail: given.tail, Since: given.since}
 	sink := &printer.Lines{W: out}
+	// The first error cancels the other streams: a closed standard output must
+	// end all of them.
 	group, ctx := errgroup.WithContext(ctx)
 	if !given.follow {
 		// One at a time: logs of two Pods would interleave.
@@ -101,6 +110,7 @@ func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags
 	}
 	for _, stream := range streams {
 		prefix := ""
+		// A single stream is printed as it is, for pipes.
 		if len(streams) > 1 {
 			prefix = "[" + stream.Pod + "/" + stream.Container + "] "
 		}

@@ -18,7 +18,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// migrateFlags select what is migrated, and where to.
+// migrateFlags select the Application that is migrated, and its new place. One
+// command has one, so that output is bound to the same flags.
 type migrateFlags struct {
 	to, name                   string
 	back, dryRun, force, agree bool
@@ -26,9 +27,9 @@ type migrateFlags struct {
 	output                     *printer.Output
 }
 
-// appMigrateCommand migrates an Application from Argo CD to the runtime (R29),
-// or lists what can be migrated. It always works on the cluster: the
-// Application to move is not one of a runtime yet.
+// appMigrateCommand returns the command that migrates an Application from Argo
+// CD to the runtime (R29), or lists the candidates. It always works on the
+// cluster: the Application to move is not one of a runtime yet.
 func appMigrateCommand(access *appAccess) *cobra.Command {
 	given := &migrateFlags{}
 	command := &cobra.Command{
@@ -65,6 +66,8 @@ It works on the cluster itself, with your own rights.`,
 		if err := given.output.Check(); err != nil {
 			return err
 		}
+		// Refused and not ignored: the user would believe that the runtime of
+		// the flag is the target.
 		if access.platform.Url != "" || access.platform.Context != "" || access.platform.Runtime != "" {
 			return exit.UsageError{Err: errors.New("an Application is moved in its cluster, and not through a platform: choose with --kubeconfig and --context")}
 		}
@@ -81,8 +84,9 @@ It works on the cluster itself, with your own rights.`,
 	return command
 }
 
-// list shows which Applications can be migrated, and what is in the way of the
-// others.
+// list shows which Applications can be migrated, and the findings that prevent
+// the others. The first finding is on the line of the Application, the rest on
+// lines of their own.
 func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, namespace string) error {
 	found, err := migrate.List(command.Context(), cluster, namespace, f.to)
 	if err != nil {
@@ -96,6 +100,8 @@ func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, names
 	for _, each := range found {
 		state := "yes"
 		switch {
+		// An interrupted migration holds the Application; running the command
+		// again resumes it.
 		case each.Held:
 			state = "has begun"
 		case len(each.Findings) > 0:
@@ -119,7 +125,8 @@ func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, names
 	return nil
 }
 
-// options returns the options of one migration.
+// options returns the options of one migration. The control namespace of the
+// runtime is the target namespace. The name stays unless --name is set.
 func (f *migrateFlags) options(cluster *kube.Cluster, from tracking.App) migrate.Options {
 	to := tracking.App{Namespace: f.to, Name: from.Name}
 	if f.name != "" {
@@ -131,24 +138,27 @@ func (f *migrateFlags) options(cluster *kube.Cluster, from tracking.App) migrate
 }
 
 // run migrates one Application, or returns it. It runs twice: as a dry run that
-// collects every write for the question, and for real after the user has
-// agreed.
+// collects every write for the prompt, and for real after the user has
+// confirmed. With --dry-run it stops after the first.
 func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namespace, name string) error {
 	from, err := applicationPlace(namespace, name)
 	if err != nil {
 		return err
 	}
+	// The namespace of the kubeconfig is no default here: a wrong guess would
+	// move another Application.
 	if from.Namespace == "" {
 		return exit.UsageError{Err: fmt.Errorf("%q is in which namespace? write NAMESPACE/NAME, such as argocd/%s", name, name)}
 	}
+	// Both directions have the same options and report, so the rest is shared.
 	move := migrate.Run
 	if f.back {
 		move = migrate.Back
 	}
 	options := f.options(cluster, from)
 	planned := []migrate.Write{}
-	// The dry run returns the exact writes, so that the question shows what
-	// will happen.
+	// The dry run reports the exact writes, so that the prompt shows each
+	// change before it is made.
 	options.DryRun, options.Tell = true, func(write migrate.Write) { planned = append(planned, write) }
 	report, err := move(command.Context(), options)
 	if err != nil {
@@ -162,6 +172,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 		printer.Note(command, "Nothing was changed.")
 		return nil
 	}
+	// With --yes the writes are only reported as they are made.
 	if !f.agree {
 		f.printWrites(command, planned)
 	}
@@ -178,7 +189,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	return f.finish(command, report)
 }
 
-// reasonOf formats why a write was made.
+// reasonOf returns the reason of a write for its progress line.
 func reasonOf(write migrate.Write) string {
 	if write.Why == "" {
 		return "done"
@@ -187,7 +198,7 @@ func reasonOf(write migrate.Write) string {
 }
 
 // interrupted adds to the error of Ctrl-C how to go on or back: every state in
-// between can be resumed.
+// between can be resumed. Other errors pass unchanged.
 func (f *migrateFlags) interrupted(err error, from tracking.App) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: give the command again to go on, or slipway app migrate %s --back: %w", from, err)
@@ -195,7 +206,8 @@ func (f *migrateFlags) interrupted(err error, from tracking.App) error {
 	return err
 }
 
-// printWrites prints the planned writes with their bodies.
+// printWrites prints the planned writes with their bodies, one write per line
+// and its body below.
 func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Write) {
 	for _, write := range writes {
 		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s %s", write.Verb, printer.Printable(write.Object))
@@ -210,7 +222,9 @@ func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Writ
 }
 
 // finish prints UID and generation of every resource before and after: equal
-// ones prove that the migration has not touched it.
+// ones prove that the migration has not touched it. A changed one gives exit
+// code 1, although the Application has moved, because another tool writes the
+// same resources.
 func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) error {
 	if f.output.Form != printer.FormTable {
 		return f.output.Encode(command.OutOrStdout(), map[string]any{"report": report})
@@ -219,6 +233,8 @@ func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) err
 	rows.Row("RESOURCE", "UID", "GENERATION", "")
 	changed := 0
 	for _, resource := range report.Resources {
+		// UID and generation are compared and not the content: labels and
+		// annotations of the migration change neither.
 		state := "untouched"
 		if !resource.Untouched() {
 			changed++

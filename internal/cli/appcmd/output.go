@@ -9,15 +9,16 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 )
 
-// bareObject returns an object without managedFields, which only the API server
-// reads.
+// bareObject returns a copy of an object without managedFields, which only the
+// API server reads, as kubectl prints it.
 func bareObject(object *unstructured.Unstructured) map[string]any {
 	bare := object.DeepCopy()
 	bare.SetManagedFields(nil)
 	return bare.Object
 }
 
-// shownRevision formats the revision of one source, or of each of several.
+// shownRevision formats the revision of one source, or of each of several. The
+// list wins: Argo CD leaves the single field empty for several sources.
 func shownRevision(revision string, revisions []string) string {
 	if len(revisions) == 0 {
 		return printer.ShortRevision(revision)
@@ -29,10 +30,13 @@ func shownRevision(revision string, revisions []string) string {
 	return strings.Join(short, ",")
 }
 
-// shownSource formats a source in one line.
+// shownSource formats a source in one line: repository, chart or path,
+// revision, and the name that other sources refer to. An empty revision is
+// HEAD, as Argo CD defines it.
 func shownSource(source *v1alpha1.ApplicationSource) string {
 	text := source.RepoURL
 	switch {
+	// A chart has no path: the two exclude each other.
 	case source.Chart != "":
 		text += " chart " + source.Chart
 	case source.Path != "":

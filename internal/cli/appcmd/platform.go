@@ -19,7 +19,9 @@ import (
 )
 
 // currentPlatform reports whether requests go to a platform if no flag chooses:
-// if the environment names one, or a context is current.
+// if the environment names one, or a context is current. An unreadable list of
+// contexts is an error and no fallback to the cluster, which might be another
+// one.
 func currentPlatform() (bool, error) {
 	if os.Getenv(apiclient.UrlVariable) != "" {
 		return true, nil
@@ -31,7 +33,8 @@ func currentPlatform() (bool, error) {
 	return book.Current != "", nil
 }
 
-// lister returns the backend that lists one cluster, or the named runtime.
+// lister returns the backend that lists one cluster, or the named runtime. The
+// caller has made sure that a runtime is named.
 func (a *appAccess) lister(through bool) (appBackend, error) {
 	if !through {
 		return a.open()
@@ -47,7 +50,7 @@ func (a *appAccess) lister(through bool) (appBackend, error) {
 }
 
 // openRemote opens the runtime that has an Application. Without --runtime the
-// platform's reports find it.
+// platform's reports find it, and fill in the namespace of a bare name.
 func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tracking.App, error) {
 	place, err := applicationPlace(a.namespace, name)
 	if err != nil {
@@ -58,13 +61,16 @@ func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tr
 		return nil, place, err
 	}
 	runtime := a.platform.NamedRuntime()
-	// Neither flag nor environment names a runtime.
+	// Neither flag nor environment names a runtime: the reports of all runtimes
+	// are searched.
 	if runtime == "" {
 		if runtime, err = client.LocateApplication(ctx, &place); err != nil {
 			client.Close()
 			return nil, place, err
 		}
 	}
+	// The name becomes part of a URL path, and may come from the environment or
+	// a report.
 	if err := wire.RuntimeName(runtime); err != nil {
 		return nil, place, exit.UsageError{Err: err}
 	}
@@ -72,7 +78,8 @@ func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tr
 }
 
 // listEverywhere lists the Applications of all runtimes as they were reported.
-// Reports of an offline runtime are marked as old.
+// Reports of an offline runtime are marked as old. The name form has the
+// runtime in front, because names are unique per runtime only.
 func (a *appAccess) listEverywhere(command *cobra.Command, selector string, output *printer.Output) error {
 	labels, err := equalLabels(selector)
 	if err != nil {
@@ -105,7 +112,8 @@ func (a *appAccess) listEverywhere(command *cobra.Command, selector string, outp
 }
 
 // equalLabels parses a selector of key=value pairs. The platform's reports can
-// match only these; a runtime itself can match all selectors.
+// match only these; a runtime itself can match all selectors. An operator such
+// as != or in is refused and never taken for a value.
 func equalLabels(selector string) ([]string, error) {
 	var labels []string
 	for _, part := range strings.Split(selector, ",") {
@@ -113,6 +121,7 @@ func equalLabels(selector string) ([]string, error) {
 		if part == "" {
 			continue
 		}
+		// Kubernetes accepts == for =; the platform has one form.
 		key, value, ok := strings.Cut(strings.Replace(part, "==", "=", 1), "=")
 		if !ok || key == "" || strings.ContainsAny(key, "!( ") {
 			return nil, errors.New("over all runtimes --selector takes key=value only: name one with --runtime for other selectors")
@@ -122,7 +131,8 @@ func equalLabels(selector string) ([]string, error) {
 	return labels, nil
 }
 
-// printReported prints reported Applications as a table.
+// printReported prints reported Applications as a table. Wide adds the cluster,
+// the destination, the time of the report and the sources.
 func printReported(w io.Writer, found []*platformv1.Application, wide bool) error {
 	if len(found) == 0 {
 		return nil
@@ -134,6 +144,7 @@ func printReported(w io.Writer, found []*platformv1.Application, wide bool) erro
 	}
 	rows.Row(header...)
 	for _, one := range found {
+		// A stale report shows the last health before the runtime went offline.
 		health := printer.OrDash(one.GetHealth())
 		if one.GetStale() {
 			health += " (old)"

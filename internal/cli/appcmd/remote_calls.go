@@ -21,15 +21,18 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// watchPause is the pause before a broken watch is opened again.
+// watchPause is the pause before a broken watch is opened again. It is
+// constant: one command is one client, and a user waits for it.
 const watchPause = time.Second
 
-// remoteRef names an Application in a request.
+// remoteRef returns the reference of an Application for a request.
 func remoteRef(place tracking.App) *runtimev1.ApplicationRef {
 	return &runtimev1.ApplicationRef{Namespace: place.Namespace, Name: place.Name}
 }
 
-// decodeDetail decodes an Application from a runtime's response.
+// decodeDetail decodes an Application from a runtime's response. The manifest
+// is the object of the cluster as JSON, so the rest of the command treats it as
+// one that was read directly.
 func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(detail.GetManifest()); err != nil {
@@ -39,7 +42,8 @@ func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 }
 
 // list implements appBackend. The runtime filters by selector, and the
-// namespace is filtered here: the API has no field for it.
+// namespace is filtered here: the API has no field for it. The result is sorted
+// as that of a cluster.
 func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -53,6 +57,7 @@ func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*a
 		if err != nil {
 			return nil, err
 		}
+		// An empty namespace is all, as metav1.NamespaceAll.
 		if namespace == "" || app.Namespace == namespace {
 			apps = append(apps, app)
 		}
@@ -61,7 +66,8 @@ func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*a
 	return apps, nil
 }
 
-// get implements appBackend.
+// get implements appBackend. It is the first request of most commands, so it
+// has a timeout and is where an unreachable runtime shows.
 func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -72,13 +78,14 @@ func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application,
 	return decodeDetail(response.Msg.GetApplication())
 }
 
-// history implements appBackend.
+// history implements appBackend: the history is in the status.
 func (r *remoteApps) history(ctx context.Context, place tracking.App) (*application, error) {
 	return r.get(ctx, place)
 }
 
 // tree implements appBackend. The response is a list in which parents come
-// first; the tree is built from it by UID.
+// first; the tree is built from it by UID. A node with several owners appears
+// below each. The response has no warnings.
 func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*inspect.Node, error) {
 	response, err := r.client.GetTree(ctx, connect.NewRequest(&runtimev1.GetTreeRequest{Ref: remoteRef(app.ID())}))
 	if err != nil {
@@ -88,6 +95,7 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 		Group: v1alpha1.Group, Kind: v1alpha1.KindApplication, Namespace: app.Namespace, Name: app.Name,
 		Sync: inspect.ShownSync(&app.Status), Health: inspect.ShownHealth(&app.Status), Message: app.Status.Health.Message,
 	}
+	// known has the nodes so far by UID.
 	known := map[string]*inspect.Node{}
 	for _, told := range response.Msg.GetNodes() {
 		ref := told.GetRef()
@@ -95,6 +103,7 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 			Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(),
 			Sync: told.GetSync(), Health: told.GetHealth(), Message: told.GetHealthMessage(),
 		}
+		// A node without an owner is one of the Application's own objects.
 		if len(told.GetParents()) == 0 {
 			root.Children = append(root.Children, node)
 		}
@@ -111,8 +120,8 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 	return root, nil
 }
 
-// diff implements appBackend. The runtime renders; it has no access to a folder
-// of this machine.
+// diff implements appBackend. The runtime renders and does the dry run; it has
+// no access to a folder of this machine.
 func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
 	if given.local != "" {
 		return nil, errors.New("--local needs the cluster: a runtime renders what is in Git, and not a folder of this machine")
@@ -124,7 +133,8 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	for _, warning := range response.Msg.GetWarnings() {
 		_, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(warning))
 	}
-	// Actions of the API to the states that a local comparison yields.
+	// Maps the actions of the API to the states of a local comparison. An
+	// unknown action is an error: counting it as equal would hide a change.
 	states := map[string]plan.SyncState{"same": plan.Synced, "change": plan.OutOfSync, "create": plan.Absent, "prune": plan.Extra}
 	var diffs []inspect.ObjectDiff
 	for _, told := range response.Msg.GetObjects() {
@@ -137,22 +147,25 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	return diffs, nil
 }
 
-// remoteKey converts the key of an object from a response.
+// remoteKey converts the reference of an object in a response into a key.
 func remoteKey(ref *runtimev1.ObjectRef) tracking.Key {
 	return tracking.Key{Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
-// remoteObject converts the key of an object for a request.
+// remoteObject converts a key into the reference of an object for a request. It
+// is the inverse of remoteKey.
 func remoteObject(key tracking.Key) *runtimev1.ObjectRef {
 	return &runtimev1.ObjectRef{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}
 }
 
-// sync implements appBackend.
+// sync implements appBackend. It flattens the operation into the fields of the
+// API and returns the ID of the request as info.
 func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error) {
 	request := &runtimev1.SyncRequest{
 		Ref: remoteRef(app.ID()), Revision: sync.Revision, Prune: sync.Prune, DryRun: sync.DryRun, SyncOptions: sync.SyncOptions, Strategy: "hook",
 	}
 	if strategy := sync.SyncStrategy; strategy != nil {
+		// The API has one force field for both strategies.
 		request.Force = strategy.Hook != nil && strategy.Hook.Force || strategy.Apply != nil && strategy.Apply.Force
 		if strategy.Apply != nil {
 			request.Strategy = "apply"
@@ -170,8 +183,8 @@ func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.
 	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
-// rollback implements appBackend. The runtime looks the history up itself, so
-// that the entry cannot change in between.
+// rollback implements appBackend. The runtime reads the history itself, so that
+// the entry cannot change in between.
 func (r *remoteApps) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
 	response, err := r.client.Rollback(ctx, connect.NewRequest(&runtimev1.RollbackRequest{
 		Ref: remoteRef(app.ID()), HistoryId: given.id, Exact: true, Prune: given.prune, DryRun: given.dryRun,
@@ -182,15 +195,19 @@ func (r *remoteApps) rollback(ctx context.Context, app *application, given *roll
 	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
-// terminate implements appBackend.
+// terminate implements appBackend. The runtime writes the request and does not
+// wait for the end.
 func (r *remoteApps) terminate(ctx context.Context, app *application) error {
 	_, err := r.client.Terminate(ctx, connect.NewRequest(&runtimev1.TerminateRequest{Ref: remoteRef(app.ID())}))
 	return r.explain(ctx, err)
 }
 
 // logs implements appBackend. The stream interleaves Pods, so every line has
-// its Pod in front.
+// its Pod and container in front. It has no timeout: a followed log ends with
+// ctx.
 func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags, out, _ io.Writer) error {
+	// In the protocol 0 is an unset field, for which the runtime takes its
+	// default.
 	if given.tail == 0 {
 		return exit.UsageError{Err: errors.New("--tail 0 is not possible through the platform: use --since 1s")}
 	}
@@ -222,8 +239,10 @@ func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags
 	return r.explain(ctx, stream.Err())
 }
 
-// wait implements appBackend. A watch that breaks is opened again: streams have
-// a maximum duration, and platforms restart.
+// wait implements appBackend. A watch that breaks is opened again after
+// watchPause, until ctx ends: streams have a maximum duration, and platforms
+// restart. A new watch starts with the current state, so a change during the
+// pause is seen.
 func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	var last *application
 	missing := errors.New("no response from the runtime")
@@ -231,6 +250,7 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 		finished, err := r.watch(ctx, place, func(app *application) (bool, error) {
 			last = app
 			text, err := done(app)
+			// Kept for the error of a timeout.
 			if text != "" {
 				missing = errors.New(text)
 			}
@@ -239,8 +259,8 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 		switch {
 		case finished || err != nil:
 			return last, err
-		// The cause tells a timeout from Ctrl-C, and missing what was waited
-		// for.
+		// The cause distinguishes a timeout from Ctrl-C, and missing names the
+		// state that was not reached.
 		case ctx.Err() != nil:
 			return last, fmt.Errorf("%w: %w", context.Cause(ctx), missing)
 		}
@@ -252,8 +272,7 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 }
 
 // watch receives states of an Application until seen reports that it is enough,
-// or the stream ends. Only errors that another attempt cannot help with are
-// returned.
+// or the stream ends. It returns only errors that a retry cannot help with.
 func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*application) (bool, error)) (bool, error) {
 	stream, err := r.client.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: remoteRef(place)}))
 	if err != nil {
@@ -261,6 +280,7 @@ func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*a
 	}
 	defer stream.Close()
 	for stream.Receive() {
+		// The last message of a deleted Application: the stream ends with it.
 		if stream.Msg().GetDeleted() {
 			return false, inspect.Gone(place)
 		}
@@ -275,16 +295,18 @@ func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*a
 	return false, r.final(ctx, place, stream.Err())
 }
 
-// final returns an error of a watch that another attempt cannot help with, and
-// nil for others.
+// final returns an error of a watch that a retry cannot help with, and nil for
+// others, such as an unavailable platform or a stream that reached its maximum
+// duration.
 func (r *remoteApps) final(ctx context.Context, place tracking.App, err error) error {
 	if ctx.Err() != nil {
-		return nil // wait says why
+		return nil // wait returns the cause
 	}
 	switch connect.CodeOf(err) {
 	// The Application was deleted; waiting longer cannot help.
 	case connect.CodeNotFound:
 		return inspect.Gone(place)
+	// The user has to act: a retry would fail the same way until the timeout.
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeInvalidArgument, connect.CodeUnimplemented:
 		return r.explain(ctx, err)
 	}

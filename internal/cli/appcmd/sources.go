@@ -23,10 +23,11 @@ import (
 
 // inputs returns the sources of an Application with their files: of a local
 // folder, or fetched into a temporary folder that the returned function
-// removes.
+// removes. After an error the caller has nothing to clean up.
 func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *application, warnings io.Writer) ([]render.Input, func(), error) {
 	sources := app.Spec.AllSources()
 	if f.local != "" {
+		// Nothing is fetched and no credential is read for a local folder.
 		store, err := tree.NewFolder(f.local)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the folder %s: %w", f.local, err)
@@ -38,6 +39,8 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 		if len(sources) != 1 {
 			return nil, nil, errors.New("the Application has several sources, and --revision is for one")
 		}
+		// The slice may share its array with the Application; only this command
+		// uses it.
 		sources[0].TargetRevision = f.revision
 	}
 	book, err := cluster.credentials(ctx, f.controlNamespace, warnings)
@@ -61,6 +64,7 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 	}
 	var inputs []render.Input
 	for _, wanted := range sources {
+		// One after the other: an Application has few sources.
 		found, err := fetched.Resolve(ctx, wanted, 0)
 		if err != nil {
 			closeAll()
@@ -73,7 +77,8 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 
 // credentials reads the repository credentials of the control namespace, as far
 // as the user may. A user without the right gets a warning and public
-// repositories.
+// repositories. Missing or forbidden ConfigMaps with known hosts and CAs are
+// skipped.
 func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// syncFlags are the options of a sync.
+// syncFlags are the options of a sync, as argocd app sync has them.
 type syncFlags struct {
 	revision  string
 	prune     bool
@@ -31,19 +31,21 @@ type syncFlags struct {
 	wait      operationFlags
 }
 
-// operationFlags are common to the commands that start an operation.
+// operationFlags are common to the commands that start an operation. A timeout
+// ends the wait and never the operation.
 type operationFlags struct {
 	async   bool
 	timeout time.Duration
 }
 
-// add adds the flags.
+// add adds the flags to a command.
 func (o *operationFlags) add(command *cobra.Command) {
 	command.Flags().BoolVar(&o.async, "async", false, "do not wait for the end")
 	command.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time; the operation goes on (default: wait for the end)")
 }
 
-// appSyncCommand requests a sync and waits for its end.
+// appSyncCommand returns the command that requests a sync and waits for its
+// end.
 func appSyncCommand(access *appAccess) *cobra.Command {
 	given := &syncFlags{}
 	command := &cobra.Command{
@@ -80,9 +82,12 @@ is shown meanwhile. The exit code is 1 when the sync failed.`,
 }
 
 // operation builds the requested operation and refuses wrong options here,
-// where the user can correct them, and not in the agent.
+// where the user can correct them, and not in the agent, where they would fail
+// the operation.
 func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error) {
 	sync := &v1alpha1.SyncOperation{Prune: f.prune, DryRun: f.dryRun, SyncOptions: f.options}
+	// The strategy is always set, so that the result does not depend on a
+	// default of the agent.
 	force := &v1alpha1.SyncStrategyForce{Force: f.force}
 	switch f.strategy {
 	case "hook":
@@ -92,9 +97,11 @@ func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error)
 	default:
 		return nil, exit.UsageError{Err: fmt.Errorf("--strategy %q is neither hook nor apply", f.strategy)}
 	}
+	// --replace is shorthand for the sync option, as in argocd.
 	if f.replace {
 		sync.SyncOptions = append(sync.SyncOptions, "Replace=true")
 	}
+	// Parsed by the agent's own code, so both accept the same options.
 	if _, refused := v1alpha1.ParseSyncOptions(sync.SyncOptions, "--sync-option"); len(refused) > 0 {
 		return nil, exit.UsageError{Err: errors.New(v1alpha1.Summary(refused))}
 	}
@@ -108,8 +115,9 @@ func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error)
 	return sync, err
 }
 
-// chooseResources returns the objects of the status that selectors match.
-// Selecting nothing is an error: the agent would take an empty list for all.
+// chooseResources returns the objects of the status that selectors match;
+// without selectors it returns nil, which is all. Matching nothing is an error:
+// the agent would take an empty list for all.
 func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperationResource, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -126,6 +134,7 @@ func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperation
 	var known []string
 	for i := range app.Status.Resources {
 		resource := &app.Status.Resources[i]
+		// Collected for the error below, in the form that --resource takes.
 		known = append(known, resource.Group+":"+resource.Kind+":"+resource.Name)
 		if taken(selectors, resource) {
 			chosen = append(chosen, v1alpha1.SyncOperationResource{
@@ -140,13 +149,15 @@ func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperation
 }
 
 // taken reports whether selectors match an object: one includes it, if any
-// selector includes, and none excludes it.
+// selector includes, and none excludes it. A selector without a namespace
+// matches all namespaces.
 func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 	fits := func(pattern, text string) bool { return pattern == "*" || pattern == text }
 	includes, included := false, false
 	for _, s := range selectors {
 		match := fits(s.Group, resource.Group) && fits(s.Kind, resource.Kind) && fits(s.Name, resource.Name) &&
 			(s.Namespace == "" || fits(s.Namespace, resource.Namespace))
+		// An exclusion wins over every inclusion, regardless of the order.
 		if s.Exclude && match {
 			return false
 		}
@@ -158,10 +169,11 @@ func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 }
 
 // askOperation requests an operation, and returns the info that identifies it.
+// Sync and rollback each have one.
 type askOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
 
 // runOperation requests an operation and, unless --async is set, waits for its
-// end.
+// end, prints its results, and returns an error if it failed.
 func runOperation(command *cobra.Command, access *appAccess, name string, ask askOperation, wait operationFlags) error {
 	ctx := command.Context()
 	backend, app, err := access.find(ctx, name)
@@ -169,6 +181,7 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 		return err
 	}
 	defer backend.close()
+	// The state before the request is kept in app: awaitOperation needs it.
 	mark, err := ask(ctx, backend, app)
 	if err != nil {
 		return err
@@ -186,16 +199,18 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 	return operationVerdict(command.OutOrStdout(), app, state)
 }
 
-// awaitOperation waits for the end of the operation with the info. It
-// recognises its own operation by the info, because another user may start one
-// meanwhile.
+// awaitOperation waits for the end of the operation with the info and returns
+// its state. It recognises its own operation by the info, because another user
+// may start one meanwhile; that ends the wait with an error.
 func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
 	told := &progress{w: progressTo}
 	// An earlier operation that is still in the status must not be taken for
 	// this one.
 	before := inspect.LastBegan(app)
+	// The timer reads it in its own goroutine.
 	var begun atomic.Bool
-	// An operation that no agent takes up would wait in silence.
+	// Without a running agent the wait would show nothing: a request that is
+	// not taken up within AgentTimeout gets a hint.
 	hint := time.AfterFunc(inspect.AgentTimeout, func() {
 		if !begun.Load() {
 			told.say("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
@@ -211,6 +226,8 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 			return "the sync has not begun", nil
 		}
 		begun.Store(true)
+		// A failed operation is complete too; operationVerdict turns it into an
+		// error.
 		if found.State.Phase.Completed() {
 			return "", nil
 		}
@@ -218,6 +235,8 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 		told.say(missing)
 		return missing, nil
 	})
+	// The request stays in the Application, so ending the wait does not end the
+	// operation.
 	if errors.Is(err, errTimeout) {
 		return nil, fmt.Errorf("%w; the operation goes on, and slipway app terminate ends it", err)
 	}
@@ -228,7 +247,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 }
 
 // operationVerdict prints the results, and returns an error if the operation
-// failed.
+// did not succeed, which makes the exit code 1.
 func operationVerdict(w io.Writer, app *application, state *v1alpha1.OperationState) error {
 	revision := ""
 	if state.SyncResult != nil {

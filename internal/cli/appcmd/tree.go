@@ -9,7 +9,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
-// appTreeCommand shows the resource tree of an Application.
+// appTreeCommand returns the command that shows the resource tree of an
+// Application, down to the Pods.
 func appTreeCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tree APP",
@@ -41,7 +42,7 @@ that they own, each with its health.`,
 	return command
 }
 
-// printTree prints the tree as a table with lines in the first column.
+// printTree prints the tree as a table whose first column has the branches.
 func printTree(w io.Writer, root *inspect.Node) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("OBJECT", "SYNC", "HEALTH", "MESSAGE")
@@ -50,7 +51,9 @@ func printTree(w io.Writer, root *inspect.Node) error {
 }
 
 // printNode prints a node with the prefix first and its children with the
-// prefix rest.
+// prefix rest. The last child ends the branch, so the prefix of its own
+// children has no line. The depth is that of owner references, so recursion is
+// shallow.
 func printNode(rows printer.Table, node *inspect.Node, first, rest string) {
 	rows.Row(first+node.Key().String(), printer.OrDash(node.Sync), printer.OrDash(node.Health), node.Message)
 	for i, child := range node.Children {

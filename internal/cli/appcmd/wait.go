@@ -14,15 +14,17 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
-// waitFor is the goal of a wait.
+// waitFor is the goal of a wait. All goals that are set have to hold at the
+// same time.
 type waitFor struct {
 	sync, health, operation bool
 	// suspended accepts Suspended as healthy.
 	suspended bool
 }
 
-// appWaitCommand waits until an Application reaches the goal. It reads the
-// status only: a push that no agent has noticed yet is not waited for.
+// appWaitCommand returns the command that waits until an Application reaches
+// the goal. It reads the status only: a push that no agent has noticed yet is
+// not waited for.
 func appWaitCommand(access *appAccess) *cobra.Command {
 	var goal waitFor
 	timeout := 5 * time.Minute
@@ -39,9 +41,12 @@ when it asks next; to wait for a push, sync first.`,
   slipway app wait shop --operation`,
 		Args: oneName,
 		RunE: func(command *cobra.Command, args []string) error {
+			// Without a goal all three are meant.
 			if !goal.sync && !goal.health && !goal.operation {
 				goal.sync, goal.health, goal.operation = true, true, true
 			}
+			// Read once before the wait: a wrong name fails at once and with a
+			// hint, and not after the timeout.
 			backend, app, err := access.find(command.Context(), args[0]) // for a clear error
 			if err != nil {
 				return err
@@ -75,7 +80,9 @@ when it asks next; to wait for a push, sync first.`,
 	return command
 }
 
-// missing describes what is not reached yet, empty if the goal is.
+// missing describes the goals that are not reached yet; it is empty if all are.
+// It is called for every event of the watch and for the error of a timeout, for
+// which app may be nil.
 func (g *waitFor) missing(app *application) string {
 	if app == nil {
 		return "no response from the API server"
@@ -84,6 +91,8 @@ func (g *waitFor) missing(app *application) string {
 	state := app.Status.OperationState
 	switch {
 	case !g.operation:
+	// A request that waits comes first: the state beside it is that of an older
+	// operation.
 	case app.Operation != nil:
 		missing = append(missing, "an operation was asked for and has not begun")
 	case state != nil && !state.Phase.Completed():
@@ -98,16 +107,17 @@ func (g *waitFor) missing(app *application) string {
 	return strings.Join(missing, "; ")
 }
 
-// healthy reports whether a health code is enough for the goal.
+// healthy reports whether a health code is enough for the goal. Suspended
+// counts only on request: a paused rollout is not finished.
 func (g *waitFor) healthy(code v1alpha1.HealthCode) bool {
 	return code == v1alpha1.Healthy || g.suspended && code == v1alpha1.Suspended
 }
 
-// shownObjects is how many objects one line names.
+// shownObjects is how many objects one line of progress names.
 const shownObjects = 3
 
 // outOfSync names the first objects that differ from Git, or the condition that
-// keeps the agent from comparing.
+// keeps the agent from comparing, such as a repository that cannot be fetched.
 func outOfSync(app *application) string {
 	var names []string
 	for i := range app.Status.Resources {
@@ -115,13 +125,15 @@ func outOfSync(app *application) string {
 			names = append(names, inspect.KeyOfResource(resource).String())
 		}
 	}
+	// Without a comparison there are no resources to name.
 	if len(names) == 0 && len(app.Status.Conditions) > 0 {
 		return app.Status.Conditions[0].Message
 	}
 	return firstOf(names)
 }
 
-// unhealthy names the first objects that are not healthy.
+// unhealthy returns the message of the health, or else names the first objects
+// that are not healthy.
 func unhealthy(app *application) string {
 	if app.Status.Health.Message != "" {
 		return app.Status.Health.Message
@@ -129,6 +141,8 @@ func unhealthy(app *application) string {
 	var names []string
 	for i := range app.Status.Resources {
 		resource := &app.Status.Resources[i]
+		// Resources without health, such as a ConfigMap, never keep an
+		// Application from being healthy.
 		if resource.Health != nil && resource.Health.Status != v1alpha1.Healthy && resource.Health.Status != "" {
 			names = append(names, inspect.KeyOfResource(resource).String()+" is "+printer.WithMessage(string(resource.Health.Status), resource.Health.Message))
 		}
@@ -136,7 +150,7 @@ func unhealthy(app *application) string {
 	return firstOf(names)
 }
 
-// firstOf joins the first names and counts the rest.
+// firstOf joins the first shownObjects names and counts the rest.
 func firstOf(names []string) string {
 	if len(names) > shownObjects {
 		return strings.Join(names[:shownObjects], ", ") + fmt.Sprintf(" and %d more", len(names)-shownObjects)
@@ -144,7 +158,8 @@ func firstOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// printWaited prints the state that was reached.
+// printWaited prints the state that was reached, with its revision, on standard
+// output.
 func printWaited(w io.Writer, app *application) error {
 	words := []string{inspect.ShownSync(&app.Status), inspect.ShownHealth(&app.Status)}
 	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {

@@ -1,5 +1,5 @@
 // Package buildinfo returns the version of the program: from the linker in a
-// release build, or from what the Go tool recorded.
+// release build, or from the build information of the Go tool.
 package buildinfo
 
 import (
@@ -12,7 +12,8 @@ import (
 // nothing else.
 var version, commit string
 
-// Info identifies the running program.
+// Info identifies the running program. The JSON names are the output of slipway
+// version --output json, on which scripts depend.
 type Info struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
@@ -20,8 +21,10 @@ type Info struct {
 	Platform  string `json:"platform"`
 }
 
-// Read returns the version from the linker, or else from what the Go tool
-// records, as in a binary made by go install.
+// Read returns the version from the linker, or else from the build information
+// of the Go tool, as in a binary made by go install. A field without either is
+// "unknown" and never empty, so that metrics and User-Agent headers have a
+// value.
 func Read() Info {
 	facts := Info{
 		Version:   version,

@@ -16,14 +16,17 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
-// AgentProcess is a running slipway agent.
+// AgentProcess is a running slipway agent. Log has its standard output and
+// error, and may be read while it runs.
 type AgentProcess struct {
 	command *exec.Cmd
 	Log     *LockedBuffer
 }
 
-// StartAgent runs `slipway agent` for the namespace of a world as a process,
-// until the test ends: then SIGTERM has to end it in good order.
+// StartAgent runs `slipway agent` for the namespace of a world as a process of
+// the test binary, until the test ends: then SIGTERM has to end it gracefully.
+// Polling is off in effect, so that a sync happens only when a test requests
+// it. The Lease is named after the namespace, because tests share the cluster.
 func (w *AppWorld) StartAgent(t *testing.T) *AgentProcess {
 	t.Helper()
 	command := exec.Command(os.Args[0],
@@ -41,7 +44,9 @@ func (w *AppWorld) StartAgent(t *testing.T) *AgentProcess {
 	return process
 }
 
-// end ends the process, unless it was killed.
+// end stops the process with SIGTERM, unless Kill has ended it, and fails the
+// test if it does not stop gracefully within AppPatience. The log is printed
+// for a failed test only.
 func (p *AgentProcess) end(t *testing.T) {
 	t.Helper()
 	if p.command.ProcessState != nil {
@@ -60,7 +65,8 @@ func (p *AgentProcess) end(t *testing.T) {
 	}
 }
 
-// Kill ends the process at once.
+// Kill ends the process with SIGKILL, as a crash would: it releases no Lease
+// and drains nothing.
 func (p *AgentProcess) Kill(t *testing.T) {
 	t.Helper()
 	if err := p.command.Process.Kill(); err != nil {
@@ -70,13 +76,15 @@ func (p *AgentProcess) Kill(t *testing.T) {
 }
 
 // LockedBuffer is written by a command and read by the test at the same time.
+// mu guards text and more.
 type LockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	// more is closed by the next Write; nil if no WaitFor waits.
 	more chan struct{}
 }
 
-// Write appends text and wakes WaitFor.
+// Write appends text and wakes every WaitFor. It never fails.
 func (b *LockedBuffer) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +102,8 @@ func (b *LockedBuffer) String() string {
 	return b.text.String()
 }
 
-// WaitFor waits until a text was written.
+// WaitFor waits until a text was written, at any place, and fails the test
+// after AppPatience. It waits for events and does not poll.
 func (b *LockedBuffer) WaitFor(t *testing.T, want string) {
 	t.Helper()
 	late := time.After(AppPatience)
@@ -103,6 +112,8 @@ func (b *LockedBuffer) WaitFor(t *testing.T, want string) {
 		if b.more == nil {
 			b.more = make(chan struct{})
 		}
+		// The channel is taken under the same lock as the text: a Write after
+		// this closes it, so no wake-up is lost.
 		found, more := strings.Contains(b.text.String(), want), b.more
 		b.mu.Unlock()
 		if found {
@@ -116,7 +127,8 @@ func (b *LockedBuffer) WaitFor(t *testing.T, want string) {
 	}
 }
 
-// ManualApp is an Application that syncs when it is asked to.
+// ManualApp creates the Application shop without automated sync and waits until
+// the agent has compared it with Git. more is appended to the spec.
 func (w *AppWorld) ManualApp(t *testing.T, repository *gittest.Repository, more string) {
 	t.Helper()
 	w.ApplyManifests(t, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1

@@ -22,25 +22,29 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// AppPatience bounds what a test waits for.
+// AppPatience bounds every wait of a test. It is generous, because a machine
+// that runs all tests at once is slow; a wait that succeeds ends early.
 const AppPatience = 60 * time.Second
 
-// Applications is the resource of Argo's Applications.
+// Applications is the resource of Argo's Applications, for the dynamic client.
 var Applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
 
-// definitions are installed once in the cluster that all tests share.
+// definitions installs the CRDs once per test binary in the cluster that all
+// tests share.
 var definitions sync.Once
 
-// AppWorld is a cluster with a namespace of the test, and what runs commands in
-// it.
+// AppWorld is the shared cluster with a namespace for one test, and runs
+// commands in it. Each test has a world of its own.
 type AppWorld struct {
 	*kubetest.Cluster
 	TestNamespace string
-	// kubeconfig is who runs commands: the administrator, unless it is changed.
+	// UserKubeconfig is that of the user who runs commands: the administrator,
+	// unless a test replaces it with one of fewer rights.
 	UserKubeconfig string
 }
 
-// NewAppWorld gives a test its namespace in a cluster that knows Applications.
+// NewAppWorld gives a test its namespace in a cluster that has Argo's CRDs. The
+// namespace is deleted when the test ends.
 func NewAppWorld(t *testing.T) *AppWorld {
 	t.Helper()
 	cluster := kubetest.Shared(t)
@@ -50,12 +54,14 @@ func NewAppWorld(t *testing.T) *AppWorld {
 	return world
 }
 
-// InstallDefinitions installs Argo's CustomResourceDefinitions.
+// InstallDefinitions installs Argo's CustomResourceDefinitions from the chart.
+// The path is relative to the package of the test, two levels below internal.
 func InstallDefinitions(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
 	cluster.DefineFiles(t, "../../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
 }
 
+// mustJSON encodes a value, and fails the test if that is impossible.
 func mustJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -65,13 +71,15 @@ func mustJSON(t *testing.T, value any) []byte {
 	return text
 }
 
-// App runs `slipway app` in the world. The words are split at blanks.
+// App runs `slipway app` in the process of the test and waits for its end. The
+// words are split at blanks, so no argument can contain one.
 func (w *AppWorld) App(t *testing.T, line string) Result {
 	t.Helper()
 	return w.AppContext(t, t.Context(), line)
 }
 
-// AppContext is App with a context that the test can cancel.
+// AppContext is App with a context that the test can cancel, as a signal would.
+// It adds the kubeconfig, and the namespace unless the line names one.
 func (w *AppWorld) AppContext(t *testing.T, ctx context.Context, line string) Result {
 	t.Helper()
 	args := append([]string{"app"}, strings.Fields(line)...)
@@ -84,24 +92,29 @@ func (w *AppWorld) AppContext(t *testing.T, ctx context.Context, line string) Re
 	return Result{code, stdout.String(), stderr.String()}
 }
 
-// AppBackground runs a command until it is stopped, as by Ctrl-C.
+// AppBackground runs a command in a goroutine until stop is called, as by
+// Ctrl-C. The exit code arrives on done. out gets both standard output and
+// error and must be safe for concurrent use if the test reads it meanwhile.
 func (w *AppWorld) AppBackground(t *testing.T, out io.Writer, line string) (stop func(), done <-chan int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	args := append([]string{"app"}, strings.Fields(line)...)
 	args = append(args, "--kubeconfig", w.UserKubeconfig, "-n", w.TestNamespace)
+	// Buffered: a test that does not receive the code leaks no goroutine.
 	ended := make(chan int, 1)
 	go func() { ended <- cli.Execute(ctx, args, out, out) }()
 	return cancel, ended
 }
 
-// ApplyManifests applies manifests in the namespace; NAMESPACE in them is its name.
+// ApplyManifests applies manifests in the namespace of the test; the word
+// NAMESPACE in them is replaced by its name.
 func (w *AppWorld) ApplyManifests(t *testing.T, manifests string) {
 	t.Helper()
 	w.Apply(t, w.TestNamespace, strings.ReplaceAll(manifests, "NAMESPACE", w.TestNamespace))
 }
 
-// Patch changes an Application, as its agent does.
+// Patch changes an Application with a merge patch, in place of the agent, for
+// tests that run without one.
 func (w *AppWorld) Patch(t *testing.T, name string, change map[string]any) {
 	t.Helper()
 	_, err := w.Dynamic.Resource(Applications).Namespace(w.TestNamespace).
@@ -111,7 +124,8 @@ func (w *AppWorld) Patch(t *testing.T, name string, change map[string]any) {
 	}
 }
 
-// Await waits for a state of an Application.
+// Await watches an Application until condition returns nil, and returns its
+// last state. The error of condition is part of the failure after AppPatience.
 func (w *AppWorld) Await(t *testing.T, name string, condition func(*unstructured.Unstructured) error) *unstructured.Unstructured {
 	t.Helper()
 	source := w.Dynamic.Resource(Applications).Namespace(w.TestNamespace)
@@ -124,16 +138,19 @@ func (w *AppWorld) Await(t *testing.T, name string, condition func(*unstructured
 	return found[0]
 }
 
-// Shown is a text with the names of the test replaced, so that it can be
-// compared.
+// Shown returns a text with the name of the test's namespace replaced by
+// NAMESPACE, so that it can be compared with a fixed one.
 func (w *AppWorld) Shown(text string) string {
 	return strings.ReplaceAll(text, w.TestNamespace, "NAMESPACE")
 }
 
-// MovedSettings is the manifest of an object that an Application moves with.
+// MovedSettings is the manifest of an object that an Application manages when
+// it is migrated.
 const MovedSettings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: green}\n"
 
-// ArgoHas makes an Application as Argo CD leaves it after a sync.
+// ArgoHas creates the Application shop and its ConfigMap as Argo CD leaves them
+// after a sync: with its tracking annotation, and a status that is Synced. No
+// Argo CD runs.
 func (w *AppWorld) ArgoHas(t *testing.T, argo, address string) {
 	t.Helper()
 	w.ApplyManifests(t, strings.Replace(MovedSettings, "{name: settings}", "{name: settings, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:NAMESPACE/settings'}}", 1))
@@ -156,12 +173,12 @@ spec:
 	}
 }
 
-// ConfigMap is a manifest.
+// ConfigMap returns the manifest of a ConfigMap with one value.
 func ConfigMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
 }
 
-// Has reports whether the namespace has a ConfigMap.
+// Has reports whether the namespace has a ConfigMap of a name.
 func (w *AppWorld) Has(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := w.Client.CoreV1().ConfigMaps(w.TestNamespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -171,7 +188,8 @@ func (w *AppWorld) Has(t *testing.T, name string) bool {
 	return err == nil
 }
 
-// AwaitLogs waits until each Pod has written something.
+// AwaitLogs waits until each of the two Pods of the Application web has written
+// a line, by following the logs with the command itself.
 func (w *AppWorld) AwaitLogs(t *testing.T) {
 	t.Helper()
 	pods, err := w.Client.CoreV1().Pods(w.TestNamespace).List(t.Context(), metav1.ListOptions{})

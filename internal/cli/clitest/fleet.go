@@ -16,14 +16,17 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// fleetWorld is a platform with a runtime that is joined through its tunnel: real
-// processes and a real API server.
+// fleetWorld is a platform with a runtime that is joined through its tunnel:
+// real processes and a real API server. The embedded PlatformWorld runs the
+// commands of the user.
 type fleetWorld struct {
 	*PlatformWorld
 	Apps *AppWorld
 }
 
-// NewFleetWorld starts a platform and a cluster for its runtimes.
+// NewFleetWorld starts a platform, signs its admin in, and joins the runtime
+// prod to it. The platform is started after the cluster, so that it stops
+// first.
 func NewFleetWorld(t *testing.T) *fleetWorld {
 	t.Helper()
 	apps := NewAppWorld(t)
@@ -33,7 +36,8 @@ func NewFleetWorld(t *testing.T) *fleetWorld {
 	return w
 }
 
-// join runs an agent as a runtime, and waits until the platform reaches it.
+// join runs an agent as a runtime, and waits until the platform reaches it
+// through the tunnel. The runtime registers with a key of its own scope.
 func (w *fleetWorld) join(t *testing.T, name string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
@@ -56,7 +60,9 @@ func (w *fleetWorld) join(t *testing.T, name string) {
 	w.Until(t, "cluster list --runtime "+name, func(got Result) bool { return got.Code == 0 })
 }
 
-// Until runs a command line until its result is right.
+// Until retries a command line until its result is right, and fails the test
+// with the last result after AppPatience. It polls, because the result of a
+// command has nothing to watch.
 func (w *fleetWorld) Until(t *testing.T, line string, right func(Result) bool) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
@@ -76,11 +82,14 @@ func (w *fleetWorld) Until(t *testing.T, line string, right func(Result) bool) R
 	}
 }
 
-// accounts are the names of what a cluster addition makes, as they are now.
+// Granted lists the objects of a cluster addition that exist now, in a fixed
+// order, as one text that a test can compare.
 func (w *fleetWorld) Granted(t *testing.T) string {
 	t.Helper()
 	var found []string
 	client, name := w.Apps.Client, "slipway-manager"
+	// A missing object is no failure: that is what tests of undo and removal
+	// check.
 	note := func(what string, err error) {
 		if err == nil {
 			found = append(found, what)
@@ -99,6 +108,9 @@ func (w *fleetWorld) Granted(t *testing.T) string {
 	return strings.Join(found, " ")
 }
 
+// RemoveClusters checks the refusals of cluster remove, then removes the
+// cluster far with --clean-up and checks that nothing is left of it. target has
+// the flags that select its kubeconfig.
 func (w *fleetWorld) RemoveClusters(t *testing.T, target string) {
 	t.Helper()
 	w.Fails(t, "cluster remove", 2, "by its name, or by --server-url")
@@ -115,7 +127,8 @@ func (w *fleetWorld) RemoveClusters(t *testing.T, target string) {
 	w.Until(t, "cluster list", func(got Result) bool { return !strings.Contains(got.Stdout, "far") })
 }
 
-// ReportShop has another runtime tell of an Application of the same name.
+// ReportShop registers another runtime and reports an Application shop from it,
+// so that the name is ambiguous. No agent runs for it.
 func (w *fleetWorld) ReportShop(t *testing.T, runtime string) {
 	t.Helper()
 	agent := w.Registered(t, runtime)

@@ -13,12 +13,15 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// DeadKubeconfig leads to a port that nobody listens on.
+// DeadKubeconfig returns the path of a kubeconfig whose server refuses
+// connections: port 1 has no listener.
 func DeadKubeconfig(t *testing.T) string {
 	t.Helper()
 	return writeKubeconfig(t, clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}, clientcmdapi.AuthInfo{})
 }
 
+// writeKubeconfig writes a kubeconfig with one context, which is current, to a
+// temporary file and returns its path.
 func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -32,7 +35,8 @@ func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmda
 	return path
 }
 
-// AccountKubeconfig is that of a ServiceAccount.
+// AccountKubeconfig returns the path of a kubeconfig that authenticates as a
+// ServiceAccount, for tests of users with few rights.
 func AccountKubeconfig(t *testing.T, cluster *kubetest.Cluster, namespace, account string) string {
 	t.Helper()
 	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})

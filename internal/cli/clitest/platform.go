@@ -25,21 +25,28 @@ import (
 const (
 	// AdminEmail is the first admin of a platform.
 	AdminEmail = "admin@localhost"
-	// ChosenPassword is what the admin takes in place of the one-time password.
+	// ChosenPassword is the password that the admin chooses in place of the
+	// one-time password.
 	ChosenPassword = "correct horse battery staple"
 )
 
-// PlatformWorld is a platform that runs as a process, and a person who works with
-// it: commands are processes too, with a home of their own.
+// PlatformWorld is a platform that runs as a process, and a user who works with
+// it: commands are processes too, with a home directory of their own.
 type PlatformWorld struct {
+	// Url is the address that the platform listens on, and OneTime the password
+	// of its first admin.
 	Url, OneTime string
+	// Home is the home directory of the user, and Config the file of contexts
+	// in it.
 	Home, Config string
 	Log          *LockedBuffer
-	// environ is added to the environment of commands.
+	// Environ is added to the environment of commands.
 	Environ []string
 }
 
-// NewPlatformWorld starts a platform with its first account.
+// NewPlatformWorld starts a platform with its first account and waits until it
+// listens. args are added to its options. SIGTERM stops it when the test ends;
+// the kernel kills it if the test binary dies.
 func NewPlatformWorld(t *testing.T, args ...string) *PlatformWorld {
 	t.Helper()
 	Clean(t)
@@ -88,8 +95,9 @@ func NewPlatformWorld(t *testing.T, args ...string) *PlatformWorld {
 	return w
 }
 
-// followPassword finds the password of the first admin. It is printed before the
-// platform listens, and may be read after that.
+// followPassword sends the password of the first admin when it is printed, and
+// reads on until the platform ends, so that the pipe never fills. The password
+// is printed before the platform listens, and may be read after that.
 func followPassword(stdout io.Reader, passwords chan<- string) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
@@ -99,6 +107,8 @@ func followPassword(stdout io.Reader, passwords chan<- string) {
 	}
 }
 
+// followLog copies the log and sends the URL of the server when it listens. The
+// port is chosen by the kernel, so the log is the only source.
 func (w *PlatformWorld) followLog(stderr io.Reader, listens chan<- string) {
 	lines := bufio.NewScanner(io.TeeReader(stderr, w.Log))
 	for lines.Scan() {
@@ -109,7 +119,9 @@ func (w *PlatformWorld) followLog(stderr io.Reader, listens chan<- string) {
 	}
 }
 
-// Command is a command line of the person.
+// Command returns a command line of the user as a process of the test binary.
+// Its environment has the home directory and PATH only: variables of the
+// developer must not reach it.
 func (w *PlatformWorld) Command(ctx context.Context, args []string) *exec.Cmd {
 	command := exec.CommandContext(ctx, os.Args[0], args...)
 	command.Env = append([]string{ProgramVariable + "=1", "HOME=" + w.Home, "PATH=" + os.Getenv("PATH")}, w.Environ...)
@@ -117,7 +129,9 @@ func (w *PlatformWorld) Command(ctx context.Context, args []string) *exec.Cmd {
 	return command
 }
 
-// RunWith runs a command line, split at blanks, with an input.
+// RunWith runs a command line, split at blanks, with text on standard input,
+// and waits for its end within AppPatience. A nonzero exit code is a result and
+// no failure of the test.
 func (w *PlatformWorld) RunWith(t *testing.T, input, line string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
@@ -138,7 +152,8 @@ func (w *PlatformWorld) Run(t *testing.T, line string) Result {
 	return w.RunWith(t, "", line)
 }
 
-// Must runs a command line that has to succeed, and gives its output.
+// Must runs a command line that has to succeed, and returns its standard
+// output.
 func (w *PlatformWorld) Must(t *testing.T, line string) string {
 	t.Helper()
 	got := w.Run(t, line)
@@ -148,7 +163,8 @@ func (w *PlatformWorld) Must(t *testing.T, line string) string {
 	return got.Stdout
 }
 
-// Fails runs a command line that has to end with a code and say something.
+// Fails runs a command line that has to end with a code and with want in its
+// standard error.
 func (w *PlatformWorld) Fails(t *testing.T, line string, code int, want string) {
 	t.Helper()
 	if got := w.Run(t, line); got.Code != code || !strings.Contains(got.Stderr, want) {
@@ -156,7 +172,8 @@ func (w *PlatformWorld) Fails(t *testing.T, line string, code int, want string) 
 	}
 }
 
-// Login signs the admin in for the first time.
+// Login signs the admin in for the first time, which exchanges the one-time
+// password, and makes the context test current.
 func (w *PlatformWorld) Login(t *testing.T) {
 	t.Helper()
 	got := w.RunWith(t, w.OneTime+"\n"+ChosenPassword+"\n", "login "+w.Url+" --email "+AdminEmail+" --password-stdin --name test")
@@ -165,7 +182,7 @@ func (w *PlatformWorld) Login(t *testing.T) {
 	}
 }
 
-// Key is the key that the context has.
+// Key returns the API key of the first context in the user's file.
 func (w *PlatformWorld) Key(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(w.Config)
@@ -181,7 +198,7 @@ func (w *PlatformWorld) Key(t *testing.T) string {
 	return ""
 }
 
-// Bearer adds a token to requests.
+// Bearer is a transport that adds a token to requests.
 type Bearer struct{ Token string }
 
 // RoundTrip sends a request with the token.
@@ -191,8 +208,8 @@ func (b Bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-// Registered makes a runtime that is known to the platform, and gives what its
-// agent would ask with.
+// Registered registers a runtime with the key of the user, and returns the API
+// client that its agent would have. No agent runs.
 func (w *PlatformWorld) Registered(t *testing.T, name string) platformv1connect.AgentServiceClient {
 	t.Helper()
 	return w.RegisteredAs(t, w.Key(t), name)
@@ -211,7 +228,7 @@ func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1c
 	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{response.Msg.GetCredential().GetAccessToken()}}, w.Url)
 }
 
-// Beat sends a heartbeat of a runtime.
+// Beat sends a heartbeat of a runtime, in place of its agent.
 func Beat(t *testing.T, agent platformv1connect.AgentServiceClient, told *platformv1.HeartbeatRequest) {
 	t.Helper()
 	if _, err := agent.Heartbeat(t.Context(), connect.NewRequest(told)); err != nil {

@@ -2,8 +2,8 @@
 // the test, or as a process of its own, against a real platform and a real API
 // server.
 //
-// It belongs in _test.go files only. A package whose tests use it calls Main from
-// its TestMain.
+// It belongs in _test.go files only. A package whose tests use it calls Main
+// from its TestMain.
 package clitest
 
 import (
@@ -16,7 +16,8 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// RequireText compares what was printed, line by line without spaces at the end.
+// RequireText compares printed text line by line, without regard to the width
+// of blanks.
 func RequireText(t *testing.T, got, want string) {
 	t.Helper()
 	if TrimLines(got) != TrimLines(want) {
@@ -24,8 +25,8 @@ func RequireText(t *testing.T, got, want string) {
 	}
 }
 
-// TrimLines makes runs of blanks one: columns are as wide as names that a test
-// cannot choose.
+// TrimLines replaces each run of blanks by one: columns are as wide as names
+// that a test cannot choose.
 func TrimLines(text string) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -34,12 +35,13 @@ func TrimLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ProgramVariable makes the test binary run as the program itself.
+// ProgramVariable makes the test binary run as the program itself when it is
+// set, so that tests need no built binary.
 const ProgramVariable = "CLI_TEST_PROGRAM"
 
-// Main is the TestMain of a package with tests of commands. The test binary is also
-// the program: agents are started as processes of it, and it is its own render
-// worker.
+// Main is the TestMain of a package with tests of commands. The test binary is
+// also the program: agents are started as processes of it, and it is its own
+// render worker.
 func Main(m *testing.M) {
 	if RunsProgram() {
 		os.Exit(cli.Main())
@@ -47,18 +49,22 @@ func Main(m *testing.M) {
 	kubetest.Main(m)
 }
 
-// RunsProgram reports whether this process of the test binary is to be the program.
+// RunsProgram reports whether this process of the test binary runs as the
+// program.
 func RunsProgram() bool {
 	return os.Getenv(ProgramVariable) != "" || len(os.Args) == 2 && os.Args[1] == "render-worker"
 }
 
-// Result is what a command line gives.
+// Result is the exit code and output of a command line.
 type Result struct {
 	Code           int
 	Stdout, Stderr string
 }
 
-// Clean gives the test an environment without options and without files.
+// Clean gives the test an environment without the options and contexts of the
+// developer: it unsets all SLIPWAY_ variables, points XDG_CONFIG_HOME to an
+// empty directory, and sets environ. All is restored when the test ends. Tests
+// that call it cannot be parallel.
 func Clean(t *testing.T, environ ...string) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -76,7 +82,7 @@ func Clean(t *testing.T, environ ...string) {
 	}
 }
 
-// Run runs a command line, split at blanks.
+// Run runs a command line, split at blanks, in the process of the test.
 func Run(t *testing.T, line string) Result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

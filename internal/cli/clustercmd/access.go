@@ -23,26 +23,31 @@ import (
 
 const (
 	// managerAccount is the service account of the runtime in the other
-	// cluster, and the name of its roles.
+	// cluster, and the name of its roles. It is fixed, so that a second
+	// addition finds the objects of the first.
 	managerAccount = "slipway-manager"
 	// renewRole allows the service account to renew its own token.
+	// cluster-admin includes that right, so only scoped additions need the
+	// role.
 	renewRole = "slipway-manager-token"
 	// accessOwner is the value of mode.ManagedLabel on our objects, and
 	// accessManager the field manager of our writes.
 	accessOwner   = "slipway"
 	accessManager = "slipway-cli"
-	// undoTimeout bounds an undo. It is not that of the command, which may have
-	// been interrupted.
+	// undoTimeout bounds an undo. It has a bound of its own, because the
+	// context of the command may have been cancelled.
 	undoTimeout = 30 * time.Second
 )
 
-// accessObject is an object that gives the runtime rights in the other cluster.
+// accessObject is an object that gives the runtime rights in the other cluster,
+// with the resource that the dynamic client needs for it.
 type accessObject struct {
 	resource schema.GroupVersionResource
 	*unstructured.Unstructured
 }
 
-// in returns the client for such objects in a cluster.
+// in returns the client for the resource of the object in a cluster, in the
+// namespace of the object if it has one.
 func (o accessObject) in(cluster *kube.Cluster) dynamic.ResourceInterface {
 	if o.GetNamespace() == "" {
 		return cluster.Dynamic.Resource(o.resource)
@@ -59,7 +64,9 @@ func (o accessObject) String() string {
 }
 
 // newAccessObject returns an object with our label, by which a later command
-// recognises it.
+// recognises it. more is the body without metadata; the object takes it over.
+// The resource is the lower-case plural of the kind, which holds for all kinds
+// used here.
 func newAccessObject(kind, namespace, name string, more map[string]any) accessObject {
 	version, resource := "rbac.authorization.k8s.io/v1", strings.ToLower(kind)+"s"
 	if kind == "ServiceAccount" {
@@ -74,7 +81,9 @@ func newAccessObject(kind, namespace, name string, more map[string]any) accessOb
 	return accessObject{object.GroupVersionKind().GroupVersion().WithResource(resource), object}
 }
 
-// accessBinding binds a role of the same scope to the service account.
+// accessBinding returns a binding of a role to the service account. The kind of
+// the role follows from that of the binding: a RoleBinding refers to a Role of
+// its namespace, a ClusterRoleBinding to a ClusterRole.
 func accessBinding(kind, namespace, name, role, system string) accessObject {
 	return newAccessObject(kind, namespace, name, map[string]any{
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": strings.TrimSuffix(kind, "Binding"), "name": role},
@@ -84,7 +93,8 @@ func accessBinding(kind, namespace, name, role, system string) accessObject {
 
 // accessObjects returns the service account and its rights, in the order of
 // creation: cluster-admin, or all rights in some namespaces and the right to
-// renew its own token.
+// renew its own token. Deleting goes backwards. Adding, removing and the
+// printed kubectl commands share the list, so they cannot differ.
 func accessObjects(system string, namespaces []string) []accessObject {
 	objects := []accessObject{newAccessObject("ServiceAccount", system, managerAccount, map[string]any{})}
 	if len(namespaces) == 0 {
@@ -107,7 +117,7 @@ func accessObjects(system string, namespaces []string) []accessObject {
 	return objects
 }
 
-// accessYAML formats the objects as manifests.
+// accessYAML formats the objects as manifests that kubectl apply accepts.
 func accessYAML(objects []accessObject) (string, error) {
 	var documents []string
 	for _, object := range objects {
@@ -121,7 +131,7 @@ func accessYAML(objects []accessObject) (string, error) {
 }
 
 // cleanUpCommands returns the kubectl commands that delete the objects, the
-// last created first.
+// last created first, so that the service account goes last.
 func cleanUpCommands(system string, namespaces []string) string {
 	var text strings.Builder
 	objects := accessObjects(system, namespaces)
@@ -136,11 +146,11 @@ func cleanUpCommands(system string, namespaces []string) string {
 	return text.String()
 }
 
-// undoStep undoes one change.
+// undoStep undoes one change. It gets a context of its own, see undoAccess.
 type undoStep func(ctx context.Context) error
 
-// grantAccess creates the objects. It returns what undoes the changes so far,
-// also with an error.
+// grantAccess creates the objects in order and stops at the first error. It
+// returns the steps that undo the changes so far, also with an error.
 func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObject) (undo []undoStep, err error) {
 	for _, object := range objects {
 		back, err := grantOne(ctx, cluster, object)
@@ -155,10 +165,13 @@ func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObj
 }
 
 // grantOne creates an object, or updates one of ours. An object that another
-// tool made is refused. Undoing deletes by UID, or restores what was there by
-// resource version, so that it never removes a newer object of the same name.
+// tool made is refused. The undo step deletes by UID, or restores the earlier
+// content by resource version, so that it never removes a newer object of the
+// same name. It is nil if nothing changed.
 func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (undoStep, error) {
 	place := object.in(cluster)
+	// Create first and read only on a conflict: a Get before it would leave a
+	// gap in which another client creates the object.
 	made, err := place.Create(ctx, object.Unstructured.DeepCopy(), metav1.CreateOptions{FieldManager: accessManager})
 	if err == nil {
 		uid := made.GetUID()
@@ -177,10 +190,12 @@ func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (
 	if err != nil {
 		return nil, err
 	}
-	// Without our label it belongs to another tool, whatever its name.
+	// Without our label it belongs to another tool, even under our name.
 	if found.GetLabels()[mode.ManagedLabel] != accessOwner {
 		return nil, errors.New("another tool made one of that name: delete it first, or choose another --system-namespace")
 	}
+	// Only the fields that grant rights are replaced. Labels, annotations and,
+	// for a ServiceAccount, the Secrets stay as they are.
 	wanted := found.DeepCopy()
 	for _, field := range []string{"rules", "roleRef", "subjects"} {
 		if value, ok := object.Object[field]; ok {
@@ -188,19 +203,23 @@ func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (
 		}
 	}
 	changed, err := place.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: accessManager})
+	// The API server keeps the resource version of an update without a change:
+	// then there is nothing to undo.
 	if err != nil || changed.GetResourceVersion() == found.GetResourceVersion() {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		before := found.DeepCopy()
+		// The version of our own update: a write by another client since then
+		// fails the undo with a conflict and is not overwritten.
 		before.SetResourceVersion(changed.GetResourceVersion())
 		_, err := place.Update(ctx, before, metav1.UpdateOptions{FieldManager: accessManager})
 		return err
 	}, nil
 }
 
-// undoAccess undoes all steps, the last first, also when the command was
-// interrupted.
+// undoAccess runs all undo steps, the last first, also when the command was
+// interrupted. An error does not stop the rest; all are joined.
 func undoAccess(ctx context.Context, undo []undoStep) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -213,8 +232,9 @@ func undoAccess(ctx context.Context, undo []undoStep) error {
 	return errors.Join(problems...)
 }
 
-// deleteAccess deletes those of the objects that carry our label, and goes on
-// after errors.
+// deleteAccess deletes those of the objects that carry our label, the last
+// created first, and goes on after errors. Objects that are missing are
+// skipped, so an interrupted clean-up can be repeated.
 func deleteAccess(command *cobra.Command, cluster *kube.Cluster, objects []accessObject) error {
 	ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
 	defer cancel()

@@ -27,22 +27,26 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// firstTokenLife is the lifetime of the first token; the runtime renews it long
-// before.
+// firstTokenLife is the lifetime of the first token. The runtime renews it long
+// before; the bound limits a token that never reaches the runtime.
 const firstTokenLife = 24 * time.Hour
 
-// clusterAddition is one run of cluster add.
+// clusterAddition is one run of cluster add. It borrows both clients; the
+// command closes them.
 type clusterAddition struct {
 	*clusterAddFlags
+	// command gives the context, the output and the prompt.
 	command  *cobra.Command
 	platform *apiclient.Client
 	runtime  string
-	cluster  *kube.Cluster
-	name     string
+	// cluster is the cluster to add, reached with the user's kubeconfig, and
+	// name its name in the runtime.
+	cluster *kube.Cluster
+	name    string
 }
 
-// run checks everything, shows what will be created, asks, and adds the
-// cluster.
+// run checks everything, shows the objects that it will create, asks for
+// confirmation, and adds the cluster. A dry run ends before the prompt.
 func (a *clusterAddition) run() error {
 	request, err := a.request()
 	if err != nil {
@@ -53,6 +57,7 @@ func (a *clusterAddition) run() error {
 	if err != nil {
 		return err
 	}
+	// One timeout for checks, prompt and addition together.
 	ctx, cancel := context.WithTimeout(a.command.Context(), 2*kubeflags.RequestTimeout)
 	defer cancel()
 	if err := a.check(ctx, request, objects); err != nil {
@@ -74,6 +79,7 @@ func (a *clusterAddition) run() error {
 	if err != nil {
 		return err
 	}
+	// Last: the runtime has its scoped rights and a token that uses them.
 	if len(a.namespaces) > 0 && a.replace {
 		if err := a.narrow(ctx); err != nil {
 			return err
@@ -82,9 +88,10 @@ func (a *clusterAddition) run() error {
 	return printManaged(a.command.OutOrStdout(), []*runtimev1.ManagedCluster{added})
 }
 
-// request builds the request to the runtime, without the token. It refuses a
-// kubeconfig that skips verification or overrides the server name: the runtime
-// verifies certificates by the host that it connects to.
+// request builds the request to the runtime, without the token, and validates
+// the kubeconfig and the flags without a request. It refuses a kubeconfig that
+// skips verification or overrides the server name: the runtime verifies
+// certificates by the host that it connects to.
 func (a *clusterAddition) request() (*runtimev1.AddClusterRequest, error) {
 	config := a.cluster.Config
 	switch {
@@ -124,10 +131,12 @@ func (a *clusterAddition) request() (*runtimev1.AddClusterRequest, error) {
 	}, nil
 }
 
-// check finds what would fail before anything is created: names and addresses
-// in use, wider rights that would stay, missing namespaces, and missing rights
-// of the user.
+// check finds the reasons for a failure before anything is created: names and
+// addresses in use, wider rights that would stay, missing namespaces, and
+// missing rights of the user.
 func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClusterRequest, objects []accessObject) error {
+	// Name and address are searched separately, because each may belong to
+	// another cluster. Only --replace with both equal is allowed.
 	for _, look := range []struct{ name, server string }{{a.name, ""}, {"", request.GetServer()}} {
 		there, err := a.platform.FindCluster(ctx, a.runtime, look.name, look.server)
 		if err != nil {
@@ -143,6 +152,8 @@ func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClust
 	}
 	for _, namespace := range a.namespaces {
 		_, err := a.cluster.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		// Other errors are ignored: the user may create roles in a namespace
+		// without the right to read it, and mayMake checks that right.
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster has no namespace %s: make it first", namespace)
 		}
@@ -150,8 +161,10 @@ func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClust
 	return a.mayMake(ctx, objects)
 }
 
-// mayMake asks the API server whether the user may create the objects
-// (SelfSubjectAccessReview).
+// mayMake checks with the API server whether the user may create the objects
+// (SelfSubjectAccessReview). It reports all missing rights at once. RBAC
+// escalation is not covered by the review; granting may still be refused and is
+// then undone.
 func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) error {
 	var problems []error
 	for _, object := range objects {
@@ -171,8 +184,9 @@ func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) e
 }
 
 // widerRights finds the cluster-admin binding of an earlier addition of the
-// whole cluster.
+// whole cluster. A user who may not read it counts as not having found it.
 func (a *clusterAddition) widerRights(ctx context.Context) (accessObject, bool, error) {
+	// The second object for the whole cluster is the binding.
 	wide := accessObjects(a.systemNamespace, nil)[1]
 	_, err := wide.in(a.cluster).Get(ctx, wide.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -182,7 +196,7 @@ func (a *clusterAddition) widerRights(ctx context.Context) (accessObject, bool, 
 }
 
 // noWiderRights refuses scoped rights beside cluster-admin, which would stay in
-// force.
+// force. With --replace narrow removes the binding afterwards.
 func (a *clusterAddition) noWiderRights(ctx context.Context) error {
 	if len(a.namespaces) == 0 || a.replace {
 		return nil
@@ -198,7 +212,8 @@ func (a *clusterAddition) noWiderRights(ctx context.Context) error {
 }
 
 // narrow deletes the cluster-admin binding after scoped rights were granted. In
-// the other order the runtime would be without rights in between.
+// the other order the runtime would be without rights in between, and its
+// Applications would turn to errors.
 func (a *clusterAddition) narrow(ctx context.Context) error {
 	wide, there, err := a.widerRights(ctx)
 	if err != nil || !there {
@@ -208,7 +223,8 @@ func (a *clusterAddition) narrow(ctx context.Context) error {
 }
 
 // add grants access and gives the token to the runtime. If a step fails,
-// everything before it is undone.
+// everything before it is undone, and the errors of the undo are joined to the
+// cause.
 func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddClusterRequest, objects []accessObject) (added *runtimev1.ManagedCluster, err error) {
 	undo, err := grantAccess(ctx, a.cluster, objects)
 	defer func() {
@@ -226,6 +242,8 @@ func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddCluster
 	request.Token = token.Reveal()
 	response, err := a.platform.Clusters(a.runtime).AddCluster(ctx, connect.NewRequest(request))
 	if err != nil {
+		// Before the undo, which the defer runs: the runtime must not keep a
+		// cluster whose service account is gone.
 		a.forget(ctx, request, err)
 		return nil, a.platform.Explain(ctx, err)
 	}
@@ -233,8 +251,8 @@ func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddCluster
 }
 
 // forget removes the cluster from the runtime if a lost response leaves open
-// whether it was added. Best effort: nothing more can be done if that fails
-// too.
+// whether it was added. Best effort: an error here is dropped, because the
+// error of the addition is the one to report.
 func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClusterRequest, failure error) {
 	lost := !connect.IsWireError(failure)
 	switch connect.CodeOf(failure) {
@@ -253,7 +271,8 @@ func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClus
 	}
 }
 
-// token requests a token of the service account (TokenRequest).
+// token requests a token of the service account (TokenRequest). The API server
+// may shorten the lifetime; the runtime reads the expiry from the token.
 func (a *clusterAddition) token(ctx context.Context) (secret.Text, error) {
 	seconds := int64(firstTokenLife / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}

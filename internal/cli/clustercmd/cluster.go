@@ -25,7 +25,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// Command returns the command slipway cluster (R116).
+// Command returns the command slipway cluster (R116). Every subcommand is about
+// one runtime and goes through the platform.
 func Command() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("cluster", "Manage the clusters that a runtime deploys to", choice, true)
@@ -33,8 +34,8 @@ func Command() *cobra.Command {
 	return command
 }
 
-// clusterListCommand lists the clusters of a runtime with their state, as the
-// runtime sees them.
+// clusterListCommand returns the command that lists the clusters of a runtime
+// with their status, as the runtime sees them.
 func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the clusters of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -48,7 +49,8 @@ func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// printManaged prints clusters as a table.
+// printManaged prints clusters as a table. Labels are sorted, because a map has
+// no order and the output should be stable.
 func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE")
@@ -67,7 +69,8 @@ func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
 	return flush()
 }
 
-// clusterAddFlags describe the cluster to add.
+// clusterAddFlags describe the cluster to add. Empty namespaces mean the whole
+// cluster.
 type clusterAddFlags struct {
 	choice          kube.UserChoice
 	server          string
@@ -79,7 +82,9 @@ type clusterAddFlags struct {
 	yes             bool
 }
 
-// clusterAddCommand adds a cluster to a runtime.
+// clusterAddCommand returns the command that adds a cluster to a runtime. The
+// kubeconfig is read here, with the user's rights; the runtime gets only the
+// address, the CA and a token.
 func clusterAddCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterAddFlags{}
 	command := &cobra.Command{
@@ -134,7 +139,8 @@ func (g *clusterAddFlags) name(cluster *kube.Cluster) string {
 	return kubeflags.HostOf(cluster.Config.Host)
 }
 
-// clusterRemoveFlags describe the cluster to remove.
+// clusterRemoveFlags describe the cluster to remove. The kubeconfig is used for
+// --clean-up alone.
 type clusterRemoveFlags struct {
 	choice          kube.UserChoice
 	server          string
@@ -143,8 +149,8 @@ type clusterRemoveFlags struct {
 	yes             bool
 }
 
-// clusterRemoveCommand removes a cluster from a runtime. What the runtime
-// deployed there stays.
+// clusterRemoveCommand returns the command that removes a cluster from a
+// runtime. Objects that the runtime deployed there stay.
 func clusterRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterRemoveFlags{}
 	command := &cobra.Command{
@@ -179,9 +185,10 @@ cluster by that.`,
 	return command
 }
 
-// remove removes the cluster after asking. The cluster for --clean-up is
-// connected and compared first, so that a wrong context is found before
-// anything is removed.
+// remove removes the cluster after a confirmation. The cluster for --clean-up
+// is connected and compared first, so that a wrong context is found before
+// anything is removed. Without --clean-up it prints the kubectl commands that
+// delete the service account.
 func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Client, runtime, name string) error {
 	ctx := command.Context()
 	found, err := client.FindCluster(ctx, runtime, name, g.server)
@@ -193,7 +200,8 @@ func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Cl
 	}
 	var far *kube.Cluster
 	if g.cleanUp {
-		// The wrong cluster is found out before anything is removed.
+		// Before the prompt and the request: the wrong cluster is found out
+		// before anything is removed.
 		if far, err = g.connect(found); err != nil {
 			return err
 		}
@@ -212,11 +220,14 @@ func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Cl
 		_, err := fmt.Fprint(command.OutOrStdout(), cleanUpCommands(g.systemNamespace, found.GetNamespaces()))
 		return err
 	}
+	// Last: while the runtime still had the cluster, its requests would fail
+	// without the service account.
 	return deleteAccess(command, far, accessObjects(g.systemNamespace, found.GetNamespaces()))
 }
 
 // connect connects to the cluster that is removed, and refuses another:
-// --clean-up would delete there.
+// --clean-up would delete there. The address of the kubeconfig has to equal the
+// one that the runtime uses.
 func (g *clusterRemoveFlags) connect(found *runtimev1.ManagedCluster) (*kube.Cluster, error) {
 	far, err := kubeflags.Connect(g.choice)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 
 // secretShapes match secrets wherever they stand: our keys, tokens of Git
 // providers, JWTs of Kubernetes and identity providers, private keys,
-// credentials in headers, and values that their name calls a secret.
+// credentials in headers, and values that their name calls a secret. They
+// prefer to remove too much: the archive leaves the machine.
 var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`slw_[A-Za-z0-9]+_[A-Za-z0-9_-]+`),
 	regexp.MustCompile(`\b(gh[pousr]_|github_pat_|glpat-|ATBB|ATATT)[A-Za-z0-9_=-]{8,}`),
@@ -29,28 +30,35 @@ var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(password|passwd|token|secret|api[-_]?key|private[-_]?key)\s*[=:]\s*[^\s,;"']+`),
 }
 
-// urlPassword matches the user part of a URL with a password.
+// urlPassword matches the user part of a URL with a password. It is apart from
+// the shapes because its replacement keeps the scheme and the host, which a
+// reader of the archive needs.
 var urlPassword = regexp.MustCompile(`(://)[^/\s@:]*:[^/\s@]+@`)
 
-// redactor removes secrets from text: those that it was given, and what has the
-// shape of one.
+// redactor removes secrets from text: those that were registered with know, and
+// text with the shape of one. It is used by one goroutine.
 type redactor struct {
+	// known are literal values, such as the keys of the contexts.
 	known []string
 }
 
-// newRedactor returns a redactor that knows only shapes.
+// newRedactor returns a redactor without literal values, which redacts by shape
+// alone.
 func newRedactor() *redactor { return &redactor{} }
 
-// know adds a secret. Very short values are ignored: they would be found
-// everywhere.
+// know registers a secret. It must be called before the text that may contain
+// it is added: nothing is redacted afterwards.
 func (r *redactor) know(value string) {
+	// A shorter value would be found everywhere and make the archive
+	// unreadable.
 	const shortest = 4 // a shorter one would be found everywhere
 	if value = strings.TrimSpace(value); len(value) >= shortest {
 		r.known = append(r.known, value)
 	}
 }
 
-// text returns text without secrets.
+// text returns text without secrets. Literal values go first: a shape could cut
+// one in half and leave the rest.
 func (r *redactor) text(text string) string {
 	for _, value := range r.known {
 		text = strings.ReplaceAll(text, value, secret.Redacted)
@@ -61,8 +69,9 @@ func (r *redactor) text(text string) string {
 	return urlPassword.ReplaceAllString(text, "${1}"+secret.Redacted+"@")
 }
 
-// value returns a JSON value without secrets. Keys are redacted too: labels of
-// objects are keys, and their text comes from elsewhere.
+// value returns a JSON value without secrets; numbers, booleans and null pass
+// unchanged. Keys are redacted too: labels of objects are keys, and their text
+// comes from elsewhere.
 func (r *redactor) value(value any) any {
 	switch typed := value.(type) {
 	case string:
@@ -73,6 +82,8 @@ func (r *redactor) value(value any) any {
 		}
 		return typed
 	case map[string]any:
+		// A new map, because redacted keys may differ from the old ones. Keys
+		// that become equal collapse into one.
 		clean := make(map[string]any, len(typed))
 		for key, each := range typed {
 			clean[r.text(key)] = r.value(each)
@@ -82,10 +93,13 @@ func (r *redactor) value(value any) any {
 	return value
 }
 
-// bundle writes the archive: a gzipped tar with one JSON file per part.
+// bundle writes the archive: a gzipped tar with one JSON file per part, in the
+// order of their names. files.WritePrivate calls it, so an error leaves no
+// partial archive.
 func (e *diagnosis) bundle(w io.Writer) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
+	// Sorted, so that two archives can be compared.
 	for _, name := range slices.Sorted(maps.Keys(e.parts)) {
 		text, err := e.part(e.parts[name])
 		if err != nil {
@@ -118,8 +132,8 @@ func (e *diagnosis) part(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// kubernetesVersion parses the response of /version. Anything else on the port
-// is no API server.
+// kubernetesVersion parses the response of /version. A response without a
+// version is an error: another server listens on the port.
 func kubernetesVersion(raw []byte) (string, error) {
 	var told struct{ GitVersion string }
 	if err := json.Unmarshal(raw, &told); err != nil || told.GitVersion == "" {

@@ -1,9 +1,10 @@
-// Package diagnosecmd has the commands that find out what is wrong: doctor
-// (this machine, the platform, the runtimes and the cluster), preflight (what
-// an installation needs), lint and explain (Ingresses, as the edge reads them).
+// Package diagnosecmd has the commands that diagnose problems: doctor (this
+// machine, the platform, the runtimes and the cluster), preflight (the
+// requirements of an installation), lint and explain (Ingresses, as the edge
+// reads them).
 //
-// They change nothing, except preflight --fix after it has shown the change and
-// asked.
+// They change nothing, except preflight --fix after it has shown the changes
+// and the user has confirmed them.
 package diagnosecmd
 
 import (
@@ -30,9 +31,10 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// How a check of doctor ended.
+// States of a check of doctor.
 const (
-	// Results of a check.
+	// A warning does not change the exit code. A check is skipped if its
+	// precondition is missing, such as a chosen platform.
 	checkOK      = "ok"
 	checkWarning = "warning"
 	checkFailed  = "failed"
@@ -40,35 +42,41 @@ const (
 )
 
 const (
-	// soon is the time before an expiry at which it becomes a warning.
+	// soon is the time before the expiry of a certificate, key or Git token at
+	// which the check becomes a warning.
 	soon = 14 * 24 * time.Hour
 	// ownAudit is the number of the user's own audit entries in the archive.
+	// Those of other users are left out.
 	ownAudit = 100
 )
 
 // doctorCheck is one line of the output. Its JSON is part of the archive.
+// Message has passed the redactor.
 type doctorCheck struct {
 	Check   string `json:"check"`
 	State   string `json:"state"`
 	Message string `json:"message"`
 }
 
-// diagnosis collects what doctor finds: lines for people, and parts for the
-// archive. Everything passes the redactor, also error texts, which may quote a
-// URL with a password.
+// diagnosis collects the findings of doctor: lines for the terminal, and parts
+// for the archive. Everything passes the redactor, also error texts, which may
+// quote a URL with a password.
 type diagnosis struct {
 	checks []doctorCheck
-	// parts are the files of the archive, by name.
+	// parts are the files of the archive, by name without extension. They are
+	// redacted when the archive is written.
 	parts map[string]any
 	hide  *redactor
 }
 
-// add adds a line without secrets.
+// add adds a line. The redactor sees the formatted text, so a secret in any
+// argument is removed.
 func (e *diagnosis) add(check, state, format string, args ...any) {
 	e.checks = append(e.checks, doctorCheck{check, state, e.hide.text(fmt.Sprintf(format, args...))})
 }
 
-// keep adds a message to the archive.
+// keep adds a message to the archive. A message that cannot be encoded is
+// replaced by the error: one part must not lose the others.
 func (e *diagnosis) keep(name string, message proto.Message) {
 	value, err := printer.ProtoValue(message)
 	if err != nil {
@@ -77,7 +85,8 @@ func (e *diagnosis) keep(name string, message proto.Message) {
 	e.parts[name] = value
 }
 
-// Doctor returns the command slipway doctor.
+// Doctor returns the command slipway doctor. It works without a platform and
+// without a cluster: their checks are skipped.
 func Doctor() *cobra.Command {
 	choice, local := &apiclient.Choice{}, kube.UserChoice{}
 	path := ""
@@ -96,6 +105,7 @@ passwords and tokens: review it before you send it to someone.`,
 	command.Flags().StringVar(&path, "output", "", "archive to write, such as doctor.tar.gz")
 	kubeflags.Add(command.Flags(), &local)
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		// Checks never return an error, so there is always something to print.
 		found := diagnose(command.Context(), choice, local)
 		// Written before the table: a closed pipe on standard output must not
 		// lose the archive.
@@ -108,6 +118,7 @@ passwords and tokens: review it before you send it to someone.`,
 		if err := printChecks(command.OutOrStdout(), found.checks); err != nil {
 			return err
 		}
+		// Warnings and skipped checks do not count.
 		wrong := 0
 		for _, check := range found.checks {
 			if check.State == checkFailed {
@@ -122,7 +133,7 @@ passwords and tokens: review it before you send it to someone.`,
 	return command
 }
 
-// printChecks prints the lines as a table.
+// printChecks prints the lines as a table, in the order of the checks.
 func printChecks(w io.Writer, checks []doctorCheck) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("CHECK", "STATE", "MESSAGE")
@@ -133,12 +144,13 @@ func printChecks(w io.Writer, checks []doctorCheck) error {
 }
 
 // diagnose runs all checks in order. Each adds its findings; none ends the run,
-// because a broken part is what the user wants to see the rest of.
+// because the rest shows how far a broken part reaches.
 func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoice) *diagnosis {
 	e := &diagnosis{parts: map[string]any{}, hide: newRedactor()}
 	facts := buildinfo.Read()
 	e.parts["version"] = facts
 	e.add("program", checkOK, "slipway %s, %s", facts.Version, facts.Platform)
+	// First: it registers the keys of the user with the redactor.
 	e.contexts()
 	e.platform(ctx, choice)
 	e.kubernetes(ctx, local)
@@ -146,8 +158,8 @@ func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoi
 	return e
 }
 
-// contexts reads the contexts of this machine. Their keys are made known to the
-// redactor first, before any other check can print something.
+// contexts reads the contexts of this machine. Their keys are registered with
+// the redactor before any other check can print something.
 func (e *diagnosis) contexts() {
 	book, err := apiclient.ReadContexts()
 	if err != nil {
@@ -163,9 +175,11 @@ func (e *diagnosis) contexts() {
 }
 
 // platform checks the chosen platform, if there is one: reachability, key,
-// runtimes and audit log.
+// runtimes and audit log. Each step needs the one before, so it stops at the
+// first that fails.
 func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	client, err := choice.Open()
+	// Working without a platform is a choice; a broken context is a failure.
 	if errors.Is(err, apiclient.ErrNoPlatform) {
 		e.add("platform", checkSkipped, "%v", err)
 		return
@@ -189,8 +203,9 @@ func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	e.audit(ctx, client, me)
 }
 
-// reach sends a request that needs no key, and inspects the certificate of the
-// connection.
+// reach sends a request that needs no key, inspects the certificate of the
+// connection, and reports whether the platform responds. A rejected key is
+// thereby distinct from an unreachable platform.
 func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 	var state *tls.ConnectionState
 	// The trace sees the handshake of the real connection, with the client's
@@ -206,10 +221,14 @@ func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 		return false
 	}
 	e.add("platform", checkOK, "%s responds in %s", client.BaseURL(), time.Since(began).Round(time.Millisecond))
+	// No handshake took place: the URL is plain HTTP, which the client allows
+	// for loopback alone.
 	if state == nil || len(state.PeerCertificates) == 0 {
 		e.add("certificate", checkWarning, "%s is not encrypted: that is good within this machine only", client.BaseURL())
 		return true
 	}
+	// The chain was verified by the handshake, so only the expiry is left to
+	// check.
 	leaf := state.PeerCertificates[0]
 	e.parts["certificate"] = map[string]any{
 		"subject": leaf.Subject.String(), "issuer": leaf.Issuer.String(), "names": leaf.DNSNames, "notAfter": leaf.NotAfter,
@@ -223,7 +242,8 @@ func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 	return true
 }
 
-// key checks the expiry of the user's key.
+// key checks the expiry of the user's key. An expired key is not seen here: the
+// platform refuses it before.
 func (e *diagnosis) key(me *platformv1.MeResponse) {
 	state, expires := checkOK, me.GetKey().GetExpiresAt()
 	if expires != nil && time.Until(expires.AsTime()) < soon {
@@ -233,7 +253,8 @@ func (e *diagnosis) key(me *platformv1.MeResponse) {
 		me.GetUser().GetEmail(), apiclient.RoleName(me.GetUser().GetRole()), me.GetAccount().GetName(), printer.OrDash(me.GetPlatformVersion()), printer.Expiry(expires))
 }
 
-// runtimes checks all runtimes of the account.
+// runtimes checks all runtimes of the account by the status that they reported.
+// It sends no request to a runtime itself.
 func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 	all, err := client.ListRuntimes(ctx)
 	if err != nil {
@@ -248,12 +269,13 @@ func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 	}
 }
 
-// runtimeVerdict returns what is wrong with a runtime, the most severe problem
-// first.
+// runtimeVerdict returns the most severe problem of a runtime alone: the status
+// of an offline runtime is old, so its other problems may be gone.
 func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
 	health := printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_")
 	expires := one.GetGitTokenExpiresAt()
 	switch {
+	// Failures come before warnings.
 	case !one.GetOnline():
 		return checkFailed, "it is offline, last seen " + printer.Timestamp(one.GetLastHeartbeatAt())
 	case one.GetHealth() == platformv1.HealthStatus_HEALTH_STATUS_DEGRADED:
@@ -274,7 +296,8 @@ func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
 }
 
 // audit adds the user's last actions to the archive, if the user may read the
-// log.
+// log. Failing to read it is a skipped check: it is context for support and no
+// problem of its own.
 func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *platformv1.MeResponse) {
 	if me.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN {
 		e.add("audit", checkSkipped, "only admins read the audit log")
@@ -294,7 +317,8 @@ func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *pla
 }
 
 // kubernetes checks whether the cluster of the kubeconfig responds. Having none
-// is not an error: many users work through the platform only.
+// is not an error: many users work through the platform only. For the same
+// reason an unreachable cluster is a warning.
 func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	cluster, err := kubeflags.Connect(local)
 	if err != nil {
@@ -304,6 +328,7 @@ func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	defer cluster.Close()
 	bounded, cancel := context.WithTimeout(ctx, apiclient.DialTimeout)
 	defer cancel()
+	// /version needs no rights beyond those that every authenticated user has.
 	raw, err := cluster.Client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(bounded)
 	if err != nil {
 		e.add("kubernetes", checkWarning, "%s does not respond: %v", cluster.Config.Host, err)

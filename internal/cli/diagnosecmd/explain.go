@@ -14,7 +14,9 @@ import (
 	"slipway.dev/slipway/internal/controller"
 )
 
-// Explain returns the command slipway explain.
+// Explain returns the command slipway explain. It builds the routing table of
+// the edge in this process and evaluates the request there, so it needs no
+// running edge.
 func Explain() *cobra.Command {
 	given := &offlineFlags{}
 	var method, entryPoint string
@@ -44,8 +46,12 @@ To query a running edge, use slipway edge explain.`,
 			if entryPoint != "" {
 				values.Set("entryPoint", entryPoint)
 			}
+			// The parameters are those of the edge's admin API, which evaluates
+			// them with the same code.
 			explanation, err := judge.Explain(values)
 			if err != nil {
+				// The table is built, so an error is about the request in the
+				// arguments.
 				return exit.UsageError{Err: err}
 			}
 			if output == "json" {
@@ -63,16 +69,21 @@ To query a running edge, use slipway edge explain.`,
 	return command
 }
 
-// siteText formats what the cluster adds to the explanation of the routing:
-// certificate, refusals, and Ingresses of others with the same host.
+// siteText formats the facts that the cluster adds to the explanation of the
+// routing: certificate, refusals, and Ingresses of other controllers with the
+// same host. It is empty if there are none.
 func siteText(e *controller.Explanation) string {
 	var out strings.Builder
+	// Messages quote objects of the cluster, so each line is escaped for the
+	// terminal.
 	line := func(format string, args ...any) {
 		out.WriteString(printer.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
 	switch {
 	case e.Certificate != nil:
 		line("The certificate is that of Secret %s, good until %s.", e.Certificate.Secret, e.Certificate.NotAfter.Format(time.DateOnly))
+	// Not a refusal: the edge completes the handshake with its default
+	// certificate, which clients then reject.
 	case e.Request.TLS:
 		line("No Ingress has a certificate for this host: clients get the default one.")
 	}
@@ -82,6 +93,8 @@ func siteText(e *controller.Explanation) string {
 	for _, refusal := range e.Refusals {
 		line("  %s %s: %s", refusal.Object, refusal.Field, refusal.Message)
 	}
+	// Ingresses of other controllers may serve the same host elsewhere, which
+	// explains a request that this edge never receives.
 	for _, other := range e.Others {
 		line("%s.", other)
 	}

@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/controller"
 )
 
-// Lint returns the command slipway lint.
+// Lint returns the command slipway lint. It never contacts a cluster, so it can
+// run in a pipeline without credentials.
 func Lint() *cobra.Command {
 	given := &offlineFlags{}
 	var strict bool
@@ -33,6 +34,7 @@ be in Git. The exit code is 1 when there is an error.`,
 			if output != "text" && output != "json" {
 				return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", output)}
 			}
+			// Without files load would read the cluster of the kubeconfig.
 			if len(given.files) == 0 {
 				return exit.UsageError{Err: errors.New("nothing to read: name manifests with -f FILE, a directory, or - for the input")}
 			}
@@ -41,6 +43,8 @@ be in Git. The exit code is 1 when there is an error.`,
 				return err
 			}
 			defer judge.Close()
+			// The findings are printed before the verdict, also as JSON: the
+			// exit code adds to the output and does not replace it.
 			findings := judge.Findings(strict)
 			if output == "json" {
 				if err := printer.WriteJSON(command.OutOrStdout(), findings); err != nil {
@@ -58,8 +62,9 @@ be in Git. The exit code is 1 when there is an error.`,
 	return command
 }
 
-// printFindings prints findings as a table, and a summary of what would be
-// served.
+// printFindings prints findings as a table, and a summary of the Ingresses that
+// would be served. The summary shows a user whose manifests have another class
+// why there are no findings.
 func printFindings(w io.Writer, findings []controller.Finding, judge *controller.Offline) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, finding := range findings {
@@ -78,7 +83,8 @@ func printFindings(w io.Writer, findings []controller.Finding, judge *controller
 	return err
 }
 
-// lintVerdict returns an error if there is a finding of severity error.
+// lintVerdict returns an error if there is a finding of severity error, which
+// makes the exit code 1. With --strict the findings have no warnings left.
 func lintVerdict(findings []controller.Finding) error {
 	count := 0
 	for _, finding := range findings {

@@ -13,21 +13,22 @@ import (
 )
 
 // offlineFlags select the manifests or the cluster to read, and the options of
-// the edge that reads them.
+// the edge that reads them. lint and explain share them.
 type offlineFlags struct {
 	files      []string
 	namespace  string
 	configFile string
 }
 
-// add adds the flags.
+// add adds the flags to a command.
 func (f *offlineFlags) add(command *cobra.Command) {
 	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
 	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	command.Flags().StringVar(&f.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
 }
 
-// load builds the routes. A caller that gets no error closes them.
+// load reads the manifests or the cluster and builds the routes. A caller that
+// gets no error closes the result; after an error it is closed here.
 func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error) {
 	options, err := f.options()
 	if err != nil {
@@ -41,8 +42,9 @@ func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error)
 	return judge, nil
 }
 
-// options loads the options of the edge, with its Ingress provider enabled and
-// without the last good table: only what is read now counts.
+// options loads the options of the edge, from the file and the environment,
+// with its Ingress provider enabled. No directory is searched for a file: the
+// result should depend on the command line and not on the machine.
 func (f *offlineFlags) options() (*config.Edge, error) {
 	sources := config.Sources{Environ: os.Environ()}
 	if f.configFile != "" {
@@ -53,10 +55,12 @@ func (f *offlineFlags) options() (*config.Edge, error) {
 		return nil, exit.UsageError{Err: err}
 	}
 	options := loaded.Edge
+	// The options may be those of an edge with the file provider alone.
 	if options.Providers.KubernetesIngress == nil {
 		options.Providers.KubernetesIngress = &config.KubernetesIngress{}
 		options.Providers.KubernetesIngress.SetDefaults()
 	}
+	// The last good table would hide a problem of the current objects.
 	options.LastGood.Dir = ""
 	if err := options.Validate(); err != nil {
 		return nil, exit.UsageError{Err: err}

@@ -16,11 +16,13 @@ import (
 	"slipway.dev/slipway/internal/preflight"
 )
 
-// fixTimeout bounds one change of --fix.
+// fixTimeout bounds one change of --fix, so that one that hangs does not keep
+// the rest from being applied.
 const fixTimeout = 30 * time.Second
 
 // Preflight returns the command slipway preflight. In table form every check is
-// printed when it ends, because DNS and TLS checks take a while.
+// printed as soon as it and those before it have ended, because DNS and TLS
+// checks take a while.
 func Preflight() *cobra.Command {
 	given := &preflightFlags{}
 	command := &cobra.Command{
@@ -55,11 +57,15 @@ with 1 when a check fails.`,
 		}
 		defer closeWorld()
 		if output.Form == printer.FormTable {
+			// Other forms are one document, which is encoded when all results
+			// are there.
 			options.Found = func(result preflight.Result) { report.Check(command.OutOrStdout(), result) }
 		}
 		results := preflight.Run(command.Context(), world, options)
 		if given.fix {
 			if results, err = repair(command, given.yes, results, func(again []preflight.Code) []preflight.Result {
+				// Only the checks with fixes run again; the rest did not
+				// change.
 				options.Only = again
 				return preflight.Run(command.Context(), world, options)
 			}); err != nil {
@@ -71,8 +77,9 @@ with 1 when a check fails.`,
 	return command
 }
 
-// finishPreflight prints the results in the other forms, and returns the exit
-// status.
+// finishPreflight prints the results in the forms other than the table, and
+// returns the exit status. An interrupt wins: the checks that it cut short
+// would be reported as failures.
 func finishPreflight(command *cobra.Command, output *printer.Output, results []preflight.Result) error {
 	if err := context.Cause(command.Context()); err != nil {
 		return err
@@ -88,13 +95,16 @@ func finishPreflight(command *cobra.Command, output *printer.Output, results []p
 	return nil
 }
 
-// repair applies the fixes that can be applied after the user has seen them,
-// and runs their checks again.
+// repair shows the fixes that can be applied, asks for confirmation, applies
+// them, and runs their checks again. It returns the results with the repeated
+// checks replaced.
 func repair(command *cobra.Command, yes bool, results []preflight.Result, again func([]preflight.Code) []preflight.Result) ([]preflight.Result, error) {
 	var fixes []preflight.Finding
 	var codes []preflight.Code
 	for _, result := range results {
 		for _, finding := range result.Findings {
+			// Most findings are for the user to repair, and have a text
+			// instead.
 			if finding.Apply != nil {
 				fixes = append(fixes, finding)
 				codes = append(codes, result.Code)
@@ -108,10 +118,12 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	for _, fix := range fixes {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s: will %s\n", fix.Code, printer.Printable(fix.Subject), printer.PrintableLines(asSentence(fix.Plan)))
 	}
-	// One question for all changes, after all of them are shown.
+	// One prompt for all changes, after all of them are shown.
 	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these %d changes?", len(fixes)), yes); err != nil {
 		return nil, err
 	}
+	// Fixes are independent, so an error does not stop the rest; the checks are
+	// not repeated then.
 	var problems []error
 	for _, fix := range fixes {
 		ctx, cancel := context.WithTimeout(command.Context(), fixTimeout)
@@ -128,8 +140,8 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	return replaceResults(results, again(codes)), nil
 }
 
-// asSentence formats a planned fix after the word "will": a manifest is
-// applied.
+// asSentence formats a planned fix so that it reads after the word "will": a
+// manifest is applied, and any other plan is a verb phrase already.
 func asSentence(plan string) string {
 	if strings.HasPrefix(plan, "apiVersion:") {
 		return "apply:\n" + plan
@@ -137,7 +149,8 @@ func asSentence(plan string) string {
 	return plan
 }
 
-// replaceResults replaces results by newer ones of the same check.
+// replaceResults replaces results by newer ones of the same check and keeps the
+// order. It changes results in place.
 func replaceResults(results, newer []preflight.Result) []preflight.Result {
 	for _, result := range newer {
 		for i := range results {

@@ -26,6 +26,8 @@ import (
 )
 
 // preflightFlags describe the planned installation, and select the checks.
+// Flags that need no conversion are bound to the embedded Options directly;
+// open converts the rest.
 type preflightFlags struct {
 	choice apiclient.Choice
 	local  kube.UserChoice
@@ -42,7 +44,8 @@ type preflightFlags struct {
 	preflight.Options
 }
 
-// add adds the flags.
+// add adds the flags to the command. The defaults are those of the chart, so
+// that a preflight without flags checks a default installation.
 func (f *preflightFlags) add(command *cobra.Command) {
 	f.choice.AddFlags(command.Flags())
 	flags := command.Flags()
@@ -75,7 +78,8 @@ func (f *preflightFlags) add(command *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before repairing")
 }
 
-// addGit adds the flags of the Git checks.
+// addGit adds the flags of the Git checks. The token comes from a file or
+// standard input and never from the command line.
 func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.repository, "shared-repository", "", "Shared Configuration Repository, <repository>.git[/<path>][?ref=<branch>]")
@@ -86,15 +90,18 @@ func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default: inferred from the repository)")
 }
 
-// open connects to what the checks inspect, and converts the flags. The
-// function that it returns closes the connections. All wrong flags are reported
-// at once. A platform is optional: its checks are skipped without one.
+// open connects to the systems that the checks inspect, and converts the flags.
+// The function that it returns closes the connections; it is never nil. All
+// wrong flags are reported at once. A platform is optional: its checks are
+// skipped without one.
 func (f *preflightFlags) open(command *cobra.Command) (preflight.World, preflight.Options, func(), error) {
 	nothing := func() {}
 	options, err := f.options()
 	if err != nil {
 		return preflight.World{}, options, nothing, exit.UsageError{Err: err}
 	}
+	// Injected, because internal/preflight does not import the code that
+	// installs CRDs.
 	world := preflight.World{Adoption: func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error) {
 		return crds.AdoptionOf(live, crds.Place{Name: release, Namespace: namespace})
 	}}
@@ -123,7 +130,8 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	}, nil
 }
 
-// options converts the flags to options of the checks.
+// options converts the flags to options of the checks. It collects all
+// problems; errors.Join drops the nil ones of values that parsed.
 func (f *preflightFlags) options() (preflight.Options, error) {
 	var problems []error
 	options := f.Options
@@ -140,6 +148,8 @@ func (f *preflightFlags) options() (preflight.Options, error) {
 		problems = append(problems, err)
 		options.Provider = provider
 	}
+	// Names and codes are both accepted. All are parsed, so that all unknown
+	// ones are reported.
 	codes := func(names []string) []preflight.Code {
 		var all []preflight.Code
 		for _, name := range names {
@@ -154,11 +164,14 @@ func (f *preflightFlags) options() (preflight.Options, error) {
 	return options, errors.Join(problems...)
 }
 
-// accessMode converts the flags of the access mode.
+// accessMode converts the flags of the access mode into the settings of the
+// chart, so that the checks see the same values as an installation. Flags of
+// other modes are ignored.
 func (f *preflightFlags) accessMode(options *preflight.Options) error {
 	off := false
 	settings := &options.Settings
 	switch f.mode {
+	// The default of the chart: nothing to set.
 	case "tunnel":
 	case "ingress":
 		settings.Ingress = mode.IngressSettings{Enabled: true, Hosts: f.hosts, ClassName: f.class, Protocol: f.protocol}
@@ -169,13 +182,17 @@ func (f *preflightFlags) accessMode(options *preflight.Options) error {
 		settings.HTTPRoute = mode.HTTPRouteSettings{Enabled: true, Hostnames: f.hosts, Protocol: f.protocol}
 		for _, gateway := range f.gateways {
 			namespace, name, qualified := strings.Cut(gateway, "/")
+			// An empty namespace is that of the runtime, as in the Gateway API.
 			if !qualified {
 				namespace, name = "", gateway
 			}
 			settings.HTTPRoute.ParentRefs = append(settings.HTTPRoute.ParentRefs, mode.ParentRef{Namespace: namespace, Name: name})
 		}
 	case "mesh":
+		// Mesh is the mode with the tunnel disabled and a URL that is served by
+		// other means.
 		settings.TunnelEnabled, settings.IngressURL = &off, f.url
+		// A mesh has one URL; further hosts are ignored.
 		if f.url == "" && len(f.hosts) > 0 {
 			settings.IngressURL = cmp.Or(f.protocol, "https") + "://" + f.hosts[0]
 		}
@@ -188,8 +205,9 @@ func (f *preflightFlags) accessMode(options *preflight.Options) error {
 	return nil
 }
 
-// roots returns the CA certificates for the host: those of the file beside the
-// system's, or nil for the system's alone.
+// roots returns the CA certificates that may verify the host: those of the file
+// beside the system's, or nil for the system's alone. A machine without a
+// system pool uses the file alone.
 func (f *preflightFlags) roots() (*x509.CertPool, error) {
 	if f.caFile == "" {
 		return nil, nil
@@ -207,7 +225,7 @@ func (f *preflightFlags) roots() (*x509.CertPool, error) {
 }
 
 // git prepares the checks of the Git provider. Without a token they are
-// skipped.
+// skipped, but a wrong CA file is still an error.
 func (f *preflightFlags) git(command *cobra.Command, world *preflight.World, options *preflight.Options) error {
 	authorities, err := files.ReadAuthorities(f.gitCA)
 	if err != nil {
@@ -230,7 +248,8 @@ func (f *preflightFlags) git(command *cobra.Command, world *preflight.World, opt
 }
 
 // gitProvider returns the client of the Git provider. Cloud providers are
-// inferred from the repository.
+// inferred from the repository; --git-provider wins and also drops the inferred
+// API, which would be that of another provider.
 func (f *preflightFlags) gitProvider(authorities []byte, token secret.Text) (gitprovider.Provider, error) {
 	kind, api, known := gitprovider.Infer(f.repository)
 	if f.gitKind != "" {

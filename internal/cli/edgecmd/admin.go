@@ -23,11 +23,14 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request to the admin server.
+	// requestTimeout bounds a request to the admin server, from connecting to
+	// the last byte of the body.
 	requestTimeout = 30 * time.Second
-	// maxResponseBytes bounds a response.
+	// maxResponseBytes bounds a response, so that a wrong address that streams
+	// without end cannot fill the memory.
 	maxResponseBytes = 64 << 20
-	// rulesPerPage is the page size of the rules.
+	// rulesPerPage is the page size of the rules. A page that is not full is
+	// the last one.
 	rulesPerPage = 1000
 )
 
@@ -42,13 +45,15 @@ func adminCommands() []*cobra.Command {
 	return commands
 }
 
-// adminClient queries the admin server of an edge.
+// adminClient queries the admin server of a running edge. It holds the values
+// of the flags, so each command has its own.
 type adminClient struct {
 	address string
 	output  string
 }
 
-// flags adds the flags that all queries have.
+// flags adds the flags that all queries have. The default address is that of
+// the edge's own options, so a query on the same machine needs no flag.
 func (c *adminClient) flags(command *cobra.Command) {
 	var edge config.Edge
 	edge.Defaults()
@@ -56,8 +61,9 @@ func (c *adminClient) flags(command *cobra.Command) {
 	command.Flags().StringVar(&c.output, "output", "text", "output format: text or json")
 }
 
-// get fetches one page of the admin API and decodes it into value. It uses no
-// proxy: the server is on this machine, or forwarded to it.
+// get fetches one page of the admin API and decodes the JSON into value. It
+// uses no proxy: the server is on this machine, or forwarded to it. A response
+// other than 200 is an error with the message of the server.
 func (c *adminClient) get(ctx context.Context, page string, values url.Values, value any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -66,14 +72,16 @@ func (c *adminClient) get(ctx context.Context, page string, values url.Values, v
 	if err != nil {
 		return exit.UsageError{Err: fmt.Errorf("--admin %q is not an address such as 127.0.0.1:8090", c.address)}
 	}
+	// A transport of its own: http.DefaultTransport would use the proxy of the
+	// environment. A command sends few requests, so connections are not kept.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("cannot reach the admin server at %s: %w: is slipway edge running, and is this its admin.address?", c.address, err)
 	}
 	defer response.Body.Close()
-	// One byte more than the bound, to tell a response of exactly that size
-	// from a larger one.
+	// One byte more than the bound, to distinguish a response of exactly that
+	// size from a larger one.
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	if err != nil {
 		return fmt.Errorf("reading the response of the admin server at %s failed: %w", c.address, err)
@@ -90,7 +98,9 @@ func (c *adminClient) get(ctx context.Context, page string, values url.Values, v
 	return nil
 }
 
-// refusedResponse returns the error of a response that is not 200.
+// refusedResponse returns the error of a response that is not 200. The text
+// comes from the network, so control characters are escaped and an unknown body
+// is cut. Status 400 is a usage error: the server found the query wrong.
 func refusedResponse(status int, text []byte) error {
 	var failure struct {
 		Error string `json:"error"`
@@ -105,7 +115,8 @@ func refusedResponse(status int, text []byte) error {
 	return err
 }
 
-// checkOutput refuses an output format that does not exist.
+// checkOutput refuses an output format that does not exist. Commands call it
+// first, so that a typo sends no request.
 func (c *adminClient) checkOutput() error {
 	if c.output != "text" && c.output != "json" {
 		return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", c.output)}
@@ -113,8 +124,9 @@ func (c *adminClient) checkOutput() error {
 	return nil
 }
 
-// explainCommand explains how a running edge handles a request. Nothing is sent
-// to a backend.
+// explainCommand returns the command slipway edge explain, which shows how a
+// running edge would route a request. The edge evaluates its current table;
+// nothing is sent to a backend.
 func explainCommand() *cobra.Command {
 	client := &adminClient{}
 	var method, entryPoint string
@@ -132,6 +144,8 @@ apply. No request is sent to a backend.`,
 			if err := client.checkOutput(); err != nil {
 				return err
 			}
+			// An empty entry point lets the edge choose the first that fits the
+			// URL.
 			values := url.Values{"url": args, "method": {method}, "header": headers}
 			if entryPoint != "" {
 				values.Set("entryPoint", entryPoint)
@@ -154,7 +168,8 @@ apply. No request is sent to a backend.`,
 	return command
 }
 
-// routesCommand lists the rules of a running edge.
+// routesCommand returns the command slipway edge routes, which lists the rules
+// of the table that a running edge serves.
 func routesCommand() *cobra.Command {
 	client := &adminClient{}
 	var host, search string
@@ -186,8 +201,11 @@ evaluation.`,
 	return command
 }
 
-// rules returns all rules, page by page.
+// rules returns all rules, page by page. The pages are not one snapshot: a
+// table that is swapped in between may repeat or skip a rule, which a listing
+// for people can bear.
 func (c *adminClient) rules(ctx context.Context, host, search string) ([]admin.RuleInfo, error) {
+	// Not nil: an edge without rules prints [] in JSON.
 	rules := []admin.RuleInfo{}
 	for {
 		values := url.Values{"limit": {strconv.Itoa(rulesPerPage)}, "offset": {strconv.Itoa(len(rules))}}
@@ -208,7 +226,8 @@ func (c *adminClient) rules(ctx context.Context, host, search string) ([]admin.R
 	}
 }
 
-// printRules prints one rule per line.
+// printRules prints one rule per line. Names and hosts come from objects of the
+// cluster, so control characters are escaped before they reach the terminal.
 func printRules(w io.Writer, rules []admin.RuleInfo) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "HOST\tPATH\tRULE\tPOLICIES\tTO")
@@ -231,7 +250,8 @@ func orAll(host string) string {
 }
 
 // pathCell describes the path of a rule in short, with the number of its other
-// conditions.
+// conditions, such as headers or methods. A fallback rule has no path of its
+// own to show.
 func pathCell(rule admin.RuleInfo) string {
 	path := rule.Match.Path
 	text := path.Value
@@ -243,6 +263,8 @@ func pathCell(rule admin.RuleInfo) string {
 	default:
 		text += " (" + string(path.Type) + ")"
 	}
+	// The fallback matches requests that no rule of the host matches, so its
+	// path means nothing.
 	if rule.Fallback {
 		text = "(fallback)"
 	}
@@ -252,8 +274,9 @@ func pathCell(rule admin.RuleInfo) string {
 	return text
 }
 
-// targetCell describes who responds: backends with their weights, or a fixed
-// response.
+// targetCell describes the target of a rule: its backends, or the status of a
+// fixed response. Weights are shown only where there are several backends to
+// share the traffic.
 func targetCell(rule admin.RuleInfo) string {
 	if rule.Response != nil {
 		return strings.TrimSpace(strconv.Itoa(rule.Response.Status) + " " + string(rule.Response.Reason))

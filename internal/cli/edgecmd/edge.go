@@ -18,10 +18,10 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Command returns the command slipway edge; run is controller.Run, or what a
-// test puts in its place. Cobra does not parse its flags: an option may have a
+// Command returns the command slipway edge; run is controller.Run, or its
+// substitute in a test. Cobra does not parse its flags: an option may have a
 // free name in it (entryPoints.<name>.address), and also comes from a file and
-// the environment.
+// the environment. internal/config parses all three alike.
 func Command(run controller.Runner) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edge [options]",
@@ -33,7 +33,7 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
   slipway edge --providers.file.filename=routes.yaml --entryPoints.web.address=:80
   slipway edge --configFile=edge.yaml --print-config`,
 		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // "[options]" says it
+		DisableFlagsInUseLine: true, // Use has "[options]" already
 		RunE: func(command *cobra.Command, args []string) error {
 			return start(command, args, run)
 		},
@@ -45,7 +45,7 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 }
 
 // start loads and validates the options, and then prints help, prints the
-// configuration, or runs the edge.
+// configuration, or runs the edge until the context of the command ends.
 func start(command *cobra.Command, args []string, run controller.Runner) error {
 	environ := os.Environ()
 	loaded, err := config.LoadEdge(config.Sources{
@@ -54,6 +54,7 @@ func start(command *cobra.Command, args []string, run controller.Runner) error {
 		Environ:  environ,
 		Dirs:     config.SearchDirs(environ),
 	})
+	// Help wins over errors of other options.
 	if loaded.Given["help"] {
 		return command.Help()
 	}
@@ -64,6 +65,8 @@ func start(command *cobra.Command, args []string, run controller.Runner) error {
 	if err := options.Validate(); err != nil {
 		return exit.UsageError{Err: err}
 	}
+	// Printed after validation, so that the output is always a configuration
+	// that the edge accepts.
 	if loaded.Given["print-config"] {
 		text, err := options.YAML()
 		if err != nil {
@@ -76,6 +79,8 @@ func start(command *cobra.Command, args []string, run controller.Runner) error {
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
+	// Checked after --print-config: a configuration without a provider can be
+	// printed, but an edge without one would serve nothing but 404.
 	if options.Providers.File == nil && options.Providers.KubernetesIngress == nil {
 		return exit.UsageError{Err: errors.New("no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress")}
 	}

@@ -1,8 +1,9 @@
-// Package exit has the exit codes of the program and the errors that choose them.
+// Package exit has the exit codes of the program and the errors that choose
+// them.
 //
-// A command returns UsageError for input that the user has to correct, Status for
-// a result that is told by the exit code, and any other error for a failure. The
-// root command prints the error and ends the process with the code.
+// A command returns UsageError for input that the user has to correct, Status
+// for a result that the exit code carries, and any other error for a failure.
+// The root command prints the error and ends the process with the code.
 package exit
 
 import (
@@ -10,7 +11,9 @@ import (
 	"io"
 )
 
-// Different is the exit code of a diff that found something, as diff has it.
+// Different is the exit code of a diff that found differences, as diff(1) has
+// it. It equals Failure, so a command that uses it returns its own errors with
+// Usage, as diff(1) does with 2.
 const Different = 1
 
 // Exit codes.
@@ -21,7 +24,8 @@ const (
 	Interrupt = 130 // 128 + SIGINT, as shells count
 )
 
-// UsageError is a mistake in the command line or the configuration.
+// UsageError marks an error that the user corrects in the command line or the
+// configuration. The process exits with Usage.
 type UsageError struct{ Err error }
 
 // Error returns the message of the cause.
@@ -30,8 +34,8 @@ func (u UsageError) Error() string { return u.Err.Error() }
 // Unwrap returns the cause.
 func (u UsageError) Unwrap() error { return u.Err }
 
-// Status is the exit code of a command that says something by it, such as a
-// diff. Without an error there is nothing to print.
+// Status is an error that carries its own exit code, for a command whose code
+// is its result, such as a diff. With a nil Err nothing is printed.
 type Status struct {
 	Code int
 	Err  error
@@ -48,7 +52,8 @@ func (v Status) Error() string {
 // Unwrap returns the cause.
 func (v Status) Unwrap() error { return v.Err }
 
-// Print shows an error; one that joins several is shown as a list.
+// Print writes an error to w as one line, or as a list if it joins several.
+// Write errors are dropped: there is no other place to report them.
 func Print(w io.Writer, err error) {
 	problems := problemsOf(err)
 	if len(problems) == 1 {
@@ -61,7 +66,9 @@ func Print(w io.Writer, err error) {
 	}
 }
 
-// problemsOf takes joined errors apart.
+// problemsOf flattens joined errors, at any depth, into a list. It unwraps only
+// UsageError and Status; an error that adds context around a join stays one
+// problem, because its text belongs to the whole.
 func problemsOf(err error) []error {
 	switch wrapped := err.(type) {
 	case UsageError:

@@ -14,11 +14,13 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
-// maxBytes bounds a file with CA certificates or values.
+// maxBytes bounds a file that is read whole: CA certificates or Helm values.
+// Both are far smaller, so a larger file is a wrong path.
 const maxBytes = 4 << 20
 
 // ReadAuthorities reads CA certificates in PEM. It returns nil for an empty
-// path.
+// path, which callers take as the roots of the system, and an error for a file
+// without any certificate: an empty pool would reject every server.
 func ReadAuthorities(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -33,13 +35,16 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
-// ReadBounded reads a file of at most maxBytes.
+// ReadBounded reads a file of at most maxBytes. A larger file is an error and
+// is never truncated silently.
 func ReadBounded(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	// One byte above the bound distinguishes a file of exactly maxBytes from a
+	// larger one.
 	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxBytes)
@@ -47,8 +52,10 @@ func ReadBounded(path string) ([]byte, error) {
 	return text, err
 }
 
-// WritePrivate writes a file that only its owner can read. The file appears
-// under its name when it is complete: until then an existing one is untouched.
+// WritePrivate writes a file that only its owner can read. It writes to a
+// temporary file in the same directory, syncs it, and renames it over path, so
+// readers see the old content or the new, and a crash or an error of write
+// leaves an existing file untouched.
 func WritePrivate(path string, write func(io.Writer) error) (err error) {
 	if found, err := os.Lstat(path); err == nil && !found.Mode().IsRegular() {
 		return exit.UsageError{Err: fmt.Errorf("%s is there and is no file: choose another name", path)}
