@@ -44,7 +44,7 @@ func (w *releaseWorld) testRefused(t *testing.T) {
 	w.ends(t, "runtime install prod --create-key --set edge.replicas=many --set agent.replica=2 --yes", 1, "edge.replicas", "agent.replica", "2 error(s) in the values: nothing was changed")
 	w.ends(t, "runtime install prod --create-key --set installer.skipValidation=true --yes", 1, "P3", "checks failed: nothing was changed; --skip-preflight")
 	w.ends(t, "runtime install prod"+quiet, 2, "there is no API key in the Secret slipway/slipway-user-token", "--create-key")
-	w.ends(t, "runtime install prod --create-key --set installer.skipValidation=true --skip-preflight", 2, "say --yes if it is meant")
+	w.ends(t, "runtime install prod --create-key --set installer.skipValidation=true --skip-preflight", 2, "add --yes if it is intended")
 	w.ends(t, "runtime install prod --create-key --chart nowhere --yes", 1, "there is no chart at nowhere")
 	w.ends(t, "runtime install prod --create-key -f missing.yaml", 2, "missing.yaml")
 	w.ends(t, "runtime upgrade prod", 1, "prod")
