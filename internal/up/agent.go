@@ -28,6 +28,7 @@ const (
 	runtimeName = "slipway"
 	// controlNamespace has the Applications, as with Argo CD.
 	controlNamespace = "argocd"
+	// The Secret and key where Argo CD keeps the secret of Gitea's webhooks.
 	hookSecretName   = "argocd-secret"
 	hookSecretKey    = "webhook.gitea.secret"
 	agentOptionsFile = "agent.yaml"
@@ -92,6 +93,7 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without git there is no announcer, and nothing to sign.
 	if s.git.pushes != nil {
 		s.git.pushes.sign(key)
 	}
@@ -109,6 +111,8 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 	if err := s.state.writeSynced(filepath.Join(agentName, agentOptionsFile), []byte(options)); err != nil {
 		return nil, fmt.Errorf("write the options of the agent: %w", err)
 	}
+	// The child holds the lock too, so that the directory stays locked while an
+	// agent of a killed slipway up still runs.
 	c, err := startChild(program{
 		path: s.options.Executable,
 		args: []string{"agent", "--configFile=" + filepath.Join(dir, agentOptionsFile)},
@@ -129,6 +133,8 @@ func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 	if err != nil {
 		return err
 	}
+	// The namespace is applied with the kinds, because the Secret of the
+	// webhooks goes into it next.
 	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + controlNamespace + "}\n" + string(definitions)
 	_, err = cluster.Define(ctx, kube.Target{Manager: upOwner}, manifests)
 	return err
@@ -146,6 +152,8 @@ func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text,
 			return secret.New(text), nil
 		}
 	}
+	// A Secret without the key may have other keys. Apply adds this one and
+	// leaves them alone.
 	text := rand.Text()
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\ndata: {%s: %s}\n",
 		hookSecretName, hookSecretKey, base64.StdEncoding.EncodeToString([]byte(text)))
@@ -161,12 +169,14 @@ func agentReady(ctx context.Context, s *scene, say func(string)) (string, error)
 	if err := s.awaitHealth(ctx, agentHealthPort, say); err != nil {
 		return "", err
 	}
+	// Health alone is not enough: commands reach the runtime through the
+	// platform.
 	say("waiting for the platform to reach the runtime through its tunnel")
 	return "ready", s.awaitRuntime(ctx, say)
 }
 
-// awaitHealth waits for the health server of a part, and passes its reasons to
-// say.
+// awaitHealth waits for the health server of a part, and passes the reasons why
+// it is not ready to say.
 func (s *scene) awaitHealth(ctx context.Context, port int, say func(string)) error {
 	return poll(ctx, func() bool {
 		status, text := ask(ctx, s.local(port), "")

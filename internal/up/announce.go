@@ -22,7 +22,8 @@ import (
 const (
 	// announceQueue bounds the pushes that wait. One that does not fit is found
 	// when the agent polls the repository.
-	announceQueue    = 32
+	announceQueue = 32
+	// The attempts and their interval cover the start of an agent.
 	announceAttempts = 20
 	announceInterval = 500 * time.Millisecond
 )
@@ -36,6 +37,7 @@ type announcer struct {
 	stop               context.CancelFunc
 	running            sync.WaitGroup
 
+	// mu guards key, which is set while the goroutine runs.
 	mu  sync.Mutex
 	key secret.Text
 }
@@ -62,12 +64,15 @@ func (a *announcer) announce(changes []gitserver.Change) {
 		select {
 		case a.queue <- change:
 		default:
+			// The push succeeds all the same, and the agent's next poll finds
+			// it.
 			fmt.Fprintf(a.log, "a push to %s is not told: too many wait\n", change.Ref)
 		}
 	}
 }
 
-// close ends the goroutine and drops what is queued.
+// close ends the goroutine and drops queued changes. The Git server has to be
+// closed before, so that no push is queued any more.
 func (a *announcer) close() {
 	a.stop()
 	a.running.Wait()
@@ -85,7 +90,8 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// tell sends one change and retries for a while: the agent may be starting.
+// tell sends one change and retries for a while, because the agent may be
+// starting. After the last attempt the agent's poll finds the push.
 func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
 	retry := time.NewTicker(announceInterval)
 	defer retry.Stop()
@@ -108,6 +114,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	a.mu.Lock()
 	key := a.key
 	a.mu.Unlock()
+	// The retries cover the time until the key is set.
 	if key.IsZero() {
 		return errors.New("there is nothing to sign with yet")
 	}
@@ -121,6 +128,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	if err != nil {
 		return err
 	}
+	// Gitea signs the body with HMAC-SHA256, in hexadecimal.
 	signature := hmac.New(sha256.New, []byte(key.Reveal()))
 	signature.Write(body)
 	request.Header.Set("Content-Type", "application/json")

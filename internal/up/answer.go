@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// answerInterval is the poll interval of all waits, and answerTimeout
+	// bounds one request.
 	answerInterval = 250 * time.Millisecond
 	answerTimeout  = 2 * time.Second
 	// answerLimit bounds a response.
@@ -26,6 +28,7 @@ const (
 // Service's EndpointSlices as there are replicas. The status alone is not
 // enough: after a restart it still describes the Pods of the run before.
 func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+	// A demo that is scaled to zero has no Pods to wait for.
 	if d.desired == 0 {
 		return nil
 	}
@@ -77,6 +80,7 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 	}
 	var found []string
 	for _, slice := range list.Items {
+		// The Service of the demo has one port.
 		if len(slice.Ports) == 0 || slice.Ports[0].Port == nil {
 			continue
 		}
@@ -89,11 +93,14 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 			found = append(found, net.JoinHostPort(endpoint.Addresses[0], port))
 		}
 	}
+	// An endpoint can be in two slices for a moment while the controller moves
+	// it.
 	slices.Sort(found)
 	return slices.Compact(found), nil
 }
 
-// answers reports whether an HTTP server responds without a server error.
+// answers reports whether an HTTP server responds without a server error. Other
+// statuses count, because the user may have changed the demo.
 func answers(ctx context.Context, endpoint string) bool {
 	status, _ := ask(ctx, endpoint, "")
 	return status != 0 && status < http.StatusInternalServerError

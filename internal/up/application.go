@@ -65,6 +65,7 @@ func moveApplication(ctx context.Context, cluster *kube.Cluster, repository stri
 	if at == repository || !isSample(at) {
 		return false, nil
 	}
+	// Only the URL is changed: the rest of the spec may be the user's.
 	patch := fmt.Sprintf(`{"spec":{"source":{"repoURL":%q}}}`, repository)
 	_, err = applications(cluster).Patch(ctx, demoName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: upOwner})
 	if err != nil {
@@ -90,6 +91,8 @@ func (d *demoStatus) awaitApplication(ctx context.Context, cluster *kube.Cluster
 		return err
 	})
 	if err != nil {
+		// The Pods often have the reason that the health of the Application
+		// lacks.
 		if trouble := podTrouble(ctx, cluster); trouble != "" {
 			say(d.application + ", " + trouble)
 		}
@@ -108,6 +111,7 @@ func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) erro
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status); err != nil {
 		return fmt.Errorf("the status of the Application cannot be read: %w", err)
 	}
+	// The agent has not reconciled the Application yet.
 	if status.Sync.Status == "" {
 		d.application = "not looked at yet"
 		return errors.New("waiting for the agent to look at the Application")
@@ -122,7 +126,8 @@ func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) erro
 	return fmt.Errorf("the Application is %s", d.application)
 }
 
-// applicationTrouble returns the first error in the status.
+// applicationTrouble returns the first error in the status. Conditions come
+// first: after a failed comparison the resources are out of date.
 func applicationTrouble(status v1alpha1.ApplicationStatus) string {
 	for _, condition := range status.Conditions {
 		if strings.HasSuffix(condition.Type, "Error") {
@@ -141,6 +146,7 @@ func applicationTrouble(status v1alpha1.ApplicationStatus) string {
 func brief(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxTrouble {
+		// The cut may split a character.
 		return strings.ToValidUTF8(text[:maxTrouble], "") + "…"
 	}
 	return text
@@ -162,6 +168,7 @@ func ownedByUp(object metav1.Object) bool {
 // now. The Deployment comes last: as long as it is ours, the next start repeats
 // this.
 func releaseDemo(ctx context.Context, cluster *kube.Cluster) error {
+	// Applying an object without fields gives up every field of the manager.
 	const held = `apiVersion: v1
 kind: Service
 metadata: {name: demo}

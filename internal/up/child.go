@@ -72,6 +72,7 @@ func startChild(p program) (*child, error) {
 		errors:  &outputTail{},
 		exited:  make(chan struct{}),
 	}
+	// Its size before this run separates the lines of this run from older ones.
 	if info, err := os.Stat(p.log); err == nil {
 		c.logBefore = info
 	}
@@ -83,10 +84,13 @@ func startChild(p program) (*child, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The child has a descriptor of its own after the start.
 		defer log.Close()
 		c.command.Stderr = log
 	}
 	c.command.WaitDelay = pipeGrace
+	// A signal of the terminal goes to our group only, and kill ends the child
+	// with its descendants.
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.hold != nil {
 		c.command.ExtraFiles = []*os.File{p.hold}
@@ -116,6 +120,8 @@ func (c *child) run(started chan<- error) {
 	err := c.command.Start()
 	started <- err
 	if err == nil {
+		// outcome is set before exited is closed, so that readers need no lock
+		// once exited is closed.
 		defer close(c.exited)
 		c.outcome = c.command.Wait()
 	}
@@ -151,6 +157,7 @@ func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 		reason = "as asked"
 	case <-patience.C:
 	}
+	// The grace period is over, or the user does not want to wait.
 	c.kill()
 	last := time.NewTimer(killGrace)
 	defer last.Stop()
@@ -164,6 +171,7 @@ func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 
 // kill ends the process and its process group.
 func (c *child) kill() {
+	// After the end of a process its ID may be used again.
 	select {
 	case <-c.exited:
 	default:
@@ -174,6 +182,8 @@ func (c *child) kill() {
 // status describes how a process ended.
 func (c *child) status() string {
 	var exit *exec.ExitError
+	// ErrWaitDelay means that descendants held the pipes open after a clean
+	// exit.
 	if c.outcome == nil || errors.Is(c.outcome, exec.ErrWaitDelay) {
 		return "exit status 0"
 	}
@@ -190,6 +200,8 @@ type firstLine struct {
 	done bool
 }
 
+// Write collects bytes until the first newline or maxFirstLine. It accepts
+// everything, so that the child never blocks on its output.
 func (f *firstLine) Write(p []byte) (int, error) {
 	if f.done {
 		return len(p), nil
@@ -200,6 +212,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 		if end < 0 {
 			end = maxFirstLine
 		}
+		// The channel has room for the only line.
 		f.line <- string(f.seen[:end])
 		f.seen = nil
 	}
@@ -212,6 +225,7 @@ type outputTail struct {
 	kept []byte
 }
 
+// Write keeps the last keptOutput bytes.
 func (t *outputTail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,6 +236,7 @@ func (t *outputTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String returns what is kept so far.
 func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -36,6 +36,7 @@ type demoStatus struct {
 	address string
 }
 
+// replicas describes the rollout for progress and table.
 func (d demoStatus) replicas() string {
 	return fmt.Sprintf("%d of %d replicas ready", d.ready, d.desired)
 }
@@ -43,6 +44,7 @@ func (d demoStatus) replicas() string {
 // startDemo creates the Application of the demo in a new cluster. In a cluster
 // that had it before, only the port of the repository is updated.
 func startDemo(ctx context.Context, s *scene) (*child, error) {
+	// Without git there is no repository that an Application could follow.
 	if s.git.missing != "" {
 		return nil, nil
 	}
@@ -55,6 +57,8 @@ func startDemo(ctx context.Context, s *scene) (*child, error) {
 	if _, err := s.cluster.Apply(ctx, target, demoApplication(s.repositoryURL())); err != nil {
 		return nil, err
 	}
+	// The marker is saved last: a start that was interrupted before applies the
+	// same Application once more.
 	s.demo.fresh = true
 	return nil, s.state.applicationIsMade()
 }
@@ -68,6 +72,7 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	if s.demo.gone {
 		return "deleted by you, left so", nil
 	}
+	// The first start has to bring up a complete demo.
 	if s.demo.fresh {
 		err := s.awaitDemo(ctx, say)
 		return s.demo.summary(), err
@@ -75,6 +80,8 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	patient, cancel := context.WithTimeout(ctx, min(demoPatience, s.options.Timeout/2))
 	defer cancel()
 	err := s.awaitDemo(patient, say)
+	// Only the shorter timeout is no error. An interrupt, or the end of the
+	// timeout for the whole start, is one.
 	if err != nil && ctx.Err() == nil && patient.Err() != nil {
 		if err := s.lookAtDemo(ctx); err != nil {
 			return "", err
@@ -92,11 +99,13 @@ func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 	if err := s.demo.awaitRollout(ctx, s.cluster, say); err != nil {
 		return err
 	}
+	// The agent owns the fields once the rollout is complete.
 	if s.demo.legacy {
 		if err := releaseDemo(ctx, s.cluster); err != nil {
 			return err
 		}
 	}
+	// A user may have removed the Ingress, or scaled the demo to zero.
 	if err := s.findEdgeAnswer(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
 		return err
 	}

@@ -26,6 +26,8 @@ const (
 // startDevcluster starts the development cluster in a directory of its own.
 func startDevcluster(_ context.Context, s *scene) (*child, error) {
 	dir := s.state.path(devclusterName)
+	// The cluster stops when its standard input is closed, also by our death,
+	// so it need not be tied.
 	c, err := startChild(program{
 		path: s.binary,
 		args: []string{
@@ -44,6 +46,8 @@ func startDevcluster(_ context.Context, s *scene) (*child, error) {
 // devclusterReady waits for the API server and for a node that runs Pods.
 func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	say("waiting for the API server")
+	// The first line of output is the path of the kubeconfig. It comes when the
+	// API server is ready.
 	select {
 	case s.kubeconfig = <-s.devcluster.output.line:
 	case <-s.devcluster.exited:
@@ -51,6 +55,7 @@ func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, e
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
+	// Later parts use the connection. scene.close closes it.
 	cluster, err := kube.Connect(s.kubeconfig, kube.Version(s.options.Version))
 	if err != nil {
 		return "", err
@@ -61,6 +66,7 @@ func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, e
 		return "", fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	s.version = version.GitVersion
+	// The Pods of the demo need a node.
 	say("waiting for the node")
 	if _, err := kube.WaitFor(ctx, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{}, oneNodeReady); err != nil {
 		return "", err

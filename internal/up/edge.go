@@ -87,6 +87,7 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	if err := provideClass(ctx, s.cluster); err != nil {
 		return nil, err
 	}
+	// The directory keeps the edge's options, its log and its last-good table.
 	dir := s.state.path(edgeName)
 	if err := s.state.root.MkdirAll(edgeName, 0o700); err != nil {
 		return nil, err
@@ -129,6 +130,8 @@ func provideClass(ctx context.Context, cluster *kube.Cluster) error {
 // roleEnvironment returns our environment without variables that could point
 // the edge or the agent to another cluster, or change its options.
 func roleEnvironment(own []string, kubeconfig string) []string {
+	// The variables of the Service kubernetes would select the configuration of
+	// a Pod.
 	kept := slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return strings.HasPrefix(strings.ToUpper(name), "SLIPWAY_") || strings.HasPrefix(name, "KUBERNETES_SERVICE_") ||
@@ -143,7 +146,8 @@ func edgeReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	return "ready", s.awaitHealth(ctx, edgeHealthPort, say)
 }
 
-// findEdgeAnswer requests the demo once through the edge.
+// findEdgeAnswer finds the host of the demo and requests it once through the
+// edge. A demo that does not respond is no error.
 func (s *scene) findEdgeAnswer(ctx context.Context) error {
 	var err error
 	if s.edge.host, err = demoHost(ctx, s.cluster); s.edge.host != "" {
@@ -152,7 +156,8 @@ func (s *scene) findEdgeAnswer(ctx context.Context) error {
 	return err
 }
 
-// edgeAnswers reports whether the demo responds through the edge.
+// edgeAnswers reports whether the demo responds through the edge, and records
+// it.
 func (s *scene) edgeAnswers(ctx context.Context) bool {
 	status, _ := ask(ctx, s.local(webPort), s.edge.host)
 	s.edge.serves = status == 200
@@ -163,6 +168,8 @@ func (s *scene) edgeAnswers(ctx context.Context) bool {
 func poll(ctx context.Context, done func() bool) error {
 	retry := time.NewTicker(answerInterval)
 	defer retry.Stop()
+	// The first call is immediate, so that a part which is ready costs no
+	// interval.
 	for !done() {
 		select {
 		case <-retry.C:
@@ -234,6 +241,7 @@ func (s *scene) curl() string { return "curl " + s.resolved() + shellQuote(s.dem
 // resolved returns the option that makes curl connect to this machine for the
 // demo's host.
 func (s *scene) resolved() string {
+	// Names below localhost resolve to loopback by themselves (RFC 6761).
 	if strings.HasSuffix(s.edge.host, ".localhost") {
 		return ""
 	}

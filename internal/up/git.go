@@ -59,10 +59,12 @@ func startGit(ctx context.Context, s *scene) (*child, error) {
 	if s.git.log, err = openBoundedLog(filepath.Join(s.state.path(gitName), "git.log")); err != nil {
 		return nil, err
 	}
+	// The listener is opened here, so that a port in use fails the start.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.local(gitPort))
 	if err != nil {
 		return nil, fmt.Errorf("serve the sample repository: %w", err)
 	}
+	// The announcer exists before the server, which calls it for each push.
 	s.git.pushes = newAnnouncer("http://"+s.local(agentHookPort)+"/webhooks", s.repositoryURL(), s.git.log)
 	s.git.server = git.Serve(listener, gitserver.Options{Dir: dir, Pushed: s.git.pushes.announce, Log: s.git.log})
 	return nil, nil
@@ -106,10 +108,12 @@ func showGit(s *scene) (Row, []Hint) {
 	return row, nil
 }
 
-// close stops the Git server.
+// close stops the Git server, then the announcer that it calls, then the log
+// that both write.
 func (g *gitStatus) close() {
 	if g.server != nil {
-		// What did not end in time is cut: nobody is left to be told.
+		// A push that does not end in time is cut, and there is no reader for
+		// the error.
 		_ = g.server.Close()
 	}
 	if g.pushes != nil {
@@ -128,6 +132,7 @@ type boundedLog struct {
 	left int
 }
 
+// openBoundedLog opens an empty log file with room for maxGitLog bytes.
 func openBoundedLog(path string) (*boundedLog, error) {
 	file, err := freshLog(path)
 	if err != nil {
@@ -136,8 +141,8 @@ func openBoundedLog(path string) (*boundedLog, error) {
 	return &boundedLog{file: file, left: maxGitLog}, nil
 }
 
-// Write writes what there is room for, and accepts everything: a full log must
-// not stop its writer.
+// Write writes a message that there is room for and drops others, and accepts
+// everything: a full log must not stop its writer.
 func (l *boundedLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,6 +154,7 @@ func (l *boundedLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// close closes the file. Later messages find no room and are dropped.
 func (l *boundedLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

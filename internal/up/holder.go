@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The functions of this file read /proc. Where there is none, or where it
-// hides the processes of others, they know less and never fail.
+// The functions of this file read /proc. Where there is none, or where it hides
+// the processes of others, they return less and never fail.
 
 // maxHolders bounds the list in a message.
 const maxHolders = 4
@@ -65,6 +65,7 @@ func describeHolders(target string) string {
 	return strings.Join(named, ", ")
 }
 
+// describeProcess names a process by its command and ID.
 func describeProcess(pid int) string {
 	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -95,6 +96,7 @@ func listenerOf(port int) string {
 func findListener(table io.Reader, port int) string {
 	const listening = "0A"
 	suffix := fmt.Sprintf(":%04X", port)
+	// The suffix matches every local address of the port.
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

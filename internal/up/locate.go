@@ -29,6 +29,8 @@ func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, er
 	if real, err := filepath.EvalSymlinks(executable); err == nil {
 		beside = filepath.Dir(real)
 	}
+	// The program beside the executable is of the same build, so it comes
+	// first.
 	if found, ok := runnable(filepath.Join(beside, devclusterBinary)); ok {
 		return found, nil
 	}
@@ -39,6 +41,7 @@ func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, er
 	if err != nil {
 		return "", fmt.Errorf("find the working directory: %w", err)
 	}
+	// The checkout of the executable wins over that of the working directory.
 	for _, start := range []string{beside, working} {
 		if root, ok := checkoutAbove(start); ok {
 			return buildDevcluster(ctx, root, ui)
@@ -48,6 +51,7 @@ func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, er
 		devclusterBinary, beside, buildTarget)
 }
 
+// runnable reports whether a path is a regular file that can be executed.
 func runnable(path string) (string, bool) {
 	info, err := os.Stat(path)
 	return path, err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
@@ -68,12 +72,14 @@ func checkoutAbove(dir string) (string, bool) {
 	}
 }
 
+// isOurModule reports whether a directory has the go.mod of this program.
 func isOurModule(dir string) bool {
 	file, err := os.Open(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return false
 	}
 	defer file.Close()
+	// The file may be anything, so the line is bounded.
 	line, err := bufio.NewReader(io.LimitReader(file, 4<<10)).ReadString('\n')
 	return err == nil && strings.TrimSpace(line) == module
 }
@@ -88,7 +94,7 @@ func buildDevcluster(ctx context.Context, root string, ui UI) (string, error) {
 	command := exec.CommandContext(ctx, "make", "-C", root, buildTarget)
 	command.Stdout = ui.Progress
 	command.Stderr = ui.Progress
-	// A group of its own, so that compilers end with make when we are told to.
+	// A group of its own, so that a stop ends the compilers together with make.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
 	command.WaitDelay = pipeGrace
@@ -101,6 +107,8 @@ func buildDevcluster(ctx context.Context, root string, ui UI) (string, error) {
 		}
 		return "", fmt.Errorf("`make -C %s %s` failed (%w): its output above says why", root, buildTarget, err)
 	}
+	// The binary is checked again: a Makefile of another version may not make
+	// it.
 	found, ok := runnable(path)
 	if !ok {
 		return "", fmt.Errorf("`make -C %s %s` has not made %s", root, buildTarget, path)

@@ -2,5 +2,6 @@ package up
 
 import "syscall"
 
-// tie has the kernel tell a process when the thread that starts it dies.
+// tie has the kernel send SIGTERM to a process when the thread that started it
+// dies.
 func tie(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGTERM }

@@ -34,6 +34,8 @@ type supervisor struct {
 	timeout  time.Duration
 	grace    time.Duration
 
+	// started has the processes in the order of their start. Only the goroutine
+	// of run uses it.
 	started  []startedPart
 	watchers sync.WaitGroup
 }
@@ -42,6 +44,7 @@ type supervisor struct {
 // end of a process often follows the refused connection.
 const explainDelay = time.Second
 
+// startedPart is a part with a process, for the stop.
 type startedPart struct {
 	name  string
 	child *child
@@ -66,6 +69,7 @@ func (s *supervisor) run(ctx context.Context, up func() error) error {
 	// From here on the end of a process is expected.
 	end(nil)
 	stopped := s.stopAll()
+	// The watchers end with their processes.
 	s.watchers.Wait()
 	return errors.Join(err, stopped)
 }
@@ -94,6 +98,8 @@ func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCa
 	}
 	say(last)
 	child, err := p.start(ctx, s.scene)
+	// A process is recorded even if the start fails after it, so that stopAll
+	// ends it.
 	if child != nil {
 		s.started = append(s.started, startedPart{p.name, child})
 		s.watch(p.name, child, end)
@@ -120,6 +126,7 @@ func (s *supervisor) explain(ctx context.Context, name, last string, err error) 
 	case cause == nil:
 		return fmt.Errorf("%s: %w", name, err)
 	case errors.Is(cause, errDied):
+		// The part that died is the reason, whichever part was starting.
 		return cause
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errStopped

@@ -30,8 +30,9 @@ const (
 	platformOptionsFile = "platform.yaml"
 	// firstAdmin is the first user.
 	firstAdmin = "admin@localhost"
-	// registerKey is what the runtime joins with, adminKey what the commands that
-	// are printed use, and passwordPrintedFile is there once the password was printed.
+	// registerKeyFile has the key that the runtime joins with, and adminKeyFile
+	// the key of the printed commands. passwordToldFile exists once the
+	// password was printed.
 	registerKeyFile  = "register.key"
 	adminKeyFile     = "admin.key"
 	passwordToldFile = "password-told"
@@ -87,6 +88,7 @@ func startPlatform(_ context.Context, s *scene) (*child, error) {
 	if err := s.state.writeSynced(filepath.Join(platformName, platformOptionsFile), []byte(options)); err != nil {
 		return nil, fmt.Errorf("write the options of the platform: %w", err)
 	}
+	// The control plane gets no kubeconfig: it works without a cluster.
 	c, err := startChild(program{
 		path: s.options.Executable,
 		args: []string{"platform", "--configFile=" + s.platformFile(platformOptionsFile)},
@@ -107,6 +109,8 @@ func platformReady(ctx context.Context, s *scene, say func(string)) (string, err
 	if err := s.awaitHealth(ctx, platformHealthPort, say); err != nil {
 		return "", err
 	}
+	// The runtime gets a key that can only register, and the printed commands
+	// get one with all scopes.
 	for _, key := range []struct{ file, name, scope string }{
 		{registerKeyFile, "runtime of slipway up", "--register"}, {adminKeyFile, "commands of slipway up", ""},
 	} {
@@ -119,6 +123,7 @@ func platformReady(ctx context.Context, s *scene, say func(string)) (string, err
 
 // provideKey creates an API key, unless an earlier run has.
 func (s *scene) provideKey(ctx context.Context, file, name, scope string) error {
+	// Without an error there is a key of an earlier run.
 	if _, err := os.Stat(s.platformFile(file)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -143,6 +148,7 @@ func (s *scene) providePassword(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The task prints the password on a line of its own.
 	for line := range strings.Lines(answer) {
 		if _, password, found := strings.Cut(line, "password:"); found {
 			s.platform.password = strings.TrimSpace(password)
@@ -168,6 +174,7 @@ func (s *scene) runPlatformTask(ctx context.Context, words ...string) (string, e
 	args := append([]string{"platform"}, words...)
 	command := exec.CommandContext(ctx, s.options.Executable, append(args, "--configFile="+s.platformFile(platformOptionsFile))...)
 	command.Env = roleEnvironment(os.Environ(), "")
+	// Standard error may be long. The reason is at its end.
 	var said outputTail
 	var answer bytes.Buffer
 	command.Stdout, command.Stderr = &answer, &said
@@ -194,6 +201,7 @@ func (s *scene) platformURL() string { return "http://" + s.local(platformPort) 
 // awaitRuntime waits until the runtime has registered and is reached through
 // its tunnel.
 func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
+	// The platform shows a key only once, so later runs read it from the file.
 	key, err := os.ReadFile(s.platformFile(adminKeyFile))
 	if err != nil {
 		return err
@@ -214,6 +222,7 @@ type bearer string
 
 // RoundTrip sends a request with the key.
 func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	// A RoundTripper must not change the request of its caller.
 	request = request.Clone(request.Context())
 	request.Header.Set("Authorization", string(b))
 	return http.DefaultTransport.RoundTrip(request)

@@ -11,8 +11,8 @@ import (
 
 const maxPort = 65535
 
-// fixedPort is a port that users know, and which is therefore the same at each
-// start: --port-offset is added to it.
+// fixedPort is a port that users rely on, and which is therefore the same at
+// each start: --port-offset is added to it.
 type fixedPort struct {
 	number int
 	of     string
@@ -23,6 +23,8 @@ func checkPorts(ports []fixedPort, offset int) error {
 	var findings []error
 	for _, fixed := range ports {
 		port := fixed.number + offset
+		// An offset that leads out of the range fails at once, because no other
+		// port matters then.
 		if port < 1 || port > maxPort {
 			return fmt.Errorf("--port-offset %d gives port %d for %s: ports are between 1 and %d", offset, port, fixed.of, maxPort)
 		}
@@ -33,6 +35,7 @@ func checkPorts(ports []fixedPort, offset int) error {
 	if len(findings) == 0 {
 		return nil
 	}
+	// All ports in use are reported together, with an offset that avoids them.
 	return fmt.Errorf("%w\nstop what holds it, or add a number to each port, for example --port-offset %d", errors.Join(findings...), freeOffset(ports, offset))
 }
 
@@ -77,6 +80,7 @@ func tryListen(port int) error {
 
 // freeOffset finds an offset to suggest, with all fixed ports free just now.
 func freeOffset(ports []fixedPort, taken int) int {
+	// Steps of 100 keep the ports recognizable: 8080 becomes 8180.
 	const step, attempts = 100, 20
 	for offset := taken + step; offset < taken+attempts*step; offset += step {
 		if allFree(ports, offset) {
@@ -86,6 +90,7 @@ func freeOffset(ports []fixedPort, taken int) int {
 	return taken + step
 }
 
+// allFree reports whether every fixed port can be used with an offset.
 func allFree(ports []fixedPort, offset int) bool {
 	for _, fixed := range ports {
 		port := fixed.number + offset

@@ -38,6 +38,7 @@ type progressLine struct {
 // progress shows the start of the parts. On a terminal it redraws one line per
 // part; elsewhere it prints one line per change.
 type progress struct {
+	// mu guards the lines, and the writer while a frame is drawn.
 	mu    sync.Mutex
 	w     io.Writer
 	width func() int // nil: not a terminal
@@ -55,6 +56,7 @@ func newProgress(w io.Writer, width func() int, names []string) *progress {
 		p.lines = append(p.lines, progressLine{name: name})
 	}
 	if width == nil {
+		// There is no goroutine to wait for without a terminal.
 		close(p.ended)
 		return p
 	}
@@ -74,6 +76,7 @@ func (p *progress) failed(name string) { p.change(name, phaseFailed, "") }
 // finish draws the lines for the last time. It may be called more than once.
 func (p *progress) finish() {
 	p.mu.Lock()
+	// quit is closed once, under the lock.
 	select {
 	case <-p.quit:
 	default:
@@ -83,6 +86,8 @@ func (p *progress) finish() {
 	<-p.ended
 }
 
+// change updates the line of a part. A note that repeats the last one is
+// dropped, so that a log has it once.
 func (p *progress) change(name string, to phase, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,6 +100,7 @@ func (p *progress) change(name string, to phase, note string) {
 			line.began = time.Now()
 		}
 		line.phase, line.took = to, time.Since(line.began)
+		// A failed part keeps the note of what it waited for.
 		if to != phaseFailed {
 			line.note = note
 		}
@@ -104,6 +110,7 @@ func (p *progress) change(name string, to phase, note string) {
 	}
 }
 
+// redraw draws at an interval until quit is closed, and then once more.
 func (p *progress) redraw() {
 	defer close(p.ended)
 	tick := time.NewTicker(redrawInterval)
@@ -119,6 +126,7 @@ func (p *progress) redraw() {
 	}
 }
 
+// draw moves the cursor back over the last frame and writes the next one.
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,6 +142,7 @@ func (p *progress) draw() {
 // frame renders all lines for a terminal. No line is wider than the terminal:
 // a wrapped one would put the next frame in the wrong place.
 func frame(lines []progressLine, now time.Time, turns, width int) string {
+	// The notes start in one column behind the longest name.
 	column := 0
 	for _, line := range lines {
 		column = max(column, len(line.name))
@@ -160,6 +169,7 @@ func frame(lines []progressLine, now time.Time, turns, width int) string {
 	return b.String()
 }
 
+// plain formats a change for output that is no terminal.
 func plain(line progressLine) string {
 	switch line.phase {
 	case phaseReady:
@@ -172,6 +182,7 @@ func plain(line progressLine) string {
 }
 
 // shorten leaves the last column empty: some terminals wrap when it is filled.
+// A text that is cut ends in dots.
 func shorten(text string, width int) string {
 	runes := []rune(text)
 	limit := max(width, narrowest) - 1
@@ -181,4 +192,5 @@ func shorten(text string, width int) string {
 	return string(runes[:limit-3]) + "..."
 }
 
+// tenths rounds a duration for display.
 func tenths(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

@@ -24,6 +24,8 @@ func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, sa
 		return err
 	})
 	if err != nil {
+		// The last note explains the timeout, and the Pods have the better
+		// reason.
 		if trouble := podTrouble(ctx, cluster); trouble != "" {
 			say(d.replicas() + ", " + trouble)
 		}
@@ -47,14 +49,17 @@ func (d *demoStatus) lookAtRollout(ctx context.Context, cluster *kube.Cluster) e
 	return nil
 }
 
-// observe returns what is missing of a complete rollout.
+// observe records the state of the Deployment, and returns what is missing of a
+// complete rollout. Without a Deployment nothing is missing.
 func (d *demoStatus) observe(found []*appsv1.Deployment) error {
+	// Everything is reset, because the Deployment may be deleted during a wait.
 	d.image, d.ready, d.desired, d.legacy = "", 0, 0, false
 	if len(found) == 0 {
 		return nil
 	}
 	deployment := found[0]
 	d.legacy = ownedByUp(deployment)
+	// The default of the API.
 	d.desired = 1
 	if deployment.Spec.Replicas != nil {
 		d.desired = int(*deployment.Spec.Replicas)
@@ -64,6 +69,8 @@ func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 		d.image = containers[0].Image
 	}
 	status := deployment.Status
+	// The conditions come in the order of a rollout. The status is out of date
+	// until the controller has observed the newest generation.
 	switch {
 	case status.ObservedGeneration < deployment.Generation:
 		return errors.New("waiting for the Deployment's controller")
@@ -79,6 +86,7 @@ func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 
 // podTrouble returns why a container does not run, for a wait that has failed.
 func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
+	// The context of the wait is over, so the request gets one of its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	pods, err := cluster.Client.CoreV1().Pods(demoName).List(ctx, kube.Labelled("app="+demoName))
@@ -91,6 +99,7 @@ func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
 				return fmt.Sprintf("Pod %s: %s %s", pod.Name, waiting.Reason, waiting.Message)
 			}
 		}
+		// A Pod that is not scheduled has no container status.
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
 				return fmt.Sprintf("Pod %s: %s", pod.Name, condition.Message)

@@ -74,6 +74,8 @@ func openState(ctx context.Context, dir string, owned []string, say func(string)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
 	}
+	// The root keeps every access inside of the directory, also through
+	// symbolic links.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the state directory: %w", err)
@@ -88,13 +90,15 @@ func openState(ctx context.Context, dir string, owned []string, say func(string)
 
 // take marks and locks the directory.
 func (s *state) take(ctx context.Context, say func(string)) error {
+	// A directory that is not ours must not get a lock file.
 	if _, err := s.recognise(); err != nil {
 		return err
 	}
 	if err := s.acquire(ctx, say); err != nil {
 		return err
 	}
-	// Read again: it may have been someone else's until the lock was ours.
+	// Read again: another process may have changed the directory before the
+	// lock was taken.
 	found, err := s.recognise()
 	if err != nil {
 		return err
@@ -135,6 +139,7 @@ func (s *state) recognise() (marker, error) {
 	return found, nil
 }
 
+// requireEmpty refuses a directory with other files than our lock.
 func (s *state) requireEmpty() error {
 	directory, err := s.root.Open(".")
 	if err != nil {
@@ -155,6 +160,7 @@ func (s *state) requireEmpty() error {
 	return nil
 }
 
+// readBounded reads at most maxMarkerSize bytes of a file.
 func (s *state) readBounded(name string) ([]byte, error) {
 	file, err := s.root.Open(name)
 	if err != nil {
@@ -184,6 +190,8 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return fmt.Errorf("lock %s: %w", filepath.Join(s.dir, lockName), err)
 		}
+		// A live owner does not free the lock by itself, so waiting makes no
+		// sense.
 		if owner := s.owner(); owner != 0 {
 			return fmt.Errorf("another `slipway up` (pid %d) runs in %s: stop it first (Ctrl-C there, or kill %d), or choose another --dir and --port-offset",
 				owner, s.dir, owner)
@@ -227,13 +235,14 @@ func (s *state) owner() int {
 	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
 		return 0
 	}
-	// Process ids are used again: where /proc tells, believe it.
+	// Process IDs are used again. Where /proc is readable it decides.
 	if open, known := hasOpen(pid, s.lockPath()); known && !open {
 		return 0
 	}
 	return pid
 }
 
+// lockPath returns the path of the lock as /proc shows it.
 func (s *state) lockPath() string { return realPath(s.dir, lockName) }
 
 // realPath returns the path of a file as /proc shows it.
@@ -247,11 +256,14 @@ func realPath(dir, name string) string {
 
 // reset deletes the directories of the parts and the record of what was done.
 func (s *state) reset() error {
+	// All parts are checked before the first is deleted.
 	for _, name := range s.owned {
 		if err := s.requireUnused(name); err != nil {
 			return err
 		}
 	}
+	// The record goes first: after an interrupted reset it must not describe a
+	// demo that is gone.
 	s.marker = marker{Kind: markerKind, Version: markerVersion}
 	if err := s.save(); err != nil {
 		return err
@@ -307,6 +319,7 @@ func (s *state) save() error {
 	if err := s.writeSynced(draft, append(content, '\n')); err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
+	// The rename replaces the marker in one step.
 	if err := s.root.Rename(draft, markerName); err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
@@ -324,8 +337,10 @@ func (s *state) writeSynced(name string, content []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
+// path returns the path of a file in the directory.
 func (s *state) path(name string) string { return filepath.Join(s.dir, name) }
 
+// close frees the lock, unless a process that inherited it still runs.
 func (s *state) close() {
 	if s.lock != nil {
 		s.lock.Close()

@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	// tailLines and tailBytes bound the quotation of a log.
 	tailLines = 15
 	tailBytes = 16 << 10
 )
@@ -16,8 +17,8 @@ const (
 // errDied is the cause when a part ends without being stopped.
 var errDied = errors.New("ended by itself")
 
-// death explains why a part ended: the end of its standard error and of its
-// log.
+// death explains why a part ended: its exit status, the end of its standard
+// error and that of its log.
 func death(name string, c *child) error {
 	var said strings.Builder
 	if text := lastLines(c.errors.String()); text != "" {
@@ -43,6 +44,7 @@ func logTail(path string, before os.FileInfo) string {
 	if err != nil {
 		return ""
 	}
+	// Only the end is read: a log may be large.
 	from := max(0, info.Size()-tailBytes)
 	// A log that was rotated or truncated is all of this run.
 	if before != nil && os.SameFile(before, info) && before.Size() <= info.Size() {
@@ -56,6 +58,7 @@ func logTail(path string, before os.FileInfo) string {
 }
 
 // lastLines indents the last lines of a text, so that they read as a quotation.
+// At most tailLines are kept.
 func lastLines(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {

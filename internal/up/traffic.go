@@ -23,6 +23,7 @@ func (s *scene) provideTrafficSecret() error {
 	_, err := s.state.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = s.state.root.MkdirAll(agentName, 0o700); err == nil {
+			// Two texts have at least 256 bits of entropy.
 			err = s.state.writeSynced(name, []byte(rand.Text()+rand.Text()+"\n"))
 		}
 	}

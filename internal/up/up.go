@@ -109,12 +109,14 @@ type UI struct {
 	KillNow <-chan struct{}
 }
 
+// line prints one line of progress.
 func (u UI) line(format string, values ...any) {
-	// Nobody is left to be told that nobody listens.
+	// There is no other place to report that the output is closed.
 	_, _ = fmt.Fprintf(u.Progress, format+"\n", values...)
 }
 
-// scene is what the parts know of each other while they run.
+// scene is the state that the parts share while they run. Parts start one after
+// the other and in one goroutine, so it needs no lock.
 type scene struct {
 	options Options
 	state   *state
@@ -153,6 +155,7 @@ func Run(ctx context.Context, options Options, ui UI) error {
 	if err := checkPorts(ports, options.PortOffset); err != nil {
 		return err
 	}
+	// A build may take minutes, which do not count towards the timeout.
 	binary, err := obtainDevcluster(ctx, options.Executable, ui)
 	if err != nil {
 		return err
@@ -177,6 +180,7 @@ func Run(ctx context.Context, options Options, ui UI) error {
 	})
 }
 
+// complete fills in the defaults and makes the directory absolute.
 func (o Options) complete() (Options, error) {
 	var err error
 	if o.Dir == "" {
@@ -205,7 +209,7 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// print writes what the parts show, and how to stop.
+// print writes the rows and hints of all parts, and how to stop.
 func (s *scene) print(all []part, w io.Writer) error {
 	facts := Facts{PID: os.Getpid(), Dir: s.state.dir, Kubeconfig: s.kubeconfig}
 	for _, p := range all {
@@ -220,6 +224,8 @@ func (s *scene) print(all []part, w io.Writer) error {
 	return facts.writeTable(w)
 }
 
+// close ends what runs in this process: the Git server and the connections to
+// the cluster. The child processes have ended before.
 func (s *scene) close() {
 	s.git.close()
 	if s.cluster != nil {

@@ -67,7 +67,7 @@ func (c *Chart) Version() string { return c.loaded.Metadata.Version }
 // Release is what a chart is rendered for.
 type Release struct {
 	Name, Namespace string
-	// Upgrade says that there is a release already.
+	// Upgrade is set if there is a release already.
 	Upgrade bool
 	// Kubernetes is the version of the cluster; empty is the newest that is tested.
 	Kubernetes string
@@ -80,7 +80,8 @@ type Rendered struct {
 	Notes   string
 }
 
-// Render renders a chart with values over its own.
+// Render renders a chart with values over its defaults. It has no connection to
+// a cluster, so the template function lookup returns nothing.
 func (c *Chart) Render(ctx context.Context, values map[string]any, release Release) (Rendered, error) {
 	capabilities := common.DefaultCapabilities.Copy()
 	version, err := common.ParseKubeVersion(cmp.Or(release.Kubernetes, testedKubernetes))
@@ -88,12 +89,16 @@ func (c *Chart) Render(ctx context.Context, values map[string]any, release Relea
 		return Rendered{}, fmt.Errorf("%q is no version of Kubernetes: %w", release.Kubernetes, err)
 	}
 	capabilities.KubeVersion = *version
+	// Helm's install action checks the version of Kubernetes, its engine does
+	// not.
 	if needed := c.loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
 		return Rendered{}, fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s: upgrade the cluster", needed, capabilities.KubeVersion.Version)
 	}
 	options := common.ReleaseOptions{
 		Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: !release.Upgrade, IsUpgrade: release.Upgrade,
 	}
+	// The values are merged over the defaults and validated against the schema
+	// here.
 	prepared, err := commonutil.ToRenderValues(c.loaded, values, options, capabilities)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("the values: %w", err)
@@ -113,6 +118,7 @@ func collect(files map[string]string) (Rendered, error) {
 	for name := range files {
 		names = append(names, name)
 	}
+	// The engine returns a map. Sorting makes the order stable.
 	slices.Sort(names)
 	for _, name := range names {
 		if path.Base(name) == notesFile {
@@ -125,6 +131,8 @@ func collect(files map[string]string) (Rendered, error) {
 				problems = append(problems, fmt.Errorf("%s is no YAML: %w", name, err))
 				continue
 			}
+			// A template whose conditions are all false renders an empty
+			// document.
 			if len(content) == 0 {
 				continue
 			}

@@ -62,6 +62,8 @@ func (e *Entry) adoption(release Place) ([]byte, error) {
 		Manager: value(e.live.Labels, labelManager), Release: value(e.live.Annotations, annotationRelease),
 		Namespace: value(e.live.Annotations, annotationNamespace), For: release,
 	}
+	// Without a record, or with one that cannot be read, the marks of now are
+	// recorded.
 	if earlier, err := readRecord(e.live.Annotations[annotationRecord]); err == nil {
 		before = earlier
 		before.For = release
@@ -84,7 +86,8 @@ func AdoptionOf(live *metav1.PartialObjectMetadata, release Place) ([]byte, erro
 }
 
 // patch returns a merge patch of labels and annotations for exactly the version
-// that was read.
+// that was read: the API server responds with a conflict if the definition has
+// changed since.
 func (e *Entry) patch(labels, annotations map[string]any) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": e.live.ResourceVersion, "labels": labels, "annotations": annotations,

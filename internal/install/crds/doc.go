@@ -1,17 +1,18 @@
-// Package crds says whose the CustomResourceDefinitions are that a runtime needs or
-// meets, takes them over for a Helm release, and gives them back.
+// Package crds determines the owners of the CustomResourceDefinitions that a
+// runtime needs or finds, adopts them for a Helm release, and releases them
+// again.
 //
-// A definition belongs to a Helm release by one label and two annotations (R23).
-// Helm itself makes the definitions of a chart when they are missing, and never
-// changes or deletes them afterwards; the marks are what [Upgrade] goes by, so that
-// definitions follow the runtime only where somebody agreed to that.
+// A definition belongs to a Helm release by one label and two annotations
+// (R23). Helm itself creates the definitions of a chart when they are missing,
+// and never changes or deletes them afterwards. [Upgrade] goes by these marks,
+// so that definitions follow the runtime only where the user agreed to that.
 //
-// It promises that adopting writes nothing but these marks and a record of what was
-// there before, that releasing puts back exactly what the record has, and that a
-// definition that changed since it was looked at is looked at again by a person: a
-// write that others were faster than fails.
+// It promises that adopting writes nothing but these marks and a record of the
+// previous ones, that releasing restores exactly that record, and that a
+// definition whose marks changed since the plan is not written: the command
+// fails and has to be planned again.
 //
-// It refuses to take a definition from a Helm release that is there, from Argo CD or
-// from another tool, unless it is forced to, and it never deletes a definition, since
-// that deletes every object of its kind.
+// It refuses to take a definition from a Helm release that exists, from Argo CD
+// or from another tool, unless it is forced to, and it never deletes a
+// definition, since that deletes every object of its kind.
 package crds

@@ -49,6 +49,7 @@ func ParseFamilies(names []string) ([]Family, error) {
 	return chosen, nil
 }
 
+// listed joins the names of families for an error message.
 func listed(families []Family) string {
 	var names []string
 	for _, each := range families {
@@ -98,6 +99,8 @@ func definitions(families []Family) ([]definition, error) {
 			return nil, err
 		}
 		made = append(made, brought...)
+		// The other projects share the API group of Argo CD, and only the names
+		// of their definitions are needed.
 		for _, name := range family.names() {
 			made = append(made, definition{name: name + "." + argo.Group, family: family})
 		}
@@ -130,6 +133,8 @@ func (f Family) brought() ([]definition, error) {
 	}
 	var made []definition
 	for _, text := range texts {
+		// Only the name is decoded here. object decodes the rest when it is
+		// applied.
 		var read struct{ Metadata struct{ Name string } }
 		if err := yaml.Unmarshal(text, &read); err != nil {
 			return nil, fmt.Errorf("read a definition of the chart: %w", err)

@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// What Helm marks its objects with (R23).
+// The label and the annotations that Helm sets on its objects (R23).
 const (
 	labelManager        = "app.kubernetes.io/managed-by"
 	managerHelm         = "Helm"
@@ -32,7 +32,7 @@ func (p Place) String() string { return p.Namespace + "/" + p.Name }
 
 // Owner is who manages a definition, according to its labels and annotations.
 type Owner struct {
-	// Kind is one word: Nobody, Helm, ArgoCD, Flux, OLM.
+	// Kind is the tool, or none.
 	Kind OwnerKind `json:"kind"`
 	// Release is set for Helm, and Name for the others.
 	Release *Place `json:"release,omitempty"`
@@ -74,7 +74,8 @@ func (o Owner) String() string {
 // is reports whether a release is the owner.
 func (o Owner) is(release Place) bool { return o.Kind == Helm && *o.Release == release }
 
-// free reports whether the definition can be taken without asking its owner.
+// free reports whether no live owner manages the definition, so that it can be
+// adopted without Force.
 func (o Owner) free() bool { return o.Kind == Nobody || o.Kind == Helm && !o.Live }
 
 // ownerOf reads the marks. Tools that continuously restore objects from their
@@ -97,16 +98,17 @@ func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 	if release := annotations[annotationRelease]; marks[labelManager] == managerHelm && release != "" {
 		return Owner{Kind: Helm, Release: &Place{Name: release, Namespace: annotations[annotationNamespace]}}
 	}
-	// Argo CD that tracks by label alone marks everything so; charts do too, and say
-	// that Helm manages it.
+	// Argo CD sets this label on everything when it tracks by label. Charts set
+	// it too, together with the label that names Helm as the manager.
 	if name := marks["app.kubernetes.io/instance"]; name != "" && marks[labelManager] == "" && marks["app.kubernetes.io/part-of"] != "argocd" {
 		return Owner{Kind: ArgoApp, Name: name}
 	}
 	return Owner{Kind: Nobody}
 }
 
-// look finds out whether a Helm release exists: Helm stores each revision in a
-// Secret, or a ConfigMap, of its namespace. Only metadata is read.
+// look sets Live if the Helm release exists: Helm stores each revision in a
+// Secret, or a ConfigMap, of its namespace. Only metadata is read, because the
+// content has the values of the release.
 func (o *Owner) look(ctx context.Context, cluster *kube.Cluster) {
 	if o.Kind != Helm {
 		return

@@ -30,6 +30,8 @@ type Options struct {
 	Force bool
 }
 
+// families returns the selected families, without a selection those of the
+// chart.
 func (o Options) families() []Family {
 	if len(o.Only) == 0 {
 		return []Family{ArgoCD, Slipway}
@@ -135,8 +137,9 @@ func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, err
 	return entry, err
 }
 
-// differs asks the API server what applying the chart's definition would change
-// (a dry run): it adds defaults, so that texts cannot be compared.
+// differs reports whether applying the chart's definition would change the
+// cluster's. The API server computes it in a dry run, because it adds defaults
+// and texts cannot be compared.
 func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, error) {
 	definitions := cluster.Dynamic.Resource(kube.DefinitionResource())
 	before, err := definitions.Get(ctx, of.name, metav1.GetOptions{})
@@ -148,15 +151,17 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 	if err != nil {
 		return false, err
 	}
+	// Only the spec is replaced: metadata and status are no difference.
 	after.Object["spec"] = wanted.Object["spec"]
+	// The conversion of the cluster is kept. A webhook in it is configured
+	// where the definition is used, and is no difference either.
 	if conversion, found, _ := unstructured.NestedMap(before.Object, "spec", "conversion"); found {
 		_ = unstructured.SetNestedMap(after.Object, conversion, "spec", "conversion") // the spec is a map
 	}
 	predicted, err := definitions.Update(ctx, after, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: manager})
 	// A user who may only read gets a comparison of the texts, without
-	// defaults.
+	// defaults, and so does a spec that the API server refuses.
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		// Who may only look sees the texts compared without defaults.
 		return !equality.Semantic.DeepDerivative(wanted.Object["spec"], before.Object["spec"]), nil
 	}
 	if err != nil {
@@ -207,6 +212,8 @@ func (e *Entry) write(ctx context.Context, cluster *kube.Cluster) error {
 		if err != nil {
 			return fmt.Errorf("look at the definition %s again: %w", e.Name, err)
 		}
+		// Updates of the status leave labels and annotations alone. A change
+		// there is the write of another owner.
 		same := now.UID == e.live.UID && maps.Equal(now.Labels, e.live.Labels) && maps.Equal(now.Annotations, e.live.Annotations)
 		if !same || try == writeTries {
 			return fmt.Errorf("%s changed since it was looked at: run the command again", e.Name)

@@ -54,9 +54,9 @@ func (e *Entry) changed(release Place) bool {
 		e.live.Annotations[annotationRelease] != release.Name || e.live.Annotations[annotationNamespace] != release.Namespace
 }
 
-// giveBack returns the patch that restores the marks of the record.
+// giveBack sets the patch that restores the marks of the record.
 func (e *Entry) giveBack(before record) error {
-	// A null takes a mark away.
+	// A null removes a key in a merge patch (RFC 7386).
 	text := func(of *string) any {
 		if of == nil {
 			return nil
@@ -83,6 +83,8 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 	if err != nil {
 		return err
 	}
+	// Plan returns one entry for each definition, in the same order, so that
+	// both have the same index.
 	for i, entry := range entries {
 		wanted := entry.Brought && (!entry.Found || entry.Differs && entry.Owner.is(options.Release))
 		if !wanted {
@@ -94,6 +96,8 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 		}
 		object.SetLabels(map[string]string{labelManager: managerHelm})
 		object.SetAnnotations(map[string]string{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace})
+		// Force takes the fields over from other managers: the definition
+		// belongs to the release.
 		apply := metav1.ApplyOptions{FieldManager: manager, Force: true}
 		if _, err := options.Cluster.Dynamic.Resource(kube.DefinitionResource()).Apply(ctx, entry.Name, object, apply); err != nil {
 			return fmt.Errorf("upgrade the definition %s: %w", entry.Name, err)

@@ -34,8 +34,8 @@ type Request struct {
 	Sets, TextSets []string
 	// Wait has Helm wait.
 	Wait bool
-	// KeyFile has the API key, which goes into KeySecret under KeyName; without one
-	// the values say where it is.
+	// KeyFile has the API key, which goes into KeySecret under KeyName. Without
+	// one the values name the Secret.
 	KeyFile, KeySecret, KeyName string
 	// CAFile has the authorities of the platform, which go into CASecret.
 	CAFile, CASecret string
@@ -57,6 +57,7 @@ func (v Value) assignment() string { return v.Key + "=" + v.escaped() }
 // Merge puts values into a tree.
 func Merge(into map[string]any, values ...Value) error {
 	for _, value := range values {
+		// A text such as "true" or "007" has to stay a string.
 		parse := strvals.ParseIntoString
 		if value.Plain {
 			parse = strvals.ParseInto
@@ -78,6 +79,8 @@ func MergeSets(into map[string]any, sets, textSets []string) error {
 	}{{"--set", sets, strvals.ParseInto}, {"--set-string", textSets, strvals.ParseIntoString}} {
 		for _, line := range given.lines {
 			if err := given.parse(line, into); err != nil {
+				// Only the key is quoted: what follows the equals sign may be
+				// secret.
 				key, _, _ := strings.Cut(line, "=")
 				return fmt.Errorf("%s %s: write key=value, such as agent.replicas=2", given.flag, key)
 			}
@@ -88,6 +91,8 @@ func MergeSets(into map[string]any, sets, textSets []string) error {
 
 // ShellWord quotes a text as one word of a POSIX shell.
 func ShellWord(text string) string {
+	// Words of safe characters stay unquoted, so that printed commands are easy
+	// to read.
 	plain := strings.IndexFunc(text, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,", r)
 	}) < 0
@@ -102,6 +107,8 @@ func ShellWord(text string) string {
 func (r *Request) keyCommands() []string {
 	var lines []string
 	if r.KeyFile != "" {
+		// kubectl apply accepts a namespace that exists already, kubectl create
+		// does not.
 		lines = append(lines,
 			fmt.Sprintf("kubectl create namespace %s --dry-run=client -o yaml | kubectl apply -f -", ShellWord(r.Namespace)),
 			fmt.Sprintf("kubectl create secret generic %s --namespace %s --from-file=%s=/dev/stdin < %s", r.KeySecret, ShellWord(r.Namespace), r.KeyName, ShellWord(r.KeyFile)))
@@ -150,6 +157,7 @@ func Helm(w io.Writer, r Request) error {
 // Terraform prints a helm_release (R76).
 func Terraform(w io.Writer, r Request) error {
 	repository, chart := "", r.Chart
+	// A helm_release has the repository and the name of the chart apart.
 	if at := strings.LastIndex(r.Chart, "/"); at > 0 {
 		repository, chart = r.Chart[:at], r.Chart[at+1:]
 	}
@@ -160,6 +168,7 @@ func Terraform(w io.Writer, r Request) error {
 			text.WriteString("#   " + line + "\n")
 		}
 	}
+	// By convention Terraform's resource names have underscores.
 	_, _ = fmt.Fprintf(&text, "resource \"helm_release\" %s {\n", quoteHCL(strings.ReplaceAll(r.Release, "-", "_")))
 	for _, line := range [][2]string{{"name", r.Release}, {"repository", repository}, {"chart", chart}, {"namespace", r.Namespace}, {"version", r.Version}} {
 		if line[1] != "" {
@@ -181,6 +190,8 @@ func Terraform(w io.Writer, r Request) error {
 	for _, value := range r.Values {
 		text.WriteString(setHCL(value.Key, value.escaped(), value.Plain))
 	}
+	// Sets keep their escaping: the provider parses values with the grammar of
+	// --set.
 	for _, line := range r.Sets {
 		key, value, _ := strings.Cut(line, "=")
 		text.WriteString(setHCL(key, value, true))

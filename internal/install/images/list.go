@@ -39,7 +39,9 @@ func List(rendered chart.Rendered) []Image {
 	return made
 }
 
-// walk finds the images of containers in objects of any kind.
+// walk finds the images of containers in objects of any kind. It goes by field
+// names and not by types, so that templates in CronJobs and custom resources
+// are found too.
 func walk(at any, found func(string)) {
 	switch value := at.(type) {
 	case map[string]any:
@@ -52,6 +54,7 @@ func walk(at any, found func(string)) {
 				}
 			}
 		}
+		// The order of the map does not matter: the caller sorts.
 		for _, below := range value {
 			walk(below, found)
 		}
@@ -75,10 +78,12 @@ func Target(reference, to string) (string, error) {
 		return "", fmt.Errorf("%s has neither a tag nor a digest: set image.tag", reference)
 	}
 	separator := ":"
+	// A digest follows an @ and stays the same in the copy.
 	if _, err := parsed.Digest(); err == nil {
 		separator = "@"
 	}
 	made += separator + parsed.Reference
+	// Parsed again, because to is input of the user.
 	if _, err := parse(made); err != nil {
 		return "", fmt.Errorf("%q is no place for images: write a registry such as registry.example.com/mirror", to)
 	}

@@ -71,12 +71,15 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	if err != nil {
 		return made, err
 	}
+	// The root of an image with several platforms is its index.
 	root, err := from.Resolve(ctx, name)
 	if err != nil {
 		return made, explain("find "+reference+m.inArchive(), err)
 	}
 	made.Digest = root.Digest.String()
 	destination := m.Registries.repository(to)
+	// The same digest under the target name is a complete copy: registries
+	// accept a manifest only after its blobs.
 	switch there, err := destination.Resolve(ctx, to.Reference); {
 	case err == nil && there.Digest == root.Digest:
 		made.Present = true
@@ -87,6 +90,7 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	if m.DryRun {
 		return made, nil
 	}
+	// Blobs are copied concurrently, so the counters are atomic.
 	var blobs, bytes atomic.Int64
 	options := oras.CopyOptions{CopyGraphOptions: oras.CopyGraphOptions{
 		Concurrency: concurrency, MaxMetadataBytes: maxManifest,
@@ -103,7 +107,8 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	return made, m.verify(ctx, to, made)
 }
 
-// verify resolves the name in the registry and compares the digest.
+// verify resolves the name in the registry and compares the digest: a tag can
+// be moved by others between the copy and its use.
 func (m Mirror) verify(ctx context.Context, to registry.Reference, made Copied) error {
 	there, err := m.Registries.repository(to).Resolve(ctx, to.Reference)
 	if err != nil {
@@ -128,11 +133,14 @@ func (m Mirror) source(ctx context.Context, reference string) (oras.ReadOnlyTarg
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is no OCI archive: make image writes one: %w", m.From, err)
 	}
+	// Tools name an image in an archive by its reference, by repository and
+	// tag, or by the tag alone.
 	for _, name := range []string{reference, parsed.Repository + ":" + parsed.Reference, parsed.Reference} {
 		if _, err := archive.Resolve(ctx, name); err == nil {
 			return archive, name, nil
 		}
 	}
+	// The caller's Resolve fails for this name and reports the archive.
 	return archive, parsed.Reference, nil
 }
 
@@ -144,7 +152,7 @@ func (m Mirror) inArchive() string {
 	return " in the archive " + m.From
 }
 
-// explain turns an error of a registry into one that tells the user what to do.
+// explain turns an error of a registry into one that names the next step.
 func explain(doing string, err error) error {
 	var answer *errcode.ErrorResponse
 	if errors.As(err, &answer) {

@@ -24,10 +24,10 @@ import (
 const (
 	// maxFile bounds a file of credentials or CA certificates.
 	maxFile = 1 << 20
-	// answerTime bounds how long a registry may take to begin an answer. Layers
-	// take as long as they need.
+	// answerTime bounds the time until the header of a response. The body has
+	// no bound: layers take as long as they need.
 	answerTime = time.Minute
-	// maxManifest bounds a manifest.
+	// maxManifest bounds a manifest or index, which is held in memory.
 	maxManifest = 4 << 20
 )
 
@@ -40,7 +40,7 @@ const (
 	PlainNever PlainHTTP = iota
 	// PlainLoopback is TLS everywhere but on this machine.
 	PlainLoopback
-	// PlainAlways shows credentials to everybody on the way.
+	// PlainAlways uses no TLS: credentials can be read on the way.
 	PlainAlways
 )
 
@@ -77,6 +77,8 @@ func (a Access) Open() (*Registries, error) {
 		DialContext:         (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
+	// The transport retries with backoff when a registry is busy, and the cache
+	// keeps its tokens by scope.
 	client := &auth.Client{Client: &http.Client{Transport: retry.NewTransport(transport)}, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
 	if a.Agent != "" {
 		client.SetUserAgent(a.Agent)
@@ -94,6 +96,7 @@ func (a Access) roots() (*x509.CertPool, error) {
 		return nil, fmt.Errorf("read the authorities: %w", err)
 	}
 	roots, err := x509.SystemCertPool()
+	// Without roots of the system, those of the file are the only ones.
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
@@ -106,6 +109,7 @@ func (a Access) roots() (*x509.CertPool, error) {
 // credentials reads the credentials file. Helpers that it names are not run:
 // they are external programs.
 func (a Access) credentials() (credentials.Store, error) {
+	// A file that the user names has to exist. Docker's own is optional.
 	place, needed := a.AuthFile, true
 	if place == "" {
 		place, needed = dockerFile(), false
@@ -140,6 +144,7 @@ func dockerFile() string {
 
 // readBounded reads a file of at most maxFile bytes.
 func readBounded(place string) ([]byte, error) {
+	// The path is empty if there is no home directory.
 	if place == "" {
 		return nil, os.ErrNotExist
 	}
@@ -148,6 +153,8 @@ func readBounded(place string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	// One byte more than the limit is read, so that a larger file is refused
+	// and not truncated.
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, err
@@ -178,7 +185,8 @@ func (r *Registries) withoutTLS(host string) bool {
 	return false
 }
 
-// loopback reports whether a host is this machine.
+// loopback reports whether a host is this machine. Only localhost and literal
+// addresses count: a name of DNS may resolve to another host later.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -50,6 +50,8 @@ func Values(ctx context.Context, of *chart.Chart, given map[string]any, spec Reg
 		return nil, err
 	}
 	prefix := strings.TrimSuffix(spec.Registry, "/") + "/"
+	// The given values may set an image to another registry, which a private
+	// cluster cannot reach.
 	for _, image := range List(rendered) {
 		if !strings.HasPrefix(image.Reference, prefix) {
 			return nil, fmt.Errorf("%s of %s does not come from %s: the values name it elsewhere", image.Reference, strings.Join(image.UsedBy, ", "), spec.Registry)
@@ -62,13 +64,15 @@ func Values(ctx context.Context, of *chart.Chart, given map[string]any, spec Reg
 func Release() chart.Release { return chart.Release{Name: "slipway-runtime", Namespace: "slipway"} }
 
 // Bare returns values with which a chart can be rendered that requires more
-// than where its images are.
+// than where its images are. The platform is disabled, because joining one
+// needs a URL and an API key.
 func Bare(given map[string]any) map[string]any {
 	platform := map[string]any{"global": map[string]any{"platform": map[string]any{"enabled": false}}}
 	return Merged(platform, given)
 }
 
-// Merged merges the second over the first. Neither is changed.
+// Merged merges the second over the first, group by group. Lists and single
+// values are replaced. Neither argument is changed.
 func Merged(first, second map[string]any) map[string]any {
 	made := maps.Clone(first)
 	if made == nil {

@@ -33,6 +33,8 @@ type checkedReader struct {
 
 // Read reads, and verifies at the end.
 func (r *checkedReader) Read(p []byte) (int, error) {
+	// Content is handed on before it is verified. The error at its end fails
+	// the copy.
 	n, err := r.content.Read(p)
 	if !errors.Is(err, io.EOF) {
 		return n, err

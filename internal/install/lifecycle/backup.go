@@ -15,8 +15,9 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// backup is what the Shared Configuration Repository has of a runtime.
+// backup is the content of the Shared Configuration Repository for one runtime.
 type backup struct {
+	// commit is the head of the branch, which everything else was read at.
 	commit string
 	// values are nil if the runtime was not an Application of itself: then the
 	// repository has none.
@@ -27,10 +28,12 @@ type backup struct {
 	// sources are the names of its Git Sources, and runtimes those of all runtimes in
 	// the repository.
 	sources, runtimes []string
-	found             bool
+	// found is set if the repository has a folder of the runtime.
+	found bool
 }
 
-// readBackup reads what the repository has of a runtime, at the head of its branch.
+// readBackup reads the backup of a runtime at the head of the branch. All of it
+// comes from one commit, so that values, chart and Git Sources belong together.
 func readBackup(ctx context.Context, location wire.SharedRepository, access remote.Access, name string) (*backup, error) {
 	repository, err := sharedrepo.Open(sharedrepo.Options{Location: location, Access: access})
 	if err != nil {
@@ -43,6 +46,8 @@ func readBackup(ctx context.Context, location wire.SharedRepository, access remo
 
 // read reads the files of one commit.
 func (b *backup) read(files sharedrepo.Files, name string) error {
+	// The folders of all runtimes are listed, because the error for an unknown
+	// name lists the known ones.
 	all, err := files.List(path.Dir(sharedrepo.RuntimeFolder(name)))
 	if err != nil {
 		return err
@@ -56,6 +61,8 @@ func (b *backup) read(files sharedrepo.Files, name string) error {
 	folder := sharedrepo.ChartFolder(name)
 	for _, file := range own {
 		base := path.Base(file)
+		// An archive is the chart. A YAML file directly in the folder declares
+		// a Git Source; one in a subfolder does not.
 		switch {
 		case strings.HasSuffix(file, ".tgz") && strings.HasPrefix(base, sharedrepo.ChartName+"-"):
 			b.archive, _, err = files.Read(path.Join(folder, "charts", base))
@@ -67,12 +74,15 @@ func (b *backup) read(files sharedrepo.Files, name string) error {
 			return err
 		}
 	}
+	// A runtime that is no Application of itself has no values here, which is
+	// no error: the caller uses those of the command line.
 	text, there, err := files.Read(path.Join(folder, "values.yaml"))
 	if err != nil || !there {
 		return err
 	}
 	// The values are those of a subchart, below its name.
 	var groups map[string]map[string]any
+	// The decoder's error is dropped, because it may quote part of a secret.
 	if err := yaml.Unmarshal(text, &groups); err != nil {
 		return fmt.Errorf("%s/values.yaml is no YAML of values", folder)
 	}

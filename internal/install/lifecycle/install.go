@@ -69,7 +69,9 @@ func Install(ctx context.Context, ui UI, platform Platform, name string, options
 	return options.install(ctx, o)
 }
 
-// install installs the release, unless one is there that has ever been healthy.
+// install installs the release. A release that was ever healthy is refused,
+// because an upgrade changes it. The plan refuses one that never was, and names
+// the command that removes it.
 func (g *InstallOptions) install(ctx context.Context, o *operation) error {
 	var err error
 	if o.chart, err = g.findChart(ctx); err != nil {
@@ -86,6 +88,8 @@ func (g *InstallOptions) install(ctx context.Context, o *operation) error {
 	if current != nil && current.Lived {
 		return fmt.Errorf("the release %s/%s is there already, in revision %d: slipway runtime upgrade %s changes it", g.Namespace, g.Release, current.Revision, o.name())
 	}
+	// Secrets come after the connection: an API key that is in the cluster
+	// already need not be given.
 	if err := g.prepareSecrets(ctx, o); err != nil {
 		return err
 	}
@@ -100,15 +104,20 @@ func (g *InstallOptions) install(ctx context.Context, o *operation) error {
 func (o *operation) unregisterOnFailure() {
 	before := o.failed
 	o.failed = func(ctx context.Context) {
+		// The earlier hook comes first: it revokes the created key, which is the
+		// greater risk if the rest fails.
 		if before != nil {
 			before(ctx)
 		}
 		if o.options.KeepFailed || !o.joins() {
 			return
 		}
+		// A runtime that never registered has nothing to delete.
 		if found, err := o.platform.FindRuntime(ctx, o.name()); err != nil || found == nil {
 			return
 		}
+		// The platform refuses while it takes the runtime for online. The user
+		// gets the command for later then.
 		if err := o.platform.DeleteRuntime(ctx, o.name()); err != nil {
 			o.ui.Note("The platform has registered the runtime: slipway runtime delete %s removes it when it is offline.", o.name())
 		}
@@ -128,6 +137,8 @@ func (g *InstallOptions) values(ctx context.Context, o *operation, name string) 
 		}
 		all = append(all, handover.Value{Key: values.KeyPlatformURL, Text: o.platform.BaseURL()})
 	}
+	// Without an API key in the values the runtime reads it from the Secret of
+	// the default name, which this operation or the user creates.
 	if joins && d.Text(values.KeyToken) == "" && d.Text(values.KeyTokenRefName) == "" {
 		all = append(all, handover.Value{Key: values.KeyTokenRefName, Text: release.TokenSecret}, handover.Value{Key: values.KeyTokenRefKey, Text: release.TokenKey})
 	}
@@ -136,6 +147,8 @@ func (g *InstallOptions) values(ctx context.Context, o *operation, name string) 
 	if err != nil {
 		return nil, err
 	}
+	// The tunnel is named after the account, so its ID is read from the
+	// platform unless the values have it or select an Ingress.
 	if g.Mode == "tunnel" && joins && d.Text(values.KeyAccountID) == "" && o.platform != nil && !d.Flag(mode.KeyIngressEnabled) {
 		me, err := o.platform.Me(ctx)
 		if err != nil {
@@ -144,6 +157,8 @@ func (g *InstallOptions) values(ctx context.Context, o *operation, name string) 
 		all = append(all, handover.Value{Key: values.KeyAccountID, Text: me.GetAccount().GetId()})
 	}
 	all = append(all, access...)
+	// The runtime verifies the platform with the same CA certificates as this
+	// command, unless the values configure others.
 	if joins && o.platform != nil && o.platform.CAFile() != "" && d.Text(values.KeyCARefName) == "" && !d.Flag(values.KeyCACreate) {
 		all = append(all, handover.Value{Key: values.KeyCARefName, Text: release.CASecret})
 	}
@@ -159,6 +174,7 @@ var configurationRuntime = handover.Value{Key: "global.runtime.isConfigurationRu
 // accessValues returns the values of the access mode (R50 to R53, R123).
 func (g *InstallOptions) accessValues() ([]handover.Value, error) {
 	var all []handover.Value
+	// list sets one value for each host, in the list syntax of --set.
 	list := func(key string) {
 		for i, host := range g.Hosts {
 			all = append(all, handover.Value{Key: fmt.Sprintf("%s[%d]", key, i), Text: host})
@@ -166,6 +182,7 @@ func (g *InstallOptions) accessValues() ([]handover.Value, error) {
 	}
 	switch g.Mode {
 	case "tunnel":
+		// The tunnel is the chart's default and needs no values.
 	case "ingress":
 		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "true", Plain: true})
 		list(mode.KeyIngressHosts)
@@ -175,6 +192,8 @@ func (g *InstallOptions) accessValues() ([]handover.Value, error) {
 	case "http-route":
 		all = append(all, handover.Value{Key: mode.KeyHTTPRouteEnabled, Text: "true", Plain: true})
 		list(mode.KeyHTTPRouteHostnames)
+		// Without a namespace the Gateway is in that of the HTTPRoute, as the
+		// Gateway API defines it.
 		namespace, name, qualified := strings.Cut(g.Gateway, "/")
 		if qualified {
 			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].namespace", Text: namespace})
@@ -200,6 +219,7 @@ func (g *InstallOptions) check(o *operation) error {
 	settings, err := release.AccessSettings(o.document, g.Namespace)
 	problems := []error{err}
 	_, findings := mode.Resolve(settings)
+	// A warning is shown at once and does not stop the installation.
 	for _, finding := range findings {
 		if finding.Warning {
 			o.ui.Note("warning: %s", finding.String())
@@ -212,6 +232,7 @@ func (g *InstallOptions) check(o *operation) error {
 			problems = append(problems, fmt.Errorf("--%s %q: %s", one.flag, one.value, wrong[0]))
 		}
 	}
+	// An option of another mode would have no effect, so it is refused.
 	for _, one := range []struct {
 		flag, modes string
 		given       bool
@@ -239,6 +260,7 @@ func (g *InstallOptions) printInstall(ctx context.Context, o *operation, flags [
 	if o.platform != nil && strings.HasPrefix(o.platform.BaseURL(), "http://") {
 		o.ui.Note("warning: the platform is at %s, which a runtime in a cluster may not reach, and which is not encrypted.", o.platform.BaseURL())
 	}
+	// Helm cannot check the name, so it is checked before anything is printed.
 	if o.joins() {
 		if err := o.platform.CheckName(ctx, o.name()); err != nil {
 			return err
@@ -249,6 +271,7 @@ func (g *InstallOptions) printInstall(ctx context.Context, o *operation, flags [
 		if err := g.prepareKeyFile(ctx, o); err != nil {
 			return err
 		}
+		// The printed commands may run in another directory.
 		file, err := filepath.Abs(g.KeyFile)
 		if err != nil {
 			file = g.KeyFile

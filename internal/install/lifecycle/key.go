@@ -19,6 +19,8 @@ import (
 // choice is only used; validation reports if it is missing.
 func (g *InstallOptions) prepareSecrets(ctx context.Context, o *operation) error {
 	o.pendingSecrets = map[string]map[string]secret.Text{}
+	// Only the default name stands for a Secret that this operation creates.
+	// Another name is a Secret of the user.
 	if o.document.Text(values.KeyCARefName) == release.CASecret && o.platform != nil && o.platform.CAFile() != "" {
 		authorities, err := o.platform.Authorities()
 		if err != nil {
@@ -26,6 +28,8 @@ func (g *InstallOptions) prepareSecrets(ctx context.Context, o *operation) error
 		}
 		o.addSecret(release.CASecret, release.CAKey, secret.New(string(authorities)))
 	}
+	// A runtime without a platform needs no key, and a key in the values needs
+	// no Secret.
 	if !o.document.Flag(values.KeyPlatformEnabled) || o.document.Text(values.KeyToken) != "" {
 		return nil
 	}
@@ -40,6 +44,8 @@ func (g *InstallOptions) prepareSecrets(ctx context.Context, o *operation) error
 		if err != nil {
 			return err
 		}
+		// Without a platform here, validation checks the key at the URL in the
+		// values.
 		if o.platform != nil {
 			if err := checkInstallKey(ctx, o.platform, text); err != nil {
 				return err
@@ -48,9 +54,12 @@ func (g *InstallOptions) prepareSecrets(ctx context.Context, o *operation) error
 		o.addSecret(name, key, text)
 		return nil
 	}
+	// Validation reports if a Secret of the user is missing.
 	if name != release.TokenSecret {
 		return nil
 	}
+	// The Secret of the default name may be there already, for example from an
+	// earlier installation.
 	if _, err := (&validate.Live{Cluster: o.cluster}).Secret(ctx, g.Namespace, name, key); err != nil {
 		return InvalidError{fmt.Errorf("there is no API key in the Secret %s/%s: create one with --create-key, or name its file with --key-file", g.Namespace, name)}
 	}
@@ -62,6 +71,7 @@ func (g *InstallOptions) prepareSecrets(ctx context.Context, o *operation) error
 func (o *operation) addSecret(name, key string, text secret.Text) map[string]secret.Text {
 	data := map[string]secret.Text{key: text}
 	o.secrets = append(o.secrets, release.Secret{Name: name, Data: data})
+	// Validation gets a map of its own: data may be changed after it.
 	o.pendingSecrets[name] = map[string]secret.Text{key: text}
 	return data
 }
@@ -74,12 +84,15 @@ func (g *InstallOptions) createKeyWhenConfirmed(o *operation, name, key string) 
 		return InvalidError{errors.New("--create-key needs a platform, and none is chosen: run slipway login URL")}
 	}
 	data := o.addSecret(name, key, o.platform.Key())
+	// id is set by confirmed and read by failed. Both run in the goroutine of
+	// the operation.
 	id := ""
 	o.confirmed = func(ctx context.Context) error {
 		created, err := o.platform.CreateInstallKey(ctx, o.name())
 		if err != nil {
 			return err
 		}
+		// The plan has the same map, so the release gets the created key.
 		id, data[key] = created.GetKey().GetId(), secret.New(created.GetSecret())
 		return nil
 	}
@@ -106,6 +119,8 @@ func (g *InstallOptions) prepareKeyFile(ctx context.Context, o *operation) error
 		}
 		return checkInstallKey(ctx, o.platform, key)
 	}
+	// Lstat finds a dangling link as well, which Stat would take for a free
+	// name.
 	if _, err := os.Lstat(g.KeyFile); err == nil {
 		return InvalidError{fmt.Errorf("%s is there already: name another with --key-file, or use it without --create-key", g.KeyFile)}
 	}
@@ -127,6 +142,8 @@ func (g *InstallOptions) prepareKeyFile(ctx context.Context, o *operation) error
 
 // checkInstallKey refuses a key that cannot register runtimes of the user's account.
 func checkInstallKey(ctx context.Context, platform Platform, key secret.Text) error {
+	// A key of another account would register the runtime where the user does
+	// not see it, so both accounts are read.
 	mine, err := platform.Me(ctx)
 	if err != nil {
 		return err

@@ -44,14 +44,21 @@ type Options struct {
 	// Chart is a folder, an archive or an oci:// address; empty means the chart in this
 	// program.
 	Chart, Version string
-	PlainHTTP      bool
+	// PlainHTTP pulls the chart from a registry without TLS.
+	PlainHTTP bool
 	// Files are values files. Later ones win, and Sets and TextSets win over all.
 	Files          []string
 	Sets, TextSets []string
-	Timeout        time.Duration
-	Yes, DryRun    bool
+	// Timeout bounds the operation with all its waits. A rollback has a timeout
+	// of its own after it.
+	Timeout time.Duration
+	// Yes is the agreement in advance. DryRun ends the operation after the plan
+	// is shown and the values are saved.
+	Yes, DryRun bool
 	// KeepFailed leaves a release that is not healthy in time as it is.
-	KeepFailed    bool
+	KeepFailed bool
+	// SkipPreflight leaves out the preflight checks of both stages. The values
+	// are validated all the same.
 	SkipPreflight bool
 	// SaveValues gets the merged values before anything is changed, if it is set. They
 	// may contain secrets.
@@ -87,6 +94,8 @@ func readValues(ui UI, path string) ([]byte, error) {
 		defer func() { _ = file.Close() }()
 		from = file
 	}
+	// One byte more than the limit is read, so that a larger file is refused
+	// and not truncated.
 	text, err := io.ReadAll(io.LimitReader(from, values.MaxBytes+1))
 	if err == nil && len(text) > values.MaxBytes {
 		err = fmt.Errorf("%s has more than %d bytes", path, values.MaxBytes)
@@ -95,7 +104,8 @@ func readValues(ui UI, path string) ([]byte, error) {
 }
 
 // findChart returns the chart of the options. The chart in this program is used
-// unless another version of it is asked for, which is fetched from the registry.
+// unless another version of it is requested, which is fetched from the
+// registry.
 func (o *Options) findChart(ctx context.Context) (*release.Chart, error) {
 	if o.Chart == "" {
 		archive, err := charts.Archive(charts.Runtime)
@@ -107,6 +117,8 @@ func (o *Options) findChart(ctx context.Context) (*release.Chart, error) {
 			return own, err
 		}
 	}
+	// A chart of the user's own, or another version than the one in this
+	// program.
 	return release.FindChart(ctx, release.Source{Place: cmp.Or(o.Chart, release.DefaultChart), Version: o.Version, PlainHTTP: o.PlainHTTP})
 }
 
@@ -135,7 +147,8 @@ type operation struct {
 	// failed runs if the operation did not succeed, with a context that outlives an
 	// interrupt.
 	failed func(ctx context.Context)
-	// question is asked before the change, done is shown after it.
+	// question is for the confirmation before the change, done is shown after
+	// it.
 	question, done string
 	// allowOlder permits a chart older than the installed one.
 	allowOlder bool
@@ -156,10 +169,12 @@ func (o *operation) open() error {
 	return err
 }
 
+// close closes the connection that open has made.
 func (o *operation) close() { o.cluster.Close() }
 
-// mergeValues merges the values: those of before, the files, the flags, and --set,
-// in this order; later ones win.
+// mergeValues merges the values of before, the files, the flags and --set, in
+// this order; later ones win. It may run more than once: each call starts from
+// before again and replaces the result of the last.
 func (o *operation) mergeValues(before map[string]any, flags []handover.Value) error {
 	given, err := o.options.readFiles(o.ui)
 	if err != nil {
@@ -195,8 +210,8 @@ func (o *operation) joins() bool {
 	return o.platform != nil && o.document.Flag(values.KeyPlatformEnabled)
 }
 
-// run performs the operation: validate, check, plan, show, ask, apply, check again.
-// Everything before the question only reads.
+// run performs the operation: validate, check, plan, show, confirm, apply,
+// check again. Everything before the confirmation only reads.
 func (o *operation) run(ctx context.Context) error {
 	if err := o.validate(ctx); err != nil {
 		return err
@@ -214,6 +229,8 @@ func (o *operation) run(ctx context.Context) error {
 	if err := o.ui.ShowPlan(plan); err != nil {
 		return err
 	}
+	// The values are saved before the confirmation and also in a dry run, so
+	// that they can be reviewed together with the plan.
 	if err := o.saveValues(); err != nil {
 		return err
 	}
@@ -228,6 +245,8 @@ func (o *operation) run(ctx context.Context) error {
 	if err := o.ui.Confirm(o.question, o.options.Yes); err != nil {
 		return err
 	}
+	// An API key is created here and not earlier: without the confirmation
+	// nothing changes, neither in the cluster nor at the platform.
 	if o.confirmed != nil {
 		if err := o.confirmed(ctx); err != nil {
 			return err
@@ -240,6 +259,8 @@ func (o *operation) run(ctx context.Context) error {
 	if notes := plan.Notes(); notes != "" {
 		_, _ = io.WriteString(o.ui.Output(), notes+"\n")
 	}
+	// The release is healthy by now, so a check that fails is reported and
+	// nothing is rolled back.
 	return o.check(ctx, preflight.After)
 }
 
@@ -253,6 +274,8 @@ func (o *operation) apply(ctx context.Context, plan *release.Plan) error {
 		o.ui.Note("No platform is chosen here, so it is not checked whether the runtime is online: slipway login chooses one.")
 	}
 	err := o.client.Apply(ctx, plan, wait)
+	// The cleanup runs after an interrupt as well: a key or a registration that
+	// is left behind would stay valid.
 	if err != nil && o.failed != nil {
 		o.failed(context.WithoutCancel(ctx))
 	}
@@ -263,10 +286,14 @@ func (o *operation) apply(ctx context.Context, plan *release.Plan) error {
 // A runtime of before the upgrade is online too until its Pod is replaced, so the
 // version is compared.
 func (o *operation) online(ctx context.Context, plan *release.Plan) error {
+	// An error is not final: Apply polls until its timeout and then reports the
+	// last one.
 	found, err := o.platform.Runtime(ctx, o.name())
 	if err != nil {
 		return fmt.Errorf("the runtime %s is not registered at %s yet (%w)", o.name(), o.platform.BaseURL(), err)
 	}
+	// A registration without a version is accepted, because there is nothing to
+	// compare.
 	switch version := found.GetChartVersion(); {
 	case !found.GetOnline():
 		return fmt.Errorf("the runtime %s is registered and not online yet", o.name())
@@ -292,6 +319,8 @@ func (o *operation) refuseOlder(plan *release.Plan) error {
 	return nil
 }
 
+// saveValues passes the merged values to SaveValues as YAML, if the caller has
+// set it. They may contain secrets, so the caller decides where they go.
 func (o *operation) saveValues() error {
 	if o.options.SaveValues == nil {
 		return nil
@@ -312,7 +341,8 @@ type pendingWorld struct {
 	nameFree bool
 }
 
-// Secret implements validate.World.
+// Secret implements validate.World. A pending Secret wins over one in the
+// cluster: it is the one that the release will read.
 func (w pendingWorld) Secret(ctx context.Context, namespace, name, key string) (secret.Text, error) {
 	if text, ok := w.secrets[name][key]; ok {
 		return text, nil
@@ -320,7 +350,8 @@ func (w pendingWorld) Secret(ctx context.Context, namespace, name, key string) (
 	return w.World.Secret(ctx, namespace, name, key)
 }
 
-// NameFree implements validate.World.
+// NameFree implements validate.World. An upgrade or a restore keeps the name
+// that its own registration has, so no request is sent.
 func (w pendingWorld) NameFree(ctx context.Context, link validate.Link, name string) (validate.NameAnswer, error) {
 	if w.nameFree {
 		return validate.NameAnswer{Free: true}, nil
@@ -338,6 +369,8 @@ func (o *operation) validate(ctx context.Context) error {
 		Values: bytes.NewReader(text), Namespace: o.options.Namespace, Version: o.chart.Version(),
 		World: pendingWorld{World: &validate.Live{Cluster: o.cluster}, secrets: o.pendingSecrets, nameFree: o.registered},
 	})
+	// After an interrupt the findings describe the interrupt and not the
+	// values.
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -358,6 +391,7 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 		return nil
 	}
 	world := preflight.World{Cluster: o.cluster}
+	// A runtime that joins no platform skips the checks of one.
 	if o.joins() {
 		world.Platform = o.platform.ForPreflight()
 	}
@@ -381,6 +415,9 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 	return fmt.Errorf("the runtime runs, and %d of %d checks failed: see slipway preflight --stage after", wrong, len(results))
 }
 
+// preflightOptions derives the options of the preflight checks from the merged
+// values. It skips checks of a state that this operation itself brings about
+// later.
 func (o *operation) preflightOptions(stage preflight.Stage) preflight.Options {
 	settings, _ := release.AccessSettings(o.document, o.options.Namespace) // it was validated
 	options := preflight.Options{
@@ -398,8 +435,9 @@ func (o *operation) preflightOptions(stage preflight.Stage) preflight.Options {
 	return options
 }
 
-// poll calls try at an interval until it returns no error, and returns the last
-// error of try when the timeout is over. The end of ctx wins over both.
+// poll calls try every pollInterval until it succeeds or returns a final error,
+// which a retry would not change. After the timeout it returns the last error
+// of try. The end of ctx wins over both.
 func poll(ctx context.Context, timeout time.Duration, try func(context.Context) (final bool, err error)) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

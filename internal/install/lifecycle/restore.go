@@ -57,7 +57,10 @@ func Restore(ctx context.Context, ui UI, platform Platform, name string, options
 	if !found.found {
 		return fmt.Errorf("the repository has no runtime %s: it has %s", name, listOf(found.runtimes))
 	}
+	// registered is set because the name stays taken by the old registration
+	// until replaceOld deletes it.
 	o := &operation{ui: ui, options: &options.Options, platform: platform, registered: true}
+	// The runtime keeps its namespace unless the user chose another.
 	if !options.NamespaceGiven && old.GetNamespace() != "" {
 		options.Namespace = old.GetNamespace()
 	}
@@ -65,6 +68,7 @@ func Restore(ctx context.Context, ui UI, platform Platform, name string, options
 		return err
 	}
 	defer o.close()
+	// A dry run has installed nothing that could resume.
 	if err := o.run(ctx); err != nil || options.DryRun {
 		return err
 	}
@@ -83,6 +87,8 @@ func (g *RestoreOptions) checkRepository(ctx context.Context, ui UI, platform Pl
 		ui.Note("The account has no Shared Configuration Repository: the runtime follows none until its Git settings are given.")
 		return nil
 	}
+	// Settings that cannot be parsed do not stop a restore: the user has named
+	// the repository.
 	if is, err := wire.ParseSharedRepository(text); err == nil && is != g.From {
 		return InvalidError{fmt.Errorf("the Shared Configuration Repository of the account is %s: a runtime would follow that one; name it with --from", is.String())}
 	}
@@ -95,6 +101,8 @@ func (g *RestoreOptions) prepare(ctx context.Context, o *operation, name string,
 	if found.values == nil {
 		o.ui.Note("The repository has no values of the runtime, because it was not an Application of itself: those of the command line are used.")
 	}
+	// The archived chart is the one that the values were made for. It is used
+	// unless the user names another chart or version.
 	if g.Chart == "" && len(found.archive) > 0 && (g.Version == "" || g.Version == found.version) {
 		o.chart, err = release.ReadChart(found.archive)
 	} else {
@@ -103,6 +111,8 @@ func (g *RestoreOptions) prepare(ctx context.Context, o *operation, name string,
 	if err != nil {
 		return err
 	}
+	// Merged without flags first: which flags become values depends on what the
+	// backup has.
 	if err := o.mergeValues(found.values, nil); err != nil {
 		return err
 	}
@@ -113,6 +123,8 @@ func (g *RestoreOptions) prepare(ctx context.Context, o *operation, name string,
 	if err != nil {
 		return err
 	}
+	// The registration has the role even if the values of the backup do not
+	// have it.
 	if old.GetConfigurationRuntime() {
 		flags = append(flags, configurationRuntime)
 	}
@@ -123,12 +135,14 @@ func (g *RestoreOptions) prepare(ctx context.Context, o *operation, name string,
 		return err
 	}
 	current, err := o.client.Current(ctx)
+	// A failed release counts as well: a restore never continues one.
 	if err == nil && current != nil {
 		err = fmt.Errorf("the release %s/%s is in this cluster already: restore is for a new cluster", g.Namespace, g.Release)
 	}
 	if err == nil {
 		err = g.prepareSecrets(ctx, o)
 	}
+	// The caller closes the operation only if there is no error.
 	if err != nil {
 		o.close()
 		return err
@@ -145,6 +159,7 @@ func (g *RestoreOptions) prepare(ctx context.Context, o *operation, name string,
 func (o *operation) replaceOld(name string, old *platformv1.Runtime) {
 	o.question = fmt.Sprintf("Restore the runtime %s?", name)
 	o.done = fmt.Sprintf("The runtime %s is restored.", name)
+	// Without an old registration a key is created as in an installation.
 	if old == nil {
 		return
 	}
@@ -173,6 +188,8 @@ func (g *RestoreOptions) resume(ctx context.Context, o *operation) error {
 		o.ui.Note("It takes its Applications back when it has its Git token: slipway integration git set-runtime-token --runtime %s --token-file FILE", name)
 		return nil
 	}
+	// The runtime may take a moment until it is reached, so the request is
+	// retried.
 	err := poll(ctx, resumeTimeout, func(ctx context.Context) (bool, error) {
 		return o.platform.SetRuntimeCredentials(ctx, name, g.Credentials)
 	})
@@ -180,6 +197,7 @@ func (g *RestoreOptions) resume(ctx context.Context, o *operation) error {
 		return fmt.Errorf("the runtime runs, and does not take its Git token: %w; give it with slipway integration git set-runtime-token --runtime %s", err, name)
 	}
 	o.ui.Note("waiting until the runtime follows the Shared Configuration Repository")
+	// The agent creates this Application once it has read the repository.
 	err = poll(ctx, resumeTimeout, func(ctx context.Context) (bool, error) {
 		_, err := o.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(g.Namespace).Get(ctx, sharedrepo.InClusterName(name), metav1.GetOptions{})
 		return false, err

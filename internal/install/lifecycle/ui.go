@@ -17,8 +17,8 @@ import (
 type UI interface {
 	// Note shows a message that is not a result.
 	Note(format string, args ...any)
-	// Confirm asks before a change and returns an error unless the user agrees. yes
-	// is the agreement in advance.
+	// Confirm requests the user's agreement to a change and returns an error
+	// without it. yes is the agreement in advance.
 	Confirm(question string, yes bool) error
 	// ReadSecret reads a file with one secret; what names it in messages.
 	ReadSecret(path, what string) (secret.Text, error)
@@ -40,8 +40,9 @@ type UI interface {
 	ShowLeftovers(left []release.Leftover) error
 }
 
-// Platform is the part of a platform's API that operations need, as one user. Errors
-// tell the user what to do.
+// Platform is the part of a platform's API that operations need, authenticated
+// as one user. Operations pass its errors on to the user, so each names the
+// next step.
 type Platform interface {
 	// BaseURL is the URL of the platform without a slash at the end.
 	BaseURL() string
@@ -66,6 +67,8 @@ type Platform interface {
 	DeleteRuntime(ctx context.Context, name string) error
 	// CreateInstallKey creates a key that only registers runtimes.
 	CreateInstallKey(ctx context.Context, name string) (*platformv1.CreateKeyResponse, error)
+	// RevokeKey invalidates a key that was created for an operation which
+	// failed.
 	RevokeKey(ctx context.Context, id string) error
 	// GitSettings returns the Git settings of the account.
 	GitSettings(ctx context.Context) (*platformv1.GitSettings, error)

@@ -62,6 +62,7 @@ func Uninstall(ctx context.Context, ui UI, platform Platform, name string, optio
 	if err := u.lookup(ctx); err != nil {
 		return err
 	}
+	// The printed command needs no access to the cluster from here.
 	if options.Print != "" {
 		return u.printRest(ctx)
 	}
@@ -75,6 +76,7 @@ func Uninstall(ctx context.Context, ui UI, platform Platform, name string, optio
 	if err := ui.Confirm("Uninstall the runtime "+name+"?", options.Yes); err != nil {
 		return err
 	}
+	// The runtime leaves first, while its agent still runs and can clean up.
 	if err := u.leave(ctx); err != nil {
 		return err
 	}
@@ -88,6 +90,7 @@ func Uninstall(ctx context.Context, ui UI, platform Platform, name string, optio
 	// rest is shown.
 	problems := []error{err, u.deleteApplications(ctx)}
 	u.unregister(ctx)
+	// Leftovers are read last, when everything that can be deleted is gone.
 	left, err := u.client.Leftovers(ctx, removed.Definitions)
 	problems = append(problems, err, ui.ShowLeftovers(append(left, u.elsewhere(ctx)...)))
 	if err := errors.Join(problems...); err != nil {
@@ -111,6 +114,8 @@ func (u *uninstallation) lookup(ctx context.Context) error {
 		return InvalidError{fmt.Errorf("--print %q is not helm", u.options.Print)}
 	}
 	registered, err := u.find(ctx)
+	// With Force, registered stays nil without the platform, and only the
+	// cluster is cleaned up.
 	if err != nil && !u.options.Force {
 		return fmt.Errorf("%w; --force goes on without the platform", err)
 	}
@@ -138,6 +143,8 @@ func (u *uninstallation) printRest(ctx context.Context) error {
 	return err
 }
 
+// request returns the request that has the runtime clean up, on the user's
+// choice also in the Shared Configuration Repository.
 func (u *uninstallation) request() *platformv1.UninstallRuntimeRequest {
 	return &platformv1.UninstallRuntimeRequest{Name: u.name, CleanSharedRepository: u.options.CleanRepository}
 }
@@ -158,6 +165,8 @@ func (u *uninstallation) open(ctx context.Context) (err error) {
 		return err
 	}
 	current, err := u.client.Current(ctx)
+	// A release that is missing is probably in another cluster or has another
+	// name, so it is an error without Force.
 	switch {
 	case err != nil:
 		return err
@@ -168,6 +177,8 @@ func (u *uninstallation) open(ctx context.Context) (err error) {
 	case current == nil:
 		return nil
 	}
+	// The release may be of another runtime, which must not be deleted under
+	// this name.
 	if is := values.New(values.Runtime(), current.Values).Text(values.KeyRuntimeName); is != u.name {
 		return InvalidError{fmt.Errorf("the release %s is the runtime %s, and not %s: choose the cluster and the namespace of %s", place, is, u.name, u.name)}
 	}
@@ -203,6 +214,7 @@ func (u *uninstallation) leave(ctx context.Context) error {
 	if u.registered == nil {
 		return nil
 	}
+	// An offline runtime does not receive the request.
 	if !u.registered.GetOnline() {
 		if !u.options.Force {
 			return errors.New("the runtime is offline and cannot clean up: bring it back, or add --force, and the platform forgets it and its files in the Shared Configuration Repository stay")
@@ -213,6 +225,8 @@ func (u *uninstallation) leave(ctx context.Context) error {
 		return err
 	}
 	u.ui.Note("waiting until the runtime %s has cleaned up and left", u.name)
+	// An error of the platform counts as still registered, and the timeout ends
+	// the wait.
 	waiting := errors.New("it is still registered")
 	err := poll(ctx, u.options.Timeout, func(ctx context.Context) (bool, error) {
 		if found, err := u.find(ctx); err != nil || found != nil {
@@ -225,6 +239,7 @@ func (u *uninstallation) leave(ctx context.Context) error {
 		u.registered = nil
 		return nil
 	case ctx.Err() != nil:
+		// An interrupt wins over Force.
 		return context.Cause(ctx)
 	case u.options.Force:
 		u.ui.Note("It has not left within %s. Going on, because of --force.", u.options.Timeout.String())
@@ -233,13 +248,14 @@ func (u *uninstallation) leave(ctx context.Context) error {
 	return fmt.Errorf("the runtime has not cleaned up within %s: slipway runtime logs %s shows why; --force goes on without", u.options.Timeout, u.name)
 }
 
-// deleteApplications deletes the Applications that the runtime made for itself, and
-// the Git Sources if they were asked for. No agent reconciles them any more, so what
-// they delivered stays. One with a finalizer is left and reported: nothing would ever
-// remove the finalizer.
+// deleteApplications deletes the Applications that the runtime made for itself,
+// and the Git Sources if they were requested. No agent reconciles them any
+// more, so what they delivered stays. One with a finalizer is left and
+// reported: nothing would ever remove the finalizer.
 func (u *uninstallation) deleteApplications(ctx context.Context) error {
 	client := u.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(u.options.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: sharedrepo.RuntimeLabel + "=" + u.name})
+	// Without the CRD there are no Applications.
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
 	}
@@ -250,6 +266,8 @@ func (u *uninstallation) deleteApplications(ctx context.Context) error {
 	for i := range found.Items {
 		one := &found.Items[i]
 		labels := one.GetLabels()
+		// The runtime created the internal Applications, and users created the
+		// Git Sources, which go only on request.
 		ours := labels[sharedrepo.InternalLabel] == "true" || u.options.GitSources && labels[sharedrepo.EntityLabel] == sharedrepo.EntityGitSource
 		if !ours || len(one.GetFinalizers()) > 0 {
 			continue
@@ -279,6 +297,7 @@ func (u *uninstallation) elsewhere(ctx context.Context) []release.Leftover {
 	if registered != nil {
 		all = append(all, release.Leftover{Kind: "Runtime", Name: u.name, Why: "the platform takes it for online for a while", Command: "slipway runtime delete " + u.name})
 	}
+	// The Git host keeps its webhooks, so one is listed for each Git Source.
 	for _, source := range u.sources {
 		all = append(all, release.Leftover{
 			Kind: "Webhook", Name: source.GetRepoUrl(), Why: "the Git host may still send events to the runtime",

@@ -43,6 +43,8 @@ func Upgrade(ctx context.Context, ui UI, platform Platform, name string, options
 			return err
 		}
 	}
+	// The namespace of the registration wins over the default, and one that the
+	// user chose over both.
 	if !options.NamespaceGiven && registered.GetNamespace() != "" {
 		options.Namespace = registered.GetNamespace()
 	}
@@ -50,6 +52,8 @@ func Upgrade(ctx context.Context, ui UI, platform Platform, name string, options
 		_, err := fmt.Fprintln(ui.Output(), options.helmCommand(registered))
 		return err
 	}
+	// registered is set so that validation and preflight do not take the
+	// runtime's own name for a conflict.
 	o := &operation{ui: ui, options: &options.Options, platform: platform, registered: true, allowOlder: options.Force}
 	var err error
 	if o.chart, err = options.findChart(ctx); err != nil {
@@ -76,6 +80,8 @@ func Upgrade(ctx context.Context, ui UI, platform Platform, name string, options
 // prepare merges the values, and refuses a release of another runtime and a runtime
 // that Git would change back.
 func (g *UpgradeOptions) prepare(ctx context.Context, o *operation, name string, current *release.State) error {
+	// Values of the release are the base unless they are reset, as with helm
+	// upgrade --reset-then-reuse-values.
 	before := current.Values
 	if g.ResetValues {
 		before = nil
@@ -83,6 +89,8 @@ func (g *UpgradeOptions) prepare(ctx context.Context, o *operation, name string,
 	if err := o.mergeValues(before, nil); err != nil {
 		return err
 	}
+	// The name is compared with the values of the release: the merged values
+	// may have another by mistake, which is a separate error.
 	if is := values.New(values.Runtime(), current.Values).Text(values.KeyRuntimeName); is != name {
 		return InvalidError{fmt.Errorf("the release %s/%s is the runtime %s, and not %s: choose the cluster and the namespace of %s", g.Namespace, g.Release, is, name, name)}
 	}
@@ -111,6 +119,8 @@ func (g *UpgradeOptions) refuseApplication(ctx context.Context, o *operation, na
 	found, err := o.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(g.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
+		// Without the kind, or the right to read it, nothing shows that Git
+		// would undo the change.
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the Application %s/%s: %w", g.Namespace, name, err)
@@ -128,9 +138,13 @@ func (g *UpgradeOptions) helmCommand(runtime *platformv1.Runtime) string {
 	words := []string{
 		"helm upgrade", handover.ShellWord(g.Release), handover.ShellWord(cmp.Or(g.Chart, release.DefaultChart)), "--namespace", handover.ShellWord(g.Namespace),
 	}
+	// Without a version of the user, the command names the platform's update.
+	// Without that, Helm takes the newest.
 	if version := cmp.Or(g.Version, runtime.GetUpdateAvailable()); version != "" {
 		words = append(words, "--version", handover.ShellWord(version))
 	}
+	// --reset-then-reuse-values applies the values of the release over the
+	// defaults of the new chart. --reuse-values would keep the old defaults.
 	if g.ResetValues {
 		words = append(words, "--reset-values")
 	} else {

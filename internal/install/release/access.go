@@ -7,7 +7,9 @@ import (
 	"slipway.dev/slipway/internal/install/values"
 )
 
-// AccessSettings returns the access mode of a runtime's values.
+// AccessSettings decodes the settings of the access mode from a runtime's
+// values. It does not check them: mode.Resolve does. A list that cannot be
+// decoded is empty and an error.
 func AccessSettings(document values.Document, namespace string) (mode.Settings, error) {
 	settings := mode.Settings{
 		Runtime: document.Text(values.KeyRuntimeName), Namespace: namespace, AccountID: document.Text(values.KeyAccountID),

@@ -25,7 +25,9 @@ const ociPrefix = "oci://"
 // Chart is an installable chart.
 type Chart struct {
 	loaded *helmchart.Chart
-	crds   []*unstructured.Unstructured
+	// crds are the definitions in the chart's folder crds. Helm would apply
+	// them in an installation only and never upgrade them.
+	crds []*unstructured.Unstructured
 }
 
 // Version is that of the chart.
@@ -59,6 +61,7 @@ func FindChart(ctx context.Context, from Source) (*Chart, error) {
 	if strings.HasPrefix(from.Place, ociPrefix) {
 		return pullChart(ctx, from)
 	}
+	// The loader's own error does not name the forms that are accepted.
 	if _, err := os.Stat(from.Place); err != nil {
 		return nil, fmt.Errorf("there is no chart at %s: name a folder, an archive, or oci://registry/repository", from.Place)
 	}
@@ -87,6 +90,7 @@ func pullChart(ctx context.Context, from Source) (*Chart, error) {
 		archive []byte
 		err     error
 	}
+	// The channel is buffered, so that a fetch which was left behind can end.
 	answers := make(chan pulled, 1)
 	go func() {
 		archive, err := pullArchive(client, from)
@@ -109,6 +113,7 @@ func pullChart(ctx context.Context, from Source) (*Chart, error) {
 func pullArchive(client *registry.Client, from Source) ([]byte, error) {
 	reference := strings.TrimPrefix(from.Place, ociPrefix)
 	version := from.Version
+	// Helm returns the tags in the order of semantic versions, newest first.
 	if version == "" {
 		tags, err := client.Tags(reference)
 		if err != nil {
@@ -132,6 +137,7 @@ func newChart(loaded *helmchart.Chart) (*Chart, error) {
 		return nil, fmt.Errorf("the chart: %w", err)
 	}
 	chart := &Chart{loaded: loaded}
+	// The definitions of subcharts are included.
 	for _, one := range loaded.CRDObjects() {
 		objects, err := objectsOf(string(one.File.Data))
 		if err != nil {

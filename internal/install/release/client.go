@@ -51,8 +51,10 @@ type Client struct {
 	cluster *kube.Cluster
 	place   Place
 	config  *action.Configuration
-	mapper  meta.ResettableRESTMapper
-	tell    func(line string)
+	// mapper caches discovery. It is reset after definitions were written.
+	mapper meta.ResettableRESTMapper
+	// tell reports progress. Open replaces nil.
+	tell func(line string)
 }
 
 // Open returns a client and sends nothing. tell receives progress in lines; it
@@ -62,16 +64,17 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 		tell = func(string) {}
 	}
 	config := rest.CopyConfig(cluster.Config)
+	// Warnings of the API server would appear between the lines of progress.
 	config.WarningHandler = rest.NoWarnings{}
+	// Discovery is cached in memory and shared by Helm and this package.
 	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	// Otherwise it is the name of this program: helm upgrade and helm rollback
 	// would find the fields owned by another manager, and refuse.
 	if helmkube.ManagedFieldsManager == "" {
-		// Otherwise it is the name of this program: helm upgrade and helm rollback would
-		// find the fields of the release to be somebody else's, and refuse.
 		helmkube.ManagedFieldsManager = helmFields
 	}
+	// Helm's log is discarded: progress and errors come from this package.
 	helm := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := helm.Init(connection{config, cached, mapper, place.Namespace}, place.Namespace, "secret"); err != nil {
 		return nil, fmt.Errorf("prepare Helm: %w", err)
@@ -80,7 +83,8 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, tell: tell}, nil
 }
 
-// connection is how Helm's library reaches the cluster.
+// connection implements Helm's RESTClientGetter over the configuration of the
+// cluster, so that Helm reads no kubeconfig of its own.
 type connection struct {
 	config    *rest.Config
 	cached    discovery.CachedDiscoveryInterface
@@ -134,14 +138,17 @@ func (c *Client) Current(ctx context.Context) (*State, error) {
 	if last.Chart != nil && last.Chart.Metadata != nil {
 		state.Chart, state.Version = last.Chart.Metadata.Name, last.Chart.Metadata.Version
 	}
+	// A superseded revision was deployed before the next one replaced it.
 	for _, one := range all {
 		state.Lived = state.Lived || one.Info.Status == common.StatusDeployed || one.Info.Status == common.StatusSuperseded
 	}
 	return state, nil
 }
 
-// history returns every revision.
+// history returns every revision, in no particular order. A release that does
+// not exist has none.
 func (c *Client) history(ctx context.Context) ([]*helmrelease.Release, error) {
+	// Helm's storage takes no context, so its end is checked first.
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -153,6 +160,7 @@ func (c *Client) history(ctx context.Context) ([]*helmrelease.Release, error) {
 		return nil, fmt.Errorf("read the release %s: %w", c.place, err)
 	}
 	var all []*helmrelease.Release
+	// Helm returns interfaces. A record without info has no status to go by.
 	for _, one := range found {
 		if typed, ok := one.(*helmrelease.Release); ok && typed.Info != nil {
 			all = append(all, typed)
@@ -172,7 +180,8 @@ func newest(all []*helmrelease.Release) *helmrelease.Release {
 	return last
 }
 
-// deployed returns the newest revision that is or was healthy, or nil.
+// deployed returns the newest revision that is or was healthy, or nil. A
+// deployed one wins over those that were superseded.
 func deployed(all []*helmrelease.Release) *helmrelease.Release {
 	var found *helmrelease.Release
 	for _, one := range all {

@@ -3,7 +3,7 @@ package release
 // TokenKey is the key of the API key in its Secret.
 const TokenKey = "token"
 
-// What an installation is called when nobody says otherwise.
+// The defaults of an installation, which users override by flags.
 const (
 	DefaultChart     = "oci://charts.slipway.dev/gitops-runtime"
 	DefaultName      = "slipway-runtime"

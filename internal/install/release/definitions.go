@@ -17,7 +17,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// What Helm marks its objects with (R23).
+// The label and the annotations by which Helm recognizes its objects (R23).
 const (
 	helmLabel     = "app.kubernetes.io/managed-by"
 	helmManager   = "Helm"
@@ -41,6 +41,7 @@ func (c *Client) crds() dynamic.ResourceInterface {
 func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	var foreign []string
 	for _, crd := range plan.spec.Chart.crds {
+		// Each request has a timeout of its own: a chart has many definitions.
 		asking, cancel := context.WithTimeout(ctx, requestTime)
 		live, err := c.crds().Get(asking, crd.GetName(), metav1.GetOptions{})
 		cancel()
@@ -50,6 +51,7 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 			plan.crds = append(plan.crds, crd)
 			plan.Changes = append(plan.Changes, Change{Action: Create, ID: id, After: crd})
 		case apierrors.IsForbidden(err):
+			// The definition may be there all the same, so the plan goes on.
 			plan.Remarks = append(plan.Remarks, "you may not read the CustomResourceDefinition "+crd.GetName()+": somebody who may has to make it")
 		case err != nil:
 			return fmt.Errorf("read the CustomResourceDefinition %s: %w", crd.GetName(), err)
@@ -67,13 +69,15 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-// owns reports whether an object has the marks of the release.
+// owns reports whether an object has the marks of the release. All three have
+// to match: releases of one name can exist in several namespaces.
 func (c *Client) owns(object metav1.Object) bool {
 	marks := object.GetAnnotations()
 	return object.GetLabels()[helmLabel] == helmManager && marks[helmRelease] == c.place.Release && marks[helmNamespace] == c.place.Namespace
 }
 
-// planOwnCRD lets the API server compute the new definition in a dry run.
+// planOwnCRD lets the API server compute the new definition in a dry run. It
+// adds defaults, so its result is compared and not the chart's text.
 func (c *Client) planOwnCRD(ctx context.Context, plan *Plan, crd, live *unstructured.Unstructured) error {
 	would, err := c.applyCRD(ctx, crd, true)
 	if err != nil {
@@ -94,8 +98,11 @@ func onlySpec(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	return shown
 }
 
-// applyCRD applies a definition with the marks of the release.
+// applyCRD applies a definition with the marks of the release. Server-side
+// apply is forced, because the fields may belong to another manager such as
+// helm.
 func (c *Client) applyCRD(ctx context.Context, crd *unstructured.Unstructured, rehearsal bool) (*unstructured.Unstructured, error) {
+	// The plan shares the chart's object, so a copy is marked.
 	marked := crd.DeepCopy()
 	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
 	if labels == nil {
@@ -125,6 +132,8 @@ func (c *Client) applyCRD(ctx context.Context, crd *unstructured.Unstructured, r
 // writeCRDs applies the planned definitions and waits until they are served:
 // objects of the chart need them.
 func (c *Client) writeCRDs(ctx context.Context, plan *Plan) error {
+	// All definitions are written before the first wait, so that the API server
+	// establishes them in parallel.
 	for _, crd := range plan.crds {
 		if _, err := c.applyCRD(ctx, crd, false); err != nil {
 			return fmt.Errorf("write the CustomResourceDefinition %s: %w", crd.GetName(), err)
@@ -135,16 +144,19 @@ func (c *Client) writeCRDs(ctx context.Context, plan *Plan) error {
 			return err
 		}
 	}
+	// The cached discovery does not have the new kinds.
 	if len(plan.crds) > 0 {
 		c.mapper.Reset()
 	}
 	return nil
 }
 
-// established waits until a definition is served.
+// established waits until a definition is served, at most establishTime. Names
+// that are taken are an error at once: waiting would not help.
 func (c *Client) established(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTime, fmt.Errorf("the API server does not serve %s within %s", name, establishTime))
 	defer cancel()
+	// The interval is short, because most definitions are served at once.
 	ticks := time.NewTicker(100 * time.Millisecond)
 	defer ticks.Stop()
 	for {

@@ -16,7 +16,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// mostListed bounds one list of a leftovers report.
+// mostListed bounds one list of a leftovers report. Objects beyond it are not
+// reported.
 const mostListed = 1000
 
 // Leftover is an object that an uninstall leaves.
@@ -45,7 +46,10 @@ type leftBehind struct {
 // found.
 func (c *Client) Leftovers(ctx context.Context, definitions []string) ([]Leftover, error) {
 	l := &leftBehind{client: c}
+	// The cached discovery may be older than the uninstall.
 	c.mapper.Reset()
+	// The namespace comes last: it reports how many other objects inNamespace
+	// has counted.
 	problems := []error{l.definitions(ctx, definitions), l.inNamespace(ctx), l.outside(ctx), l.webhooks(ctx), l.namespace(ctx)}
 	slices.SortStableFunc(l.all, func(a, b Leftover) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -78,12 +82,15 @@ func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 	case meta.GetDeletionTimestamp() != nil:
 		left.Why = "it is being deleted"
 	case len(finalizers) > 0 && strings.HasPrefix(id.Group, "argoproj.io"):
+		// No agent is left that would act on the finalizer, and the
+		// deletion would never finish.
 		left.Why, left.Command = why+"; its finalizer would hold it back, because nobody acts on it any more", id.freeCommand()+" && "+id.deleteCommand()
 	}
 	l.all = append(l.all, left)
 }
 
-// definitions adds the CustomResourceDefinitions of the chart.
+// definitions adds the CustomResourceDefinitions of the chart that are still in
+// the cluster.
 func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 	for _, name := range names {
 		found, err := l.client.cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
@@ -104,6 +111,7 @@ func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 
 // objectsOf counts the objects of a definition; 0 when they cannot be counted.
 func (l *leftBehind) objectsOf(ctx context.Context, definition string) int {
+	// A definition is named after its plural and its group.
 	plural, group, _ := strings.Cut(definition, ".")
 	resources, err := l.client.mapper.ResourcesFor(schema.GroupVersionResource{Group: group, Resource: plural})
 	if err != nil || len(resources) == 0 {
@@ -119,6 +127,8 @@ func (l *leftBehind) objectsOf(ctx context.Context, definition string) int {
 // listable returns the kinds that can be listed and deleted.
 func (l *leftBehind) listable(namespaced bool) ([]metav1.APIResource, error) {
 	lists, err := l.client.cluster.Client.Discovery().ServerPreferredResources()
+	// A broken aggregated API makes discovery incomplete, which must not hide
+	// the other kinds.
 	if err != nil && len(lists) == 0 {
 		return nil, fmt.Errorf("ask for the kinds of the cluster: %w", err)
 	}
@@ -149,9 +159,12 @@ func (l *leftBehind) inNamespace(ctx context.Context) error {
 		if kind.Kind == "Event" || kind.Kind == "EndpointSlice" || kind.Kind == "Endpoints" {
 			continue // they go by themselves
 		}
+		// Only metadata is read: the report needs no content of Secrets.
 		resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Name}
 		found, err := l.client.cluster.Metadata.Resource(resource).Namespace(l.client.place.Namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			// Kinds that the user may not list, or that cannot be listed, are
+			// left out.
 			continue
 		}
 		if err != nil {
@@ -166,6 +179,7 @@ func (l *leftBehind) inNamespace(ctx context.Context) error {
 
 // judge decides whether an object of the namespace belongs to the runtime.
 func (l *leftBehind) judge(id ID, meta metav1.Object) {
+	// The first case that matches gives the reason.
 	switch {
 	case id.Kind == "ConfigMap" && id.Name == "kube-root-ca.crt", id.Kind == "ServiceAccount" && id.Name == "default":
 		return // every namespace has them
@@ -189,10 +203,13 @@ func (l *leftBehind) judge(id ID, meta metav1.Object) {
 // ours reports whether a release, the command line or the runtime created an
 // object.
 func (l *leftBehind) ours(id ID, meta metav1.Object) bool {
+	// The chart labels its objects with the release.
 	labels := meta.GetLabels()
 	if labels["app.kubernetes.io/instance"] == l.client.place.Release && labels["app.kubernetes.io/part-of"] == "slipway" {
 		return true
 	}
+	// Secrets beside the release have a label, and objects of the agent a name
+	// with this prefix. Helm labels its records of revisions.
 	if labels[helmLabel] == ownManager || strings.HasPrefix(id.Name, "slipway-") || labels["owner"] == "helm" && labels["name"] == l.client.place.Release {
 		return true
 	}
@@ -217,6 +234,8 @@ func whyKept(id ID) string {
 
 // outside adds cluster-scoped objects of the release.
 func (l *leftBehind) outside(ctx context.Context) error {
+	// The chart puts the namespace into the names of cluster-scoped objects, so
+	// that several runtimes can share a cluster.
 	prefix := "slipway:" + l.client.place.Namespace + ":"
 	kinds, err := l.listable(false)
 	if err != nil {
@@ -224,6 +243,8 @@ func (l *leftBehind) outside(ctx context.Context) error {
 	}
 	for _, kind := range kinds {
 		if kind.Kind == crdKind || kind.Kind == "Namespace" || kind.Kind == "Node" {
+			// Definitions and the namespace are reported separately, and Nodes
+			// never belong to a release.
 			continue
 		}
 		resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Name}
@@ -281,7 +302,8 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// namespace adds the namespace itself.
+// namespace adds the namespace itself. It is never deleted, because it may have
+// objects of others.
 func (l *leftBehind) namespace(ctx context.Context) error {
 	name := l.client.place.Namespace
 	found, err := l.client.cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

@@ -64,7 +64,7 @@ func (i ID) freeCommand() string {
 	return command + ` --type merge --patch '{"metadata":{"finalizers":null}}'`
 }
 
-// objectsOf decodes the documents of a manifest.
+// objectsOf decodes the documents of a manifest. Empty documents are skipped.
 func objectsOf(manifest string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
@@ -95,7 +95,8 @@ func objectsOf(manifest string) ([]*unstructured.Unstructured, error) {
 }
 
 // identify returns the ID of an object, with the namespace of the release where
-// the manifest has none.
+// the manifest has none. It sets the namespace in the object too, so that two
+// manifests of one object compare equal.
 func (c *Client) identify(object *unstructured.Unstructured) (ID, error) {
 	kind := object.GroupVersionKind()
 	id := ID{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -107,6 +108,7 @@ func (c *Client) identify(object *unstructured.Unstructured) (ID, error) {
 	case namespaced && id.Namespace == "":
 		id.Namespace = c.place.Namespace
 		object.SetNamespace(id.Namespace)
+	// A namespace has no meaning for a cluster-scoped object.
 	case !namespaced:
 		id.Namespace = ""
 	}

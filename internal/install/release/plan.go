@@ -71,19 +71,23 @@ type Plan struct {
 	// Remarks are notes for the user.
 	Remarks []string
 
+	// spec is what was requested, before the deployed release (nil for an
+	// installation), and after the release as Helm renders it.
 	spec   Spec
 	before *helmrelease.Release
 	after  *helmrelease.Release
 	// newNamespace is set if the namespace does not exist yet.
 	newNamespace bool
-	crds         []*unstructured.Unstructured
+	// crds are the definitions that are missing or change.
+	crds []*unstructured.Unstructured
 }
 
 // Install reports whether there is no release yet.
 func (p *Plan) Install() bool { return p.before == nil }
 
-// Empty reports whether nothing would change but what exists during the
-// operation.
+// Empty reports whether an upgrade would change nothing. Hooks do not count:
+// they run in every upgrade. Changed values count even if no object changes,
+// because Helm stores them.
 func (p *Plan) Empty() bool {
 	return !p.Install() && !slices.ContainsFunc(p.Changes, func(c Change) bool { return !c.Passing }) && reflect.DeepEqual(p.before.Config, p.spec.Values)
 }
@@ -96,6 +100,8 @@ func (c *Client) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{Place: c.place, Chart: spec.Chart.Name(), Version: spec.Chart.Version(), Revision: 1, spec: spec}
+	// The history decides between install and upgrade, so it comes before the
+	// dry run.
 	if len(all) > 0 {
 		if err := c.planOver(plan, all); err != nil {
 			return nil, err
@@ -113,13 +119,15 @@ func (c *Client) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	if err := c.compare(plan); err != nil {
 		return nil, err
 	}
+	// The changes come from maps. Sorting makes the plan stable.
 	slices.SortStableFunc(plan.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return plan, nil
 }
 
-// rank orders changes for display.
+// rank orders changes for display: namespace, definitions, cluster-scoped
+// objects, namespaced objects, and last what exists during the operation only.
 func rank(c Change) int {
 	switch {
 	case c.Kind == "Namespace":
@@ -137,10 +145,13 @@ func rank(c Change) int {
 // planOver plans over an existing release.
 func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
 	last := newest(all)
+	// Another operation works on the release, or one was killed.
 	if last.Info.Status.IsPending() {
 		return fmt.Errorf("the release %s is %s since %s: wait for the operation that works on it; if none does, run helm rollback %s --namespace %s, or uninstall it",
 			c.place, last.Info.Status, last.Info.LastDeployed.UTC().Format("2006-01-02 15:04"), c.place.Release, c.place.Namespace)
 	}
+	// A failed revision is no base: the changes are those since the last one
+	// that was deployed.
 	plan.before = deployed(all)
 	if plan.before == nil {
 		return fmt.Errorf("the release %s is %s, and no revision of it was ever in order: uninstall it first with slipway runtime uninstall, or helm uninstall %s --namespace %s",
@@ -153,10 +164,12 @@ func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
 	return nil
 }
 
-// rehearse runs Helm without writing.
+// rehearse runs Helm without writing. Templates see the real cluster, because
+// the dry run is the server's.
 func (c *Client) rehearse(ctx context.Context, plan *Plan) (*helmrelease.Release, error) {
 	var made any
 	var err error
+	// The values are cloned: Helm may write into the map that it gets.
 	if plan.Install() {
 		install := action.NewInstall(c.config)
 		install.ReleaseName, install.Namespace, install.DryRunStrategy, install.SkipCRDs = c.place.Release, c.place.Namespace, action.DryRunServer, true
@@ -201,7 +214,8 @@ func (c *Client) planPlace(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-// compare computes the changes between two manifests.
+// compare computes the changes between two manifests: that of the deployed
+// revision and the new one. Helm's upgrade starts from the same two.
 func (c *Client) compare(plan *Plan) error {
 	before := map[ID]*unstructured.Unstructured{}
 	if plan.before != nil {
@@ -224,6 +238,7 @@ func (c *Client) compare(plan *Plan) error {
 			plan.Changes = append(plan.Changes, Change{Action: Update, ID: id, Before: old, After: object})
 		}
 	}
+	// Helm deletes what the new manifest does not have any more.
 	for id, object := range before {
 		if after[id] == nil {
 			plan.Changes = append(plan.Changes, Change{Action: Delete, ID: id, Before: object})

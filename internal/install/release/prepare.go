@@ -28,13 +28,16 @@ type prepared struct {
 	namespace bool
 }
 
-// planSecret refuses a Secret that another tool created.
+// planSecret plans a Secret, and refuses one that another tool created.
 func (c *Client) planSecret(ctx context.Context, wanted Secret, newNamespace bool) (Change, error) {
 	change := Change{Action: Create, ID: ID{Kind: "Secret", Namespace: c.place.Namespace, Name: wanted.Name}}
+	// A namespace that does not exist has no Secrets.
 	if newNamespace {
 		return change, nil
 	}
 	found, err := c.cluster.Client.CoreV1().Secrets(c.place.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+	// A Secret of another tool is accepted if it has the same data: nothing is
+	// overwritten then.
 	switch {
 	case apierrors.IsNotFound(err):
 		return change, nil
@@ -63,7 +66,9 @@ func sameData(found *corev1.Secret, wanted Secret) bool {
 	return true
 }
 
-// prepare creates the namespace, the Secrets and the definitions.
+// prepare creates the namespace, the Secrets and the definitions, in this
+// order. The result has what was created even if there is an error, so that it
+// can be deleted again.
 func (c *Client) prepare(ctx context.Context, plan *Plan) (done prepared, err error) {
 	if plan.newNamespace {
 		made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.place.Namespace, Labels: map[string]string{helmLabel: ownManager}}}
@@ -71,6 +76,8 @@ func (c *Client) prepare(ctx context.Context, plan *Plan) (done prepared, err er
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return done, fmt.Errorf("make the namespace %s: %w", c.place.Namespace, err)
 		}
+		// A namespace that appeared since the plan belongs to others, and an
+		// undo must not delete it.
 		done.namespace = err == nil
 	}
 	for _, one := range plan.spec.Secrets {
@@ -98,6 +105,7 @@ func (c *Client) writeSecret(ctx context.Context, wanted Secret) (bool, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Labels: map[string]string{helmLabel: ownManager, releaseLabel: c.place.Release}},
 		Type:       corev1.SecretTypeOpaque, Data: data,
 	}
+	// Create comes first: it decides without a race whether the Secret is new.
 	_, err := client.Create(ctx, made, metav1.CreateOptions{FieldManager: fieldManager})
 	if !apierrors.IsAlreadyExists(err) {
 		return err == nil, err
@@ -121,6 +129,7 @@ func (c *Client) unprepare(ctx context.Context, done prepared) error {
 			problems = append(problems, fmt.Errorf("delete the Secret %s/%s: %w", c.place.Namespace, name, err))
 		}
 	}
+	// A namespace that this run created has nothing that must be kept.
 	if done.namespace {
 		err := c.cluster.Client.CoreV1().Namespaces().Delete(ctx, c.place.Namespace, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {

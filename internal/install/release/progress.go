@@ -20,11 +20,13 @@ type watch struct {
 	client *Client
 	// workloads have to become available; jobs are those of hooks.
 	workloads, jobs []ID
-	// told is the last line of each, so that none is repeated.
+	// told is the last line that was reported for each, so that none is
+	// repeated.
 	told map[ID]string
 }
 
-// workloads returns those of a plan, also those that do not change.
+// workloads returns a watch of the plan's workloads. Those that do not change
+// are included: the release is not healthy without them.
 func (c *Client) workloads(plan *Plan) (*watch, error) {
 	w := &watch{client: c, told: map[ID]string{}}
 	objects, err := c.index(plan.after.Manifest)
@@ -41,6 +43,7 @@ func (c *Client) workloads(plan *Plan) (*watch, error) {
 			w.jobs = append(w.jobs, change.ID)
 		}
 	}
+	// Sorted, so that lines come in a stable order.
 	slices.SortFunc(w.workloads, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
 	return w, nil
 }
@@ -60,6 +63,7 @@ func (w *watch) follow(ctx context.Context) {
 	defer ticks.Stop()
 	for {
 		for _, id := range w.jobs {
+			// A read that the end of ctx interrupted is no progress.
 			if seen := w.client.job(ctx, id); ctx.Err() == nil {
 				w.say(id, seen)
 			}
@@ -92,7 +96,8 @@ func (w *watch) failures(ctx context.Context) string {
 	return strings.Join(all, "; ")
 }
 
-// await waits until all workloads are available and healthy returns nil.
+// await waits until all workloads are available and healthy returns nil. After
+// the timeout its error is the last reason that it waited for.
 func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Context) error) error {
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
@@ -102,11 +107,14 @@ func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Conte
 		missing := w.missing(ctx)
 		switch {
 		case ctx.Err() != nil:
+			// The reads were interrupted, so the last reason stays.
 		case len(missing) > 0:
 			waiting = strings.Join(missing, "; ")
 		case healthy == nil:
 			return nil
 		default:
+			// Health is polled only when all workloads are available: before,
+			// their state is the better explanation.
 			err := healthy(ctx)
 			if err == nil {
 				return nil
@@ -155,10 +163,13 @@ func (c *Client) workload(ctx context.Context, id ID) standing {
 		return standing{text: "it cannot be read: " + cutLine(err.Error())}
 	}
 	seen := standing{text: fmt.Sprintf("%d of %d available", found.available, found.wanted)}
+	// As in kubectl rollout status: the controller has observed the spec, all
+	// replicas are updated and available, and no old one is left.
 	seen.ready = found.current && found.updated >= found.wanted && found.available >= found.wanted && found.total <= found.updated
 	if seen.ready {
 		return seen
 	}
+	// Old replicas can be available while the new ones are not there.
 	if found.current && found.available >= found.wanted {
 		seen.text += fmt.Sprintf(", %d of %d new", found.updated, found.wanted)
 	}
@@ -191,6 +202,7 @@ func (c *Client) rollout(ctx context.Context, id ID) (rollout, error) {
 		if err != nil {
 			return rollout{}, err
 		}
+		// The status of a DaemonSet does not count old Pods apart.
 		s := found.Status
 		return rollout{
 			wanted: s.DesiredNumberScheduled, updated: s.UpdatedNumberScheduled, available: s.NumberAvailable, total: s.UpdatedNumberScheduled,
@@ -204,6 +216,8 @@ func (c *Client) rollout(ctx context.Context, id ID) (rollout, error) {
 	return ofDeployment(found), nil
 }
 
+// ofDeployment reads a Deployment. Its total includes the replicas of old
+// ReplicaSets.
 func ofDeployment(found *appsv1.Deployment) rollout {
 	s := found.Status
 	return rollout{
@@ -212,6 +226,8 @@ func ofDeployment(found *appsv1.Deployment) rollout {
 	}
 }
 
+// ofStatefulSet reads a StatefulSet. It replaces Pods in place, so there are no
+// surplus ones.
 func ofStatefulSet(found *appsv1.StatefulSet) rollout {
 	s := found.Status
 	return rollout{
@@ -220,6 +236,7 @@ func ofStatefulSet(found *appsv1.StatefulSet) rollout {
 	}
 }
 
+// replicas returns the wanted replicas. The default of the API is 1.
 func replicas(given *int32) int32 {
 	if given == nil {
 		return 1
@@ -227,7 +244,7 @@ func replicas(given *int32) int32 {
 	return *given
 }
 
-// job returns the progress of a Job.
+// job returns the progress of a Job. A Job that cannot be read has none.
 func (c *Client) job(ctx context.Context, id ID) standing {
 	asking, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -243,6 +260,8 @@ func (c *Client) job(ctx context.Context, id ID) standing {
 		case batchv1.JobComplete:
 			return standing{ready: true, text: "done"}
 		case batchv1.JobFailed:
+			// The Pods have the reason. The condition often has only that the
+			// backoff limit was reached.
 			why := c.reason(asking, id, found.Spec.Selector)
 			if why == "" {
 				why = cutLine(condition.Message)

@@ -34,7 +34,10 @@ func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelect
 	if err != nil {
 		return ""
 	}
+	// The newest Pods are those of the new revision.
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	// weak is the first reason without details. A strong one of any other Pod
+	// wins over it.
 	weak := ""
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -56,6 +59,8 @@ func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelect
 	if weak != "" {
 		return weak
 	}
+	// Without Pods the Events of the controller have the reason, such as a
+	// quota or an admission webhook.
 	if len(pods.Items) == 0 {
 		if event := c.lastWarning(ctx, id.Namespace, id.Name); event != "" {
 			return cutLine("there are no Pods: " + event)
@@ -67,6 +72,7 @@ func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelect
 // podReason explains why a Pod is not ready; strong means that Events add
 // nothing.
 func podReason(pod *corev1.Pod) (why string, strong bool) {
+	// Containers come first, because their reasons are the most specific.
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if why := containerReason(status); why != "" {
 			return why, true
@@ -80,6 +86,7 @@ func podReason(pod *corev1.Pod) (why string, strong bool) {
 			return "cannot be scheduled: " + condition.Message, true
 		}
 	}
+	// A Pod of a Job that has succeeded is not missing.
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return "", false
 	}
@@ -96,13 +103,16 @@ func podReason(pod *corev1.Pod) (why string, strong bool) {
 
 // containerReason explains what a container waits for or ended with.
 func containerReason(status corev1.ContainerStatus) string {
+	// These two reasons are normal steps of a start.
 	if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
 		text := strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
+		// In a crash loop the last termination has the message.
 		if last := status.LastTerminationState.Terminated; last != nil && last.Message != "" {
 			text += ": " + last.Message
 		}
 		return "has its container " + status.Name + " in " + text
 	}
+	// A container that was restarted has its exit code in the last state.
 	for _, ended := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
 		if ended != nil && ended.ExitCode != 0 && !status.Ready {
 			text := fmt.Sprintf("has its container %s ended with %d", status.Name, ended.ExitCode)
@@ -118,6 +128,7 @@ func containerReason(status corev1.ContainerStatus) string {
 // lastWarning returns the newest warning Event of an object, or of one that it
 // created, whose name starts with its own.
 func (c *Client) lastWarning(ctx context.Context, namespace, name string) string {
+	// The API server filters by type, because only warnings explain a failure.
 	events, err := c.cluster.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning, Limit: mostEvents})
 	if err != nil {
 		return ""
@@ -126,6 +137,7 @@ func (c *Client) lastWarning(ctx context.Context, namespace, name string) string
 	for i := range events.Items {
 		event := &events.Items[i]
 		about := event.InvolvedObject.Name
+		// ReplicaSets and Pods have the name of their owner as a prefix.
 		if about != name && !strings.HasPrefix(about, name+"-") {
 			continue
 		}

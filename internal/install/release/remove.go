@@ -52,8 +52,8 @@ func (c *Client) Objects(ctx context.Context) ([]ID, error) {
 }
 
 // Remove uninstalls the release and waits until its objects are gone, including
-// Pods. What hooks have left, and the Secrets beside the release, are deleted
-// with it.
+// Pods. Objects that hooks have left, and the Secrets beside the release, are
+// deleted with it. It goes on after an error and returns all of them.
 func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLate)
 	defer cancel()
@@ -65,6 +65,8 @@ func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, er
 	var problems []error
 	if len(all) > 0 {
 		last := newest(all)
+		// The record of the release has the chart, so its definitions need no
+		// other source.
 		if last.Chart != nil {
 			if chart, err := newChart(last.Chart); err == nil {
 				for _, crd := range chart.crds {
@@ -73,11 +75,13 @@ func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, er
 			}
 		}
 		problems = append(problems, c.uninstall(ctx, last, timeout))
+		// Failed hooks of earlier revisions may still be there.
 		for _, one := range all {
 			problems = append(problems, c.deleteHooks(ctx, one.Hooks))
 		}
 	}
 	problems = append(problems, c.deleteSecrets(ctx, removed.Found))
+	// Without a release the Leases are those of another one.
 	if removed.Found {
 		problems = append(problems, c.deleteLeases(ctx))
 	}
@@ -91,6 +95,8 @@ func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeo
 	if err != nil {
 		return fmt.Errorf("read the manifest of the release %s: %w", c.place, err)
 	}
+	// Foreground deletion keeps an owner until its dependents are gone: a
+	// Deployment that is gone has no Pods left.
 	uninstall := action.NewUninstall(c.config)
 	uninstall.Timeout, uninstall.DeletionPropagation = timeout, "foreground"
 	uninstall.WaitStrategy, uninstall.WaitOptions = helmkube.HookOnlyStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
@@ -113,10 +119,13 @@ func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unst
 			}
 		}
 		text := cutLine(strings.Join(there, ", "))
+		// The end of ctx fails every read, which must not look like an empty
+		// list.
 		switch {
 		case text == "" && ctx.Err() == nil:
 			return nil
 		case text != "" && text != told && time.Since(started) > lookEvery:
+			// Most objects go within the first interval and need no line.
 			told = text
 			c.tell("waits until these are gone: " + text)
 		}
@@ -139,6 +148,8 @@ func (c *Client) lingering(ctx context.Context, object *unstructured.Unstructure
 		return ""
 	}
 	found, err := c.cluster.Metadata.Resource(resource).Namespace(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+	// An object that is not being deleted is kept by Helm's policy, or was
+	// created again by others. It is not waited for.
 	if err != nil || found.DeletionTimestamp == nil {
 		return ""
 	}
@@ -152,9 +163,11 @@ func (c *Client) lingering(ctx context.Context, object *unstructured.Unstructure
 // values in it.
 func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) error {
 	var problems []error
+	// Deleting a Job in the background deletes its Pods too.
 	background := metav1.DeletePropagationBackground
 	for _, hook := range hooks {
 		objects, err := objectsOf(hook.Manifest)
+		// Helm could not have applied a manifest that is not decoded.
 		if err != nil {
 			continue
 		}
@@ -205,7 +218,8 @@ func (c *Client) deleteSecrets(ctx context.Context, own bool) error {
 	return errors.Join(problems...)
 }
 
-// deleteLeases deletes the Leases of leader election.
+// deleteLeases deletes the Leases of leader election: the agent of a new
+// installation could have to wait until they expire.
 func (c *Client) deleteLeases(ctx context.Context) error {
 	client := c.cluster.Client.CoordinationV1().Leases(c.place.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{})

@@ -49,8 +49,8 @@ func (f Finding) String() string {
 
 // Report is the result of a validation.
 type Report struct {
-	// Runtime is its name, Mode how it is to be reached, and URL where; they are
-	// empty when the values do not say.
+	// Runtime is its name, Mode how it is to be reached, and URL where. They
+	// are empty when the values do not determine them.
 	Runtime string `json:"runtime,omitempty"`
 	// Account is the ID of the account that the values name.
 	Account string `json:"account,omitempty"`
@@ -80,6 +80,7 @@ func (r Report) Count(severity Severity) int {
 }
 
 // The codes of findings, beside those of the packages values and access/mode.
+// Programs can rely on them; the texts may change.
 const (
 	CodeNamespace        = "NamespaceInvalid"
 	CodeVersion          = "VersionInvalid"

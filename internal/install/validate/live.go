@@ -31,6 +31,7 @@ const (
 	requestTime = 15 * time.Second
 	// addressTime bounds the request to an address, which may lead nowhere.
 	addressTime = 10 * time.Second
+	// answerBytes bounds the body of a response.
 	answerBytes = 1 << 20
 	// credentialSecret is the Secret of a runtime's credential.
 	credentialSecret = "slipway-token"
@@ -99,10 +100,12 @@ func (l *Live) IngressClass(ctx context.Context, name string) (string, error) {
 // client returns a client for a platform. Redirects are not followed, so that
 // the key goes nowhere else.
 func (l *Live) client(link Link) (*http.Client, error) {
+	// A validation sends few requests, so no connection is kept.
 	transport := &http.Transport{
 		Proxy: l.proxy(), TLSHandshakeTimeout: requestTime, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true,
 		DialContext: (&net.Dialer{Timeout: requestTime}).DialContext, ForceAttemptHTTP2: true,
 	}
+	// A client without CA certificates of its own uses those of the system.
 	if len(link.Authorities) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -122,7 +125,8 @@ func (l *Live) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// ask sends one request to a platform.
+// ask sends one request to a platform and maps its errors: ErrRefused for an
+// unknown key, ErrMayNotRead for one without the right.
 func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q) (*A, error) {
 	request := connect.NewRequest(question)
 	request.Header().Set("Authorization", "Bearer "+link.Token.Reveal())
@@ -130,6 +134,8 @@ func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *c
 	if err == nil {
 		return answer.Msg, nil
 	}
+	// Only a platform responds with errors in the format of Connect. Anything
+	// else behind the address has no code.
 	told, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case !ok || !connect.IsWireError(err) && told.Code() == connect.CodeUnknown:
@@ -161,6 +167,8 @@ func (l *Live) Caller(ctx context.Context, link Link) (Caller, error) {
 		return Caller{}, err
 	}
 	scopes := me.GetKey().GetScopes()
+	// A response without a key is for a session of the user, which has all
+	// scopes.
 	made := Caller{
 		Email: me.GetUser().GetEmail(), Admin: me.GetUser().GetRole() == platformv1.Role_ROLE_ADMIN,
 		AccountID: me.GetAccount().GetId(), Account: me.GetAccount().GetName(),
@@ -198,7 +206,8 @@ func (l *Live) GitSettings(ctx context.Context, link Link) (GitSettings, error) 
 	return GitSettings{Provider: settings.GetProvider(), APIURL: settings.GetApiUrl(), SharedRepository: settings.GetSharedRepository()}, nil
 }
 
-// Get implements World. It sends no credentials.
+// Get implements World. It sends no credentials, and follows no redirect: the
+// address itself has to respond.
 func (l *Live) Get(ctx context.Context, address string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, addressTime)
 	defer cancel()
@@ -215,6 +224,7 @@ func (l *Live) Get(ctx context.Context, address string) (Answer, error) {
 	if err != nil {
 		return Answer{}, withoutURL(err)
 	}
+	// Only status and header matter. The body is drained within a bound.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, answerBytes))
 	return Answer{Status: response.StatusCode, Router: response.Header.Get(wire.RouterHeader)}, response.Body.Close()
 }
@@ -225,6 +235,8 @@ func (l *Live) GitToken(ctx context.Context, settings GitSettings, username stri
 	if err != nil {
 		return gitprovider.TokenReport{}, err
 	}
+	// The token is checked without a repository if the account has none that
+	// can be parsed, which is a finding of its own.
 	repository := ""
 	if shared, err := wire.ParseSharedRepository(settings.SharedRepository); err == nil {
 		repository = shared.RepoURL

@@ -22,6 +22,8 @@ func reserved() []string { return []string{"slipway-token", "codefresh-token"} }
 
 // offline runs the checks that need nothing but the values.
 func (i *inspection) offline() {
+	// A check skips keys that have an error already, so the basic checks come
+	// first.
 	i.checkPlace()
 	if i.document.Flag(values.KeyPlatformEnabled) {
 		i.checkPlatform()
@@ -71,7 +73,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// checkToken: R31, P10.
+// checkToken checks that the API key is given once: inline or in a Secret, and
+// not in one that is reserved (R31, P10).
 func (i *inspection) checkToken() {
 	inline, name := i.document.Text(values.KeyToken), i.document.Text(values.KeyTokenRefName)
 	i.token = secret.New(strings.TrimSpace(inline))
@@ -82,6 +85,8 @@ func (i *inspection) checkToken() {
 	case slices.Contains(reserved(), name):
 		i.wrong(CodeTokenReserved, values.KeyTokenRefName, name+" is the Secret that a runtime keeps its own credential in", "choose another name")
 	case inline == "" && name == "" && i.options.World == nil:
+		// With a cluster, readToken decides: a runtime that has joined
+		// needs no API key.
 		i.tokenMissing()
 	}
 }
@@ -92,7 +97,8 @@ func (i *inspection) tokenMissing() {
 		"kubectl create secret generic slipway-user-token -n "+i.options.Namespace+" --from-file=token=FILE, and set "+values.KeyTokenRefName)
 }
 
-// checkAuthorities: R80.
+// checkAuthorities checks the CA certificates of the platform, which are either
+// in the values or in a Secret (R80).
 func (i *inspection) checkAuthorities() {
 	create, content := i.document.Flag(values.KeyCACreate), i.document.Text(values.KeyCAContent)
 	if create && i.document.Text(values.KeyCARefName) != "" {
@@ -111,13 +117,15 @@ func (i *inspection) checkAuthorities() {
 // certificates reports whether a text has a certificate in PEM.
 func certificates(text string) bool { return x509.NewCertPool().AppendCertsFromPEM([]byte(text)) }
 
-// checkRepositories: R79.
+// checkRepositories checks the CA certificates of Git servers and registries
+// (R79).
 func (i *inspection) checkRepositories() {
 	hosts := i.document.TextMap(values.KeyRepositoryCerts)
 	names := make([]string, 0, len(hosts))
 	for host := range hosts {
 		names = append(names, host)
 	}
+	// Sorted, so that the report is stable.
 	slices.Sort(names)
 	for _, host := range names {
 		if !certificates(hosts[host]) {
@@ -126,7 +134,8 @@ func (i *inspection) checkRepositories() {
 	}
 }
 
-// checkAccess: R33 to R36, P8, P13.
+// checkAccess resolves the access mode and reports contradictions (R33 to R36,
+// P8, P13). It sets settings and chosen for the online checks.
 func (i *inspection) checkAccess() {
 	d := i.document
 	s := mode.Settings{
@@ -202,7 +211,8 @@ func objectsOf[T any](i *inspection, key string) []T {
 	return made
 }
 
-// checkGitCredentials: R37.
+// checkGitCredentials checks that the Git token is given at most once, inline
+// or in a Secret (R37).
 func (i *inspection) checkGitCredentials() {
 	inline, name := i.document.Text(values.KeyGitPassword), i.document.Text(values.KeyGitRefName)
 	i.git = secret.New(strings.TrimSpace(inline))
@@ -211,6 +221,7 @@ func (i *inspection) checkGitCredentials() {
 	case inline != "" && name != "":
 		i.wrong(CodeGitTwice, values.KeyGitPassword, "the Git token is given inline, and "+values.KeyGitRefName+" names a Secret", "keep one of them")
 	case inline == "" && name == "" && (i.document.Text(values.KeyGitUsername) != "" || i.document.Text(values.KeyGitURL) != ""):
+		// A user name or a URL shows that credentials were intended.
 		i.wrong(CodeGitMissing, values.KeyGitPassword, "Git credentials are given without a password or token", "set "+values.KeyGitRefName+", or leave gitCredentials out")
 	}
 }

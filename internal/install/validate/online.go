@@ -24,6 +24,8 @@ func (i *inspection) online(ctx context.Context) {
 	if i.faulty("--namespace") {
 		return
 	}
+	// The credential comes first: for a runtime that has joined, a missing API
+	// key is a warning only.
 	held, err := i.options.World.Membership(ctx, i.options.Namespace)
 	if err != nil {
 		i.wrong(CodeClusterUnread, "", "the cluster cannot be read: "+err.Error(), "check the kubeconfig, and the rights to read Secrets of the namespace "+i.options.Namespace)
@@ -37,12 +39,14 @@ func (i *inspection) online(ctx context.Context) {
 	i.readGitPassword(ctx)
 	i.checkClass(ctx)
 	i.checkCertificates(ctx)
+	// The platform comes before Git, because the settings of the account name
+	// the Git provider.
 	git := i.askPlatform(ctx)
 	i.askAddress(ctx)
 	i.askGit(ctx, git)
 }
 
-// readToken: R31, P10.
+// readToken reads the API key from the Secret that the values name (R31, P10).
 func (i *inspection) readToken(ctx context.Context) {
 	name, key := i.document.Text(values.KeyTokenRefName), i.document.Text(values.KeyTokenRefKey)
 	switch {
@@ -59,6 +63,8 @@ func (i *inspection) readToken(ctx context.Context) {
 func (i *inspection) read(ctx context.Context, nameKey, keyKey, name, key string) secret.Text {
 	found, err := i.options.World.Secret(ctx, i.options.Namespace, name, key)
 	at := i.options.Namespace + "/" + name
+	// A runtime that has joined has a credential of its own, so the Secret may
+	// be gone.
 	complain := i.wrong
 	if nameKey == values.KeyTokenRefName && i.held != nil {
 		complain = i.warn
@@ -88,7 +94,8 @@ func (i *inspection) readAuthorities(ctx context.Context) {
 	i.authorities = []byte(found.Reveal())
 }
 
-// readGitPassword: R37.
+// readGitPassword reads the Git token from the Secret that the values name
+// (R37).
 func (i *inspection) readGitPassword(ctx context.Context) {
 	name := i.document.Text(values.KeyGitRefName)
 	if name != "" && i.git.IsZero() && !i.faulty(values.KeyGitRefName) {
@@ -96,7 +103,8 @@ func (i *inspection) readGitPassword(ctx context.Context) {
 	}
 }
 
-// checkClass: P14.
+// checkClass checks that the IngressClass exists (P14). It is skipped with
+// singleNamespace, because classes are cluster-scoped.
 func (i *inspection) checkClass(ctx context.Context) {
 	if i.chosen != mode.Ingress || i.document.Flag(values.KeySingleNamespace) {
 		return
@@ -162,6 +170,8 @@ func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
 	i.checkCaller(caller, tokenKey)
 	i.checkName(ctx, link, caller)
 	settings, err := i.options.World.GitSettings(ctx, link)
+	// Settings that the key may not read leave the Git token unchecked, which
+	// is no error.
 	if err != nil {
 		return nil
 	}
@@ -170,6 +180,7 @@ func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
 
 // checkCaller checks that the key is an admin's of the account.
 func (i *inspection) checkCaller(caller Caller, tokenKey string) {
+	// A runtime that has joined does not use the key any more.
 	if i.held == nil && !caller.Admin {
 		i.wrong(CodeNotAdmin, tokenKey, "the API key is of "+caller.Email+", who is no admin of the account "+caller.Account, "use a key of an admin")
 	} else if i.held == nil && !caller.MayRegister {
@@ -194,6 +205,8 @@ func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
 		}
 		return
 	}
+	// Without a response the name is a warning: the platform checks it again
+	// when the runtime registers.
 	answer, err := i.options.World.NameFree(ctx, link, name)
 	switch {
 	case err != nil:
@@ -218,9 +231,12 @@ func (i *inspection) askAddress(ctx context.Context) {
 		i.skip(values.KeyIngressSkip + " is true: " + address + " was not asked")
 		return
 	}
+	// The finding is about the value that the address comes from.
 	key := map[mode.Mode]string{mode.Ingress: mode.KeyIngressHosts + "[0]", mode.HTTPRoute: mode.KeyHTTPRouteHostnames + "[0]", mode.Mesh: mode.KeyIngressURL}[i.chosen]
 	answer, err := i.options.World.Get(ctx, address)
 	again := "check it again after the installation: slipway preflight --stage after, or set " + values.KeyIngressSkip + " to true"
+	// The router names its runtime in a header of each response, so that
+	// another runtime or server behind the address is detected.
 	switch {
 	case err != nil:
 		i.warn(CodeAddressDown, key, address+" does not answer: "+err.Error(), again)
@@ -238,6 +254,7 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 	if i.git.IsZero() {
 		return
 	}
+	// The finding is about the value that the token comes from.
 	key := values.KeyGitPassword
 	if i.document.Text(key) == "" {
 		key = values.KeyGitRefName
@@ -247,6 +264,8 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 		i.note(CodeGitUnverified, key, "the Git provider is not known yet: the token is checked when the account has Git settings, or with "+values.KeyGitURL)
 		return
 	}
+	// The API of a Git server often has a certificate of the same private CA as
+	// its repositories.
 	for _, authority := range i.document.TextMap(values.KeyRepositoryCerts) {
 		asked.Authorities = append(asked.Authorities, authority+"\n"...)
 	}
@@ -278,6 +297,8 @@ func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
 		}
 		return *settings
 	}
+	// Infer expects the URL of a repository. All repositories below the prefix
+	// are at the same provider.
 	kind, api, ok := gitprovider.Infer(strings.TrimSuffix(i.document.Text(values.KeyGitURL), "/") + "/any/repository.git")
 	if !ok {
 		return GitSettings{}
@@ -287,6 +308,8 @@ func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
 
 // gitError reports an error of the Git provider.
 func (i *inspection) gitError(key string, told *gitprovider.Error) {
+	// The runtime retries after network errors and rate limits, so these are
+	// warnings.
 	switch told.Kind {
 	case gitprovider.Denied:
 		i.wrong(CodeGitRefused, key, told.Message, "make a new token with the scopes of a runtime")

@@ -17,6 +17,7 @@ func (i *inspection) checkOptions() {
 		{"edge.config", config.CheckEdge},
 	} {
 		given := i.document.Object(part.key)
+		// Options that are no map were reported with the values already.
 		if len(given) == 0 || i.faulty(part.key) {
 			continue
 		}
@@ -30,6 +31,8 @@ func (i *inspection) checkOptions() {
 			if problem.Option != "" {
 				key += "." + problem.Option
 			}
+			// Secrets work in an option, but the chart would put them into a
+			// ConfigMap.
 			if problem.Secret {
 				i.warn(CodeOptionSecret, key, problem.Reason, problem.Fix)
 				continue

@@ -27,7 +27,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// inspection is one validation.
+// inspection is one validation. The offline checks fill in its fields, and the
+// online checks use them. It is used by one goroutine.
 type inspection struct {
 	options  Options
 	document values.Document
@@ -35,6 +36,8 @@ type inspection struct {
 	chosen   mode.Mode
 	report   Report
 
+	// token, git and authorities are the credentials of the values, inline or
+	// from Secrets of the cluster. They are zero if there are none.
 	token       secret.Text
 	git         secret.Text
 	authorities []byte
@@ -42,7 +45,8 @@ type inspection struct {
 	held *Membership
 }
 
-// Run validates values and returns the report.
+// Run validates values and returns the report. There is no error: a cluster or
+// a platform that cannot be reached is a finding as well.
 func Run(ctx context.Context, options Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -59,9 +63,12 @@ func Run(ctx context.Context, options Options) Report {
 		}
 		i.add(Finding{Code: problem.Code, Severity: severity, Key: problem.Key, Reason: problem.Reason, Fix: problem.Fix})
 	}
+	// Nothing was decoded, so every further check would only report a
+	// consequence.
 	if len(problems) == 1 && problems[0].Code == values.CodeUnreadable {
 		return i.report
 	}
+	// The flag leaves out the online checks and not the offline ones.
 	if document.Flag(values.KeySkipValidation) {
 		i.skip(values.KeySkipValidation + " is true: only the values themselves were checked")
 	}
@@ -78,15 +85,17 @@ func Run(ctx context.Context, options Options) Report {
 // add adds a finding.
 func (i *inspection) add(finding Finding) { i.report.Findings = append(i.report.Findings, finding) }
 
-// wrong adds an error, warn a warning and note a note.
+// wrong adds an error, which stops an installation.
 func (i *inspection) wrong(code, key, reason, fix string) {
 	i.add(Finding{Code: code, Severity: Error, Key: key, Reason: reason, Fix: fix})
 }
 
+// warn adds a warning: the installation goes on, and may not work yet.
 func (i *inspection) warn(code, key, reason, fix string) {
 	i.add(Finding{Code: code, Severity: Warning, Key: key, Reason: reason, Fix: fix})
 }
 
+// note adds information that needs no action now.
 func (i *inspection) note(code, key, reason string) {
 	i.add(Finding{Code: code, Severity: Note, Key: key, Reason: reason})
 }

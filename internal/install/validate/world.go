@@ -9,7 +9,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// World is what values are checked against. Live is the real one.
+// World is the cluster and the network that values are checked against. Live is
+// the real one. Callers wrap it to add objects that do not exist yet.
 type World interface {
 	// Secret reads one key of a Secret. Errors are ErrNoSecret, ErrNoKey, or
 	// why it could not be read.
@@ -37,7 +38,7 @@ var (
 	ErrNoKey      = errors.New("the Secret has no such key, or it is empty")
 	ErrNoClass    = errors.New("there is no such IngressClass")
 	ErrMayNotRead = errors.New("the API key may not read it")
-	// ErrRefused is a key that the platform does not know.
+	// ErrRefused is a key that the platform rejects.
 	ErrRefused = errors.New("the platform does not know the API key")
 )
 
@@ -60,10 +61,12 @@ type Caller struct {
 	Account   string
 	// MayRegister is false for a key whose scopes leave it out.
 	MayRegister bool
-	Expires     time.Time
+	// Expires is zero for a key that does not expire.
+	Expires time.Time
 }
 
-// NameAnswer is what a platform says of a name.
+// NameAnswer is the platform's response for a name. Reason and Proposal may be
+// set if the name is not free.
 type NameAnswer struct {
 	Free             bool
 	Reason, Proposal string
@@ -76,9 +79,10 @@ type GitSettings struct {
 	Authorities []byte
 }
 
-// Answer is what an address said.
+// Answer is the HTTP response of an address.
 type Answer struct {
 	Status int
-	// Router is the runtime whose router answered.
+	// Router is the runtime whose router responded, empty if another server
+	// did.
 	Router string
 }

@@ -2,8 +2,10 @@ package values
 
 import "slices"
 
-// The keys that more than one package reads.
+// The keys that more than one package reads. They are part of the chart's
+// interface: users have them in their files.
 const (
+	// The platform that the runtime joins, and the credentials for it.
 	KeyPlatformEnabled = "global.platform.enabled"
 	KeyPlatformURL     = "global.platform.url"
 	KeyAccountID       = "global.platform.accountId"
@@ -14,32 +16,41 @@ const (
 	KeyCARefKey        = "global.platform.tls.caCerts.secretKeyRef.key"
 	KeyCACreate        = "global.platform.tls.caCerts.secret.create"
 	KeyCAContent       = "global.platform.tls.caCerts.secret.content"
+	// The runtime itself, and how it is reached.
 	KeyRuntimeName     = "global.runtime.name"
 	KeySingleNamespace = "global.runtime.singleNamespace"
 	KeyIngressSkip     = "global.runtime.ingress.skipValidation"
 	KeyMeshEnabled     = "global.runtime.virtualService.enabled"
 	KeyMeshGateway     = "global.runtime.virtualService.gateway"
-	KeyGitUsername     = "global.runtime.gitCredentials.username"
-	KeyGitPassword     = "global.runtime.gitCredentials.password.value"
-	KeyGitRefName      = "global.runtime.gitCredentials.password.secretKeyRef.name"
-	KeyGitRefKey       = "global.runtime.gitCredentials.password.secretKeyRef.key"
-	KeyGitURL          = "global.runtime.gitCredentials.url"
+	// The credentials for Git, inline or in a Secret.
+	KeyGitUsername = "global.runtime.gitCredentials.username"
+	KeyGitPassword = "global.runtime.gitCredentials.password.value"
+	KeyGitRefName  = "global.runtime.gitCredentials.password.secretKeyRef.name"
+	KeyGitRefKey   = "global.runtime.gitCredentials.password.secretKeyRef.key"
+	KeyGitURL      = "global.runtime.gitCredentials.url"
+	// An option of the chart's hook, and one of the agent.
 	KeySkipValidation  = "installer.skipValidation"
 	KeyRepositoryCerts = "agent.repositories.certificates"
 )
 
-// aliasOf is the spelling that the documents have for a key of global.platform.
+// aliasOf returns the older spelling of a key below global.platform, which
+// values files of the original chart have.
 func aliasOf(rest string) string { return "global.codefresh." + rest }
 
-// Runtime is the catalogue of the chart gitops-runtime.
+// Runtime is the catalogue of the chart gitops-runtime. The order of the groups
+// is that of values.yaml and of the reference page.
 func Runtime() Catalogue {
 	return Catalogue{
 		Chart: "gitops-runtime", About: "The runtime of one cluster: the agent that delivers, and the edge that serves.",
 		Values: slices.Concat(platformLinkValues(), runtimeValues(), accessValues(), placementValues(), installerValues(), agentValues(), edgeValues(), foreignValues()),
-		Open:   []string{"global"},
+		// Helm shares the group global among all charts of a release, so it may
+		// have keys of others.
+		Open: []string{"global"},
 	}
 }
 
+// platformLinkValues are the values of the link to the platform. Every key but
+// enabled and allowHTTP has an older spelling.
 func platformLinkValues() []Value {
 	const group = "global.platform."
 	made := []Value{
@@ -56,14 +67,18 @@ func platformLinkValues() []Value {
 		{Key: group + "tls.caCerts.secret.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Secret that is made."},
 		{Key: KeyCAContent, About: "The authorities, in PEM."},
 	}
+	// The flag that disables the platform is new and has no older spelling.
 	for i := range made {
 		if made[i].Key != KeyPlatformEnabled {
 			made[i].Alias = aliasOf(made[i].Key[len(group):])
 		}
 	}
+	// allowHTTP is added after the loop: it has no older spelling either.
 	return append(made, Value{Key: group + "allowHTTP", Kind: Flag, Default: false, About: "Permit a platform without TLS. Credentials can be read on the way then: for trials only."})
 }
 
+// runtimeValues are the values of the runtime as a whole: its name, its rights
+// and its Git credentials.
 func runtimeValues() []Value {
 	const group = "global.runtime."
 	return []Value{
@@ -79,6 +94,8 @@ func runtimeValues() []Value {
 	}
 }
 
+// accessValues are the values of the four access modes: tunnel, Ingress,
+// HTTPRoute and service mesh. Package access/mode resolves them.
 func accessValues() []Value {
 	const (
 		ingress = "global.runtime.ingress."
@@ -108,6 +125,8 @@ func accessValues() []Value {
 	}
 }
 
+// placementValues are the values of the image and of the nodes that Pods run
+// on. Both charts have them.
 func placementValues() []Value {
 	return []Value{
 		{Key: "global.imageRegistry", Rule: Rule{Pattern: `^[a-zA-Z0-9][-a-zA-Z0-9.:/_]*$`, Means: "a registry such as registry.example.com/mirror"}, About: "Registry to take the image from, in the place of the one in image.registry."},
@@ -126,6 +145,8 @@ func placementValues() []Value {
 	}
 }
 
+// installerValues are the values of the hook that validates before an
+// installation or upgrade.
 func installerValues() []Value {
 	return []Value{
 		{Key: KeySkipValidation, Kind: Flag, Default: false, About: "Do not check the values in the cluster before an installation or upgrade. What templates and schema refuse is refused all the same."},

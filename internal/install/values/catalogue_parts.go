@@ -1,5 +1,6 @@
 package values
 
+// agentValues are the values of the agent's Deployment.
 func agentValues() []Value {
 	const group = "agent."
 	return append([]Value{
@@ -14,6 +15,8 @@ func agentValues() []Value {
 	}, workloadValues(group)...)
 }
 
+// edgeValues are the values of the edge: its Deployment, its Service and its
+// IngressClass.
 func edgeValues() []Value {
 	const group = "edge."
 	return append([]Value{
@@ -37,7 +40,8 @@ func edgeValues() []Value {
 	}, workloadValues(group)...)
 }
 
-// workloadValues are those of every Deployment.
+// workloadValues are the values that every Deployment has, below its group. The
+// chart platform has a single Deployment and no group.
 func workloadValues(group string) []Value {
 	return []Value{
 		{Key: group + "podAnnotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Pods."},
@@ -52,8 +56,9 @@ func workloadValues(group string) []Value {
 	}
 }
 
-// foreignValues are documented ones of charts that this one does not have. Those
-// who come from there can keep their files.
+// foreignValues are the groups of charts that this one replaces or leaves out.
+// They are accepted with a warning, so that existing values files still
+// install.
 func foreignValues() []Value {
 	var made []Value
 	for _, chart := range []struct{ name, why string }{
@@ -82,6 +87,8 @@ func Platform() Catalogue {
 	}
 }
 
+// platformValues are the values of the chart platform without those of
+// placementValues.
 func platformValues() []Value {
 	return append([]Value{
 		{Key: "publicURL", Rule: Rule{Pattern: `^https://[^/\s?#@]+/?$`, Means: "a URL such as https://slipway.example.com"}, About: "URL under which browsers, command lines and agents reach the platform. It is needed."},

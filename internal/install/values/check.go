@@ -9,7 +9,8 @@ import (
 )
 
 // Check reports all problems of the values as such: unknown keys, wrong kinds,
-// broken rules, and aliases that disagree.
+// broken rules, and aliases that disagree. Problems come in the order of the
+// keys, conflicts of aliases last.
 func (d Document) Check() []Problem {
 	found := d.catalogue.walk(d.catalogue.tree(true), d.given)
 	for _, value := range d.catalogue.Values {
@@ -18,6 +19,8 @@ func (d Document) Check() []Problem {
 		}
 		own, first := lookup(d.given, value.Key)
 		other, second := lookup(d.given, value.Alias)
+		// A spelling with the default counts as not given, because Helm merges
+		// the defaults of the chart into the values.
 		if first && second && !value.unchanged(own) && !value.unchanged(other) && fmt.Sprint(own) != fmt.Sprint(other) {
 			found = append(found, Problem{Code: CodeAlias, Key: value.Key,
 				Reason: value.Key + " and " + value.Alias + " are two spellings of one value, and differ", Fix: "keep " + value.Key + " and leave " + value.Alias + " out"})
@@ -34,11 +37,13 @@ func (c Catalogue) walk(at *node, given map[string]any) []Problem {
 		next := at.child(name)
 		switch {
 		case next == nil && slices.Contains(c.Open, at.path):
+			// Other charts have keys of their own in an open group.
 		case next == nil:
 			found = append(found, unknown(at, name, key))
 		case next.value != nil:
 			found = append(found, next.value.check(key, value)...)
 		case value == nil:
+			// A group with nothing but comments below it decodes to nil.
 		default:
 			below, ok := value.(map[string]any)
 			if !ok {
@@ -67,6 +72,7 @@ func unknown(at *node, name, key string) Problem {
 
 // nearest returns the name that a misspelt one probably stands for.
 func nearest(name string, names []string) string {
+	// Up to two edits are a typo; more is probably another word.
 	best, least := "", 3
 	for _, each := range names {
 		if distance := editDistance(strings.ToLower(name), strings.ToLower(each)); distance < least && distance < len(each) {
@@ -76,7 +82,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// editDistance is the Levenshtein distance.
+// editDistance is the Levenshtein distance in bytes. One row of the matrix is
+// enough, because only the distance is needed.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -99,15 +106,18 @@ func editDistance(a, b string) int {
 
 // check checks one value against its kind and rule.
 func (v Value) check(key string, given any) []Problem {
+	// A group of another chart gets one warning, and its keys are not checked.
 	if filled, ok := given.(map[string]any); ok && v.Ignored {
 		if len(filled) == 0 {
 			return nil
 		}
 		return []Problem{{Code: CodeIgnored, Warning: true, Key: key, Reason: "it is not used: " + strings.TrimPrefix(v.About, "Taken and not used. "), Fix: "it can be left out"}}
 	}
+	// A null removes a default in Helm, and is valid for every kind.
 	if given == nil {
 		return nil
 	}
+	// wrong is the problem of a value of another kind. The cases share it.
 	wrong := []Problem{{Code: CodeKind, Key: key, Reason: "it is " + kindOf(given) + ", and has to be " + v.wanted(), Fix: "write " + v.wanted()}}
 	switch v.Kind {
 	case Flag:
@@ -138,6 +148,7 @@ func (v Value) check(key string, given any) []Problem {
 
 // checkList checks a list and its elements.
 func (v Value) checkList(key string, given any, wrong []Problem) []Problem {
+	// wrong is the problem of a value that is no list at all.
 	list, ok := given.([]any)
 	if !ok {
 		return wrong
@@ -156,6 +167,8 @@ func (v Value) checkMap(key string, given any, wrong []Problem) []Problem {
 	if !ok {
 		return wrong
 	}
+	// The fields of an object are not declared here. The API server checks
+	// them, or the program whose options they are.
 	if v.Kind == Object {
 		return nil
 	}
@@ -166,7 +179,8 @@ func (v Value) checkMap(key string, given any, wrong []Problem) []Problem {
 	return found
 }
 
-// checkElement checks one element.
+// checkElement checks one element of a list or map: a text if text is set, an
+// object otherwise.
 func (v Value) checkElement(key string, given any, text bool) []Problem {
 	if !text {
 		if _, ok := given.(map[string]any); !ok {
@@ -184,6 +198,7 @@ func (v Value) checkElement(key string, given any, text bool) []Problem {
 // checkText checks a text against the rule.
 func (v Value) checkText(key, text string) []Problem {
 	shown := strconv.Quote(text)
+	// A finding never quotes a secret, not even a wrong one.
 	if v.Secret {
 		shown = "what is given"
 	}
@@ -225,7 +240,8 @@ func kindOf(value any) string {
 	return "a number"
 }
 
-// whole converts a number as YAML and JSON decoders return it.
+// whole converts a number as YAML and JSON decoders return it. The bound keeps
+// the conversion of a float64 exact.
 func whole(value any) (int, bool) {
 	switch number := value.(type) {
 	case int:

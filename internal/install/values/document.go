@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// MaxBytes bounds a file of values.
+// MaxBytes bounds a file of values, which is held in memory. Helm stores the
+// values in a Secret, and the API server bounds that to the same size.
 const MaxBytes = 1 << 20
 
 // Problem is one finding about values.
@@ -21,11 +22,11 @@ type Problem struct {
 	// Warning is set when the values work all the same.
 	Warning bool
 	Key     string
-	// Reason says what is wrong, and Fix what to do.
+	// Reason is what is wrong, and Fix what to do.
 	Reason, Fix string
 }
 
-// The codes of problems.
+// The codes of problems, for programs that read the report.
 const (
 	CodeUnreadable = "ValuesUnreadable"
 	CodeUnknown    = "ValueUnknown"
@@ -38,7 +39,9 @@ const (
 // Document is a set of values over the defaults of a chart.
 type Document struct {
 	catalogue Catalogue
-	given     map[string]any
+	// given are the decoded values. They are shared with the caller and never
+	// changed.
+	given map[string]any
 }
 
 // Read decodes a values file and reports all its problems. The document has
@@ -63,6 +66,7 @@ func Read(catalogue Catalogue, from io.Reader) (Document, []Problem) {
 // quote the text, which may be part of a secret.
 func withoutText(err error) string {
 	message := err.Error()
+	// Only the number of the line is safe to repeat.
 	if at := strings.Index(message, "line "); at >= 0 {
 		end := strings.IndexFunc(message[at+5:], func(r rune) bool { return r < '0' || r > '9' })
 		if end > 0 {
@@ -95,6 +99,7 @@ func (d Document) raw(key string) any {
 			return other
 		}
 	}
+	// The key has its default, and there is no alias with another value.
 	if there {
 		return own
 	}
@@ -108,13 +113,16 @@ func (v Value) unchanged(given any) bool {
 	return given == nil || given == "" || reflect.DeepEqual(given, initial)
 }
 
-// Text returns the text of a key, or "".
+// Text returns the text of a key. It is empty for a value of another kind,
+// which Check reports.
 func (d Document) Text(key string) string { text, _ := d.raw(key).(string); return text }
 
-// Flag returns the flag of a key.
+// Flag returns the flag of a key. It is false for a value of another kind,
+// which Check reports.
 func (d Document) Flag(key string) bool { flag, _ := d.raw(key).(bool); return flag }
 
-// FlagIfSet returns nil for a flag that is not set.
+// FlagIfSet returns nil for a flag that is not set: some flags have a default
+// that depends on other values.
 func (d Document) FlagIfSet(key string) *bool {
 	if flag, ok := d.raw(key).(bool); ok {
 		return &flag
@@ -122,7 +130,8 @@ func (d Document) FlagIfSet(key string) *bool {
 	return nil
 }
 
-// Texts returns the texts of a list.
+// Texts returns the texts of a list. Elements of another kind are left out;
+// Check reports them.
 func (d Document) Texts(key string) []string {
 	list, _ := d.raw(key).([]any)
 	var made []string
@@ -134,7 +143,7 @@ func (d Document) Texts(key string) []string {
 	return made
 }
 
-// TextMap returns a map of texts.
+// TextMap returns a map of texts. Values of another kind are left out.
 func (d Document) TextMap(key string) map[string]string {
 	found, _ := d.raw(key).(map[string]any)
 	made := map[string]string{}
@@ -152,7 +161,7 @@ func (d Document) Object(key string) map[string]any {
 	return found
 }
 
-// Objects decodes a list of objects.
+// Objects decodes a list of objects, and refuses unknown fields.
 func Objects[T any](d Document, key string) ([]T, error) {
 	text, err := yaml.Marshal(d.raw(key))
 	if err != nil {
@@ -160,6 +169,7 @@ func Objects[T any](d Document, key string) ([]T, error) {
 	}
 	var made []T
 	if err := yaml.UnmarshalStrict(text, &made); err != nil {
+		// The decoder's error is dropped, because it may quote the values.
 		return nil, fmt.Errorf("%s has a field that is not known or of another kind", key)
 	}
 	return made, nil

@@ -10,7 +10,8 @@ import (
 // commentWidth is where the lines of comments end.
 const commentWidth = 96
 
-// File returns values.yaml: every value with its default and description.
+// File returns values.yaml: every value with its default and description. It is
+// generated, so that the file and the schema cannot disagree.
 func (c Catalogue) File() ([]byte, error) {
 	var text strings.Builder
 	text.WriteString("# Values of the chart " + c.Chart + ". " + c.About + "\n")
@@ -40,6 +41,7 @@ func writeNode(text *strings.Builder, of *node, depth int) error {
 		}
 		return nil
 	}
+	// The rule is part of the comment, so that users need not read the schema.
 	about := of.value.About
 	if words := of.value.Rule.words(); words != "" {
 		about += " (" + words + ")"
@@ -48,6 +50,8 @@ func writeNode(text *strings.Builder, of *node, depth int) error {
 		text.WriteString(indent + "# " + line + "\n")
 	}
 	given, there := of.value.initial()
+	// A key without a value would be null, which is not the same as unset. It
+	// stays a comment.
 	if !there {
 		text.WriteString(indent + "# " + of.name + ":\n")
 		return nil
@@ -77,6 +81,7 @@ func onlyUnset(of *node) bool {
 }
 
 // wrapped breaks a text at blanks into lines.
+// A word that is longer than the width gets a line of its own.
 func wrapped(text string, width int) []string {
 	var lines []string
 	line := ""

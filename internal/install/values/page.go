@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Page returns the reference page of the charts' values.
+// Page returns the reference page of the charts' values in Markdown, one table
+// for each chart.
 func Page(charts ...Catalogue) ([]byte, error) {
 	var text strings.Builder
 	text.WriteString("# Values of the charts\n\n")
@@ -44,6 +45,7 @@ func (v Value) explained() string {
 // shownDefault formats the default.
 func (v Value) shownDefault() (string, error) {
 	given, there := v.initial()
+	// An empty cell is both an empty text and a value without a default.
 	if !there || given == "" {
 		return "", nil
 	}
@@ -54,5 +56,5 @@ func (v Value) shownDefault() (string, error) {
 	return "`" + cell(string(encoded)) + "`", nil
 }
 
-// cell escapes a text for a table cell.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -7,6 +7,7 @@ import (
 
 // Schema returns values.schema.json, which Helm checks before it renders.
 func (c Catalogue) Schema() ([]byte, error) {
+	// Aliases are part of the schema, because Helm refuses keys that it lacks.
 	root := c.group(c.tree(true))
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Values of the chart " + c.Chart
@@ -30,6 +31,7 @@ func (c Catalogue) group(of *node) map[string]any {
 		properties[each.name] = each.value.schema(each.alias)
 	}
 	made := map[string]any{"type": "object", "properties": properties}
+	// Unknown keys are errors, so that a typo does not pass silently.
 	if !slices.Contains(c.Open, of.path) {
 		made["additionalProperties"] = false
 	}
@@ -51,6 +53,8 @@ func (v Value) schema(alias bool) map[string]any {
 // form returns the schema without its texts.
 func (v Value) form() map[string]any {
 	text := map[string]any{"type": "string"}
+	// An empty text is a value that is not given. It passes unless the rule
+	// needs one.
 	if v.Rule.Pattern != "" {
 		text["pattern"] = v.Rule.Pattern
 		if !v.Rule.Needed {
@@ -62,6 +66,7 @@ func (v Value) form() map[string]any {
 	}
 	switch v.Kind {
 	case Flag:
+		// The chart distinguishes a flag that is unset from one that is false.
 		if v.Default == nil {
 			return map[string]any{"type": []string{"boolean", "null"}}
 		}

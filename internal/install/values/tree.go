@@ -23,6 +23,8 @@ func (c Catalogue) tree(withAliases bool) *node {
 	for i := range c.Values {
 		root.add(c.Values[i].Key, &c.Values[i], false)
 	}
+	// Aliases come after all keys, so that the groups keep the order of the
+	// keys.
 	for i := range c.Values {
 		if withAliases && c.Values[i].Alias != "" {
 			root.add(c.Values[i].Alias, &c.Values[i], true)
@@ -45,8 +47,7 @@ func (n *node) add(key string, value *Value, alias bool) {
 	at.value, at.alias = value, alias
 }
 
-// child returns the node with a name below this one, and creates it if it is
-// missing.
+// child returns the node with a name below this one, or nil.
 func (n *node) child(name string) *node {
 	i := slices.IndexFunc(n.below, func(each *node) bool { return each.name == name })
 	if i < 0 {
@@ -66,7 +67,8 @@ func (c Catalogue) Defaults() map[string]any {
 	return made
 }
 
-// initial returns what values.yaml has for a value; unset values are left out.
+// initial returns the content of values.yaml for a value, and false for one
+// that is unset. A text without a default is empty and not unset.
 func (v Value) initial() (any, bool) {
 	if v.Default != nil {
 		return v.Default, true
@@ -74,10 +76,11 @@ func (v Value) initial() (any, bool) {
 	return "", v.Kind == Text
 }
 
-// set writes a key into nested maps.
+// set writes a key into nested maps, and creates the groups that are missing.
 func set(into map[string]any, key string, value any) {
 	names := strings.Split(key, ".")
 	for _, name := range names[:len(names)-1] {
+		// A value in the place of a group is replaced by the group.
 		next, ok := into[name].(map[string]any)
 		if !ok {
 			next = map[string]any{}
@@ -88,7 +91,7 @@ func set(into map[string]any, key string, value any) {
 	into[names[len(names)-1]] = value
 }
 
-// lookup finds a key in nested maps.
+// lookup finds a key in nested maps. A null counts as absent.
 func lookup(from map[string]any, key string) (any, bool) {
 	names := strings.Split(key, ".")
 	for _, name := range names[:len(names)-1] {

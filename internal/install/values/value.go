@@ -10,6 +10,8 @@ type Kind int
 
 // The kinds.
 const (
+	// Text, Flag and Count are single values. The lists and maps of texts apply
+	// the rule to each element.
 	Text Kind = iota
 	Flag
 	Count
@@ -45,9 +47,9 @@ func (k Kind) String() string {
 // empty text keeps every rule but Needed: it is a value that is not given.
 type Rule struct {
 	// Pattern is a regular expression for the whole text that ECMA 262 and Go
-	// read alike; Means says it in words.
+	// read alike. Means describes it in words.
 	Pattern, Means string
-	// OneOf are the texts that are known.
+	// OneOf are the allowed texts.
 	OneOf []string
 	// Least and Most bound a Count, when Most is above 0.
 	Least, Most int
@@ -60,8 +62,8 @@ type Value struct {
 	// Key has dots between its names.
 	Key  string
 	Kind Kind
-	// Default is nil for a value without a default: the chart then tells unset
-	// from false and empty.
+	// Default is nil for a value without a default: the chart then
+	// distinguishes unset from false and empty.
 	Default any
 	// About describes it in whole sentences.
 	About string
@@ -94,28 +96,34 @@ func (c Catalogue) Find(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// Rules that more than one value has.
+// dnsName is the rule for names of Kubernetes objects.
 func dnsName() Rule {
 	return Rule{Pattern: `^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, Means: "a name of Kubernetes: lower-case letters, digits, dashes and dots"}
 }
 
+// webAddress is the rule for the base URL of a server.
 func webAddress() Rule {
 	return Rule{Pattern: `^https?://[^/\s?#@]+/?$`, Means: "a URL such as https://slipway.example.com, without a path, a user and a query"}
 }
 
+// protocol is the rule for the scheme of an address.
 func protocol() Rule { return Rule{OneOf: []string{"http", "https"}} }
 
+// quantity is the rule for quantities of Kubernetes, such as sizes of volumes.
 func quantity() Rule {
 	return Rule{Pattern: `^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`, Means: "a quantity of Kubernetes such as 8Gi"}
 }
 
+// between is the rule for a Count from least to most, both included.
 func between(least, most int) Rule { return Rule{Least: least, Most: most} }
 
-// matches reports whether a text matches a pattern. The patterns are constants.
+// matches reports whether a text matches the pattern. The patterns are
+// constants, so compiling one cannot fail.
 func (r Rule) matches(text string) bool {
 	return r.Pattern == "" || text == "" && !r.Needed || regexp.MustCompile(r.Pattern).MatchString(text)
 }
 
+// words describes the rule for people, and is empty if there is none.
 func (r Rule) words() string {
 	if len(r.OneOf) > 0 {
 		return "one of " + strings.Join(r.OneOf, ", ")
