@@ -5,7 +5,8 @@ import (
 )
 
 // Agent holds every option of `slipway agent`. The description tags are the
-// reference text; the yaml tags are the names that all sources share.
+// reference text; the yaml tags are the names that all sources share. Validate
+// checks it after loading; the agent reads it only.
 type Agent struct {
 	Log            Log            `yaml:"log"`
 	Admin          AdminServer    `yaml:"admin"`
@@ -22,15 +23,16 @@ type Agent struct {
 	Traffic        AgentTraffic   `yaml:"traffic"`
 }
 
-// KubernetesAPI is how the API server of the cluster is reached.
+// KubernetesAPI selects the API server of the cluster and the credentials for
+// it. The edge has the same three options in its Ingress provider.
 type KubernetesAPI struct {
 	Endpoint         string      `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
 	Token            secret.Text `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
 	CertAuthFilePath string      `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
 }
 
-// Applications selects which Applications are synced, and how often Git is
-// polled.
+// Applications selects the Applications that are reconciled, and the interval
+// at which Git is polled.
 type Applications struct {
 	ControlNamespace string   `yaml:"controlNamespace" description:"Namespace of the AppProjects, of the Secrets and ConfigMaps with credentials, and of the Applications. It is where Argo CD would be installed. What it has made before is known by this name too: keep the name when you move from Argo CD."`
 	Namespaces       []string `yaml:"namespaces" description:"More namespaces whose Applications are synced: a list in a file, commas between names elsewhere; * is every namespace. The project of an Application has to list its namespace in sourceNamespaces."`
@@ -40,7 +42,7 @@ type Applications struct {
 	Workers          int      `yaml:"workers" description:"How many Applications are worked on at a time. Those that wait for the health of an object do not count."`
 }
 
-// SourceCache is where fetched repositories and charts are cached.
+// SourceCache configures the cache of fetched repositories and charts.
 type SourceCache struct {
 	CacheDir     string   `yaml:"cacheDir" description:"Folder for what was fetched: bare Git repositories and charts. It is made if it is not there, must belong to the agent alone, and can be deleted while the agent does not run. When empty, it is a new folder that is deleted at the end, and everything is fetched anew at each start."`
 	FetchTimeout Duration `yaml:"fetchTimeout" description:"Longest time that one request to a Git server, chart repository or registry may take."`
@@ -48,8 +50,8 @@ type SourceCache struct {
 	Credentials SourceCredentials `yaml:"credentials"`
 }
 
-// SourceCredentials is a Git credential in a file, for a start without Secrets.
-// All other credentials are Secrets of the control namespace.
+// SourceCredentials is a Git credential in a file, for an agent that starts
+// without Secrets. All other credentials are Secrets of the control namespace.
 type SourceCredentials struct {
 	URL          string `yaml:"url" description:"What the addresses of the repositories begin with that the credential is for, such as https://github.com/acme. When empty, there is no credential in a file."`
 	Username     string `yaml:"username" description:"User at the Git server, where it needs one."`
@@ -78,7 +80,8 @@ type LeaderElection struct {
 	LeaseName string `yaml:"leaseName" description:"Name of the Lease, in the namespace of the agent. Agents with different Applications need different names if they share a namespace."`
 }
 
-// PlatformLink makes the agent a runtime of a platform.
+// PlatformLink makes the agent a runtime of a platform. An empty URL turns it
+// off; the agent then reconciles without a platform.
 type PlatformLink struct {
 	URL          string `yaml:"url" description:"URL of the platform that this agent is a runtime of, such as https://slipway.example.com. When empty, there is none, and the agent delivers all the same."`
 	AccountID    string `yaml:"accountID" description:"ID of the account that the runtime belongs to. When given, an API key of another account is refused."`
@@ -90,7 +93,8 @@ type PlatformLink struct {
 	WorkflowsURL string `yaml:"workflowsURL" description:"URL of a workflow server that /workflows leads to. When empty, there is none."`
 }
 
-// RuntimeSelf identifies the runtime and its installation.
+// RuntimeSelf identifies the runtime and its installation towards the platform.
+// The chart sets most of it.
 type RuntimeSelf struct {
 	Name                 string `yaml:"name" description:"Name of the runtime, unique in the account: lower-case letters, digits and dashes, at most 38, beginning with a letter."`
 	Cluster              string `yaml:"cluster" description:"What people call the cluster. When empty, it is the host of its API server."`
@@ -101,7 +105,8 @@ type RuntimeSelf struct {
 	Release              string `yaml:"release" description:"Name of the Helm release that installed the runtime. The chart sets it. The runtime keeps it when it becomes an Application of itself, because its Deployments are selected by it."`
 }
 
-// RuntimeAccess is how the platform and Git hosts reach the runtime.
+// RuntimeAccess configures how the platform and Git hosts reach the router of
+// the runtime.
 type RuntimeAccess struct {
 	Mode         string `yaml:"mode" description:"How the platform reaches the runtime: tunnel, ingress, httpRoute or mesh. All but the tunnel need access.url."`
 	URL          string `yaml:"url" description:"URL at which the Ingress, HTTPRoute or mesh serves the router, such as https://runtime.example.com."`
@@ -109,7 +114,9 @@ type RuntimeAccess struct {
 	Address      string `yaml:"address" description:"Where the router is served: /app-proxy, /webhooks and /workflows. The Service internal-router leads to it in every mode."`
 }
 
-// Defaults sets every option to its default.
+// Defaults sets every option to its default. The agent, the edge and the
+// platform have different default ports, so that all of them run on one
+// machine.
 func (a *Agent) Defaults() {
 	const second = Duration(1e9)
 	*a = Agent{

@@ -6,11 +6,13 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// accountID is the form of account IDs.
+// accountID matches account IDs: 24 hexadecimal digits. A wrong one fails here
+// and not at the platform.
 var accountID = regexp.MustCompile(`^[0-9a-f]{24}$`)
 
-// platform checks the options that make an agent a runtime. All of them are
-// optional until platform.url is set; then name, account and key are required.
+// platform checks the options that make an agent a runtime. Their form is
+// always checked. Once platform.url is set, a key is required, and a URL for
+// every access mode but the tunnel.
 func (c *checker) platform(a *Agent) {
 	if err := wire.RuntimeName(a.Runtime.Name); err != nil {
 		c.add("runtime.name", "cannot be used: %v", err)
@@ -23,6 +25,8 @@ func (c *checker) platform(a *Agent) {
 	if a.Access.Mode == "tunnel" && a.Access.URL != "" {
 		c.add("access.url", "is set, and access.mode is tunnel, which has no URL of its own: leave it out, or set access.mode to ingress, httpRoute or mesh")
 	}
+	// Without a platform the rest has no effect, so incomplete options are no
+	// error.
 	given := &a.Platform
 	if given.URL == "" {
 		return
@@ -33,6 +37,8 @@ func (c *checker) platform(a *Agent) {
 	if given.AccountID != "" && !accountID.MatchString(given.AccountID) {
 		c.add("platform.accountID", "is %s: the ID of an account has 24 hexadecimal digits", quoted(given.AccountID))
 	}
+	// The key is needed for the registration only, but the checks cannot see
+	// whether the agent is registered.
 	if given.KeyFile == "" && given.KeySecret == "" {
 		c.add("platform.keyFile", "is missing, and so is platform.keySecret: name the file or the Secret with the API key that the runtime is registered with")
 	}

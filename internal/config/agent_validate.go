@@ -9,15 +9,15 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// everyNamespace stands for all namespaces in applications.namespaces.
+// everyNamespace selects all namespaces in applications.namespaces.
 const everyNamespace = "*"
 
-// maxWorkers bounds worker counts of every kind: beyond it a typing error is
-// likelier than a machine that benefits.
+// maxWorkers bounds worker counts of every kind: a larger number is more likely
+// a typo than a machine that benefits from it.
 const maxWorkers = 256
 
 // Validate checks every option and reports all problems at once, each with the
-// name of the option and the fix.
+// name of the option and the fix. It opens no file and sends no request.
 func (a *Agent) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", a.Log.Level, "debug", "info", "warn", "error")
@@ -26,6 +26,8 @@ func (a *Agent) Validate() error {
 	c.address("health.address", a.Health.Address)
 	c.address("webhooks.address", a.Webhooks.Address)
 	c.endpoint("kubernetes.", a.Kubernetes.Endpoint)
+	// A file made by --print-config has redacted secrets; it must not be used
+	// as is.
 	if a.Kubernetes.Token.Reveal() == secret.Redacted {
 		c.add("kubernetes.token", "is the text that stands for a hidden token in printed options: set the token itself")
 	}
@@ -48,7 +50,8 @@ func (a *Agent) Validate() error {
 // Kubernetes requires of most names.
 func validSubdomain(name string) bool { return len(name) <= 253 && dnsSubdomain.MatchString(name) }
 
-// sourceCredentials checks that the credential in a file is complete.
+// sourceCredentials checks that the credential in a file has both URL and
+// password file, or neither.
 func (c *checker) sourceCredentials(given *SourceCredentials) {
 	c.webURL("sources.credentials.url", given.URL, "https", "http")
 	switch {
@@ -59,7 +62,8 @@ func (c *checker) sourceCredentials(given *SourceCredentials) {
 	}
 }
 
-// admin checks the address of the admin server.
+// admin checks the address of the admin server. It must be a loopback address,
+// because the server has no authentication.
 func (c *checker) admin(text string) {
 	if admin, ok := c.address("admin.address", text); ok && !admin.Addr().IsLoopback() {
 		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(text))
@@ -79,10 +83,11 @@ func (c *checker) applications(given *Applications) {
 	c.workers(prefix+"workers", given.Workers, 1)
 }
 
-// namespaces checks a list of names. all is a value that stands for every
-// namespace.
+// namespaces checks a list of names. all is the value that selects every
+// namespace; empty if the option has none.
 func (c *checker) namespaces(option string, names []string, all string) {
 	seen := map[string]bool{}
+	// A repeated invalid name is not reported as a duplicate in addition.
 	for _, namespace := range names {
 		if (all == "" || namespace != all) && !validLabel(namespace) {
 			c.add(option, "has %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(namespace))
@@ -93,7 +98,8 @@ func (c *checker) namespaces(option string, names []string, all string) {
 	}
 }
 
-// render checks the limits of rendering.
+// render checks the limits of rendering. The minimum of each is what a small
+// chart needs, so that a missing unit (512 for 512Mi) is an error.
 func (c *checker) render(given *RenderLimits) {
 	const prefix = "render."
 	c.workers(prefix+"workers", given.Workers, 0)
@@ -115,21 +121,24 @@ func (c *checker) render(given *RenderLimits) {
 	}
 }
 
-// workers checks a number of workers.
+// workers checks a number of workers; least is 0 for options where 0 selects a
+// default.
 func (c *checker) workers(option string, count, least int) {
 	if count < least || count > maxWorkers {
 		c.add(option, "is %d: choose a number from %d to %d", count, least, maxWorkers)
 	}
 }
 
-// above checks that a duration is positive.
+// above checks that a duration is positive: a timeout or interval of 0 would
+// fail or busy-loop.
 func (c *checker) above(option string, d Duration) {
 	if d <= 0 {
 		c.add(option, "is %s: it has to be above 0", d)
 	}
 }
 
-// ParseSize parses a number of bytes: 1048576, 512Ki, 512Mi or 2Gi.
+// ParseSize parses a number of bytes: 1048576, 512Ki, 512Mi or 2Gi. It refuses
+// negative numbers and overflows.
 func ParseSize(text string) (int64, error) {
 	number, unit := text, int64(1)
 	for i, suffix := range []string{"Ki", "Mi", "Gi"} {
@@ -137,6 +146,7 @@ func ParseSize(text string) (int64, error) {
 			number, unit = rest, 1<<(10*(i+1))
 		}
 	}
+	// 63 bits keep the result within int64.
 	count, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || count > math.MaxInt64/uint64(unit) {
 		return 0, errors.New("write a number of bytes such as 1048576, 512Mi or 2Gi")

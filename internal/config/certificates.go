@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// CertificatesResolver obtains certificates for the Ingresses that name it.
+// CertificatesResolver obtains certificates for the Ingresses that name it. It
+// is a group of its own, so that other protocols than ACME can be added.
 type CertificatesResolver struct {
 	ACME ACMEResolver `yaml:"acme"`
 }
@@ -39,7 +40,8 @@ type HTTPChallenge struct {
 	EntryPoint string `yaml:"entryPoint" description:"Entry point at which the authority asks for the answers to its challenges. It asks at port 80 of the host, so this entry point has to get what comes there. Redirections and other routes of the entry point come after these answers."`
 }
 
-// LetsEncrypt is the default ACME directory.
+// LetsEncrypt is the default ACME directory, that of the production
+// environment.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
 // SetDefaults sets every option of the resolver to its default. The decoder
@@ -48,7 +50,8 @@ func (r *CertificatesResolver) SetDefaults() {
 	*r = CertificatesResolver{ACME: ACMEResolver{CAServer: LetsEncrypt, KeyType: "EC256"}}
 }
 
-// certificatesResolvers checks all resolvers.
+// certificatesResolvers checks all resolvers, in the order of their names, so
+// that messages are stable.
 func (c *checker) certificatesResolvers(e *Edge) {
 	for _, name := range slices.Sorted(maps.Keys(e.CertificatesResolvers)) {
 		at := "certificatesResolvers." + name
@@ -56,6 +59,8 @@ func (c *checker) certificatesResolvers(e *Edge) {
 			c.add(at, "is not a valid name: %s", nameRule)
 			continue
 		}
+		// Only Ingresses request certificates; a resolver without them is a
+		// configuration that cannot work.
 		if e.Providers.KubernetesIngress == nil {
 			c.add(at, "is set, but nothing can ask for certificates: turn on providers.kubernetesIngress, or remove it")
 		}
@@ -76,7 +81,7 @@ func hasKey[V any](in map[string]V, key string) bool {
 	return there
 }
 
-// acme checks one ACME resolver.
+// acme checks one ACME resolver. Errors never quote the HMAC key.
 func (c *checker) acme(prefix string, r *ACMEResolver) {
 	c.oneOf(prefix+"keyType", r.KeyType, "EC256", "EC384", "RSA2048", "RSA4096")
 	if strings.ContainsAny(r.Email, " ,<>\r\n") || r.Email != "" && !strings.Contains(r.Email, "@") {
@@ -116,7 +121,7 @@ func (c *checker) caServer(option, text string) {
 	}
 }
 
-// loopbackHost reports whether a host is this machine.
+// loopbackHost reports whether a host is this machine. It resolves no names.
 func loopbackHost(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()

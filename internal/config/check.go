@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Problem is one finding about options that are to become a file.
+// Problem is one finding about options that are to become a file, in the form
+// of the chart's validation.
 type Problem struct {
 	// Option is its name with dots, empty for the text as a whole.
 	Option string
@@ -18,7 +19,8 @@ type Problem struct {
 	Secret bool
 }
 
-// located is an error with the option that it is about.
+// located is an error with the option that it is about, so that callers need
+// not parse the message.
 type located struct {
 	option string
 	error
@@ -27,14 +29,17 @@ type located struct {
 // Unwrap returns the error without the option.
 func (l located) Unwrap() error { return l.error }
 
-// checkedFile is the name of the text while it is checked.
+// checkedFile is the name of the text while it is checked. The extension
+// selects the YAML parser.
 const checkedFile = "options.yaml"
 
+// checkedPlace matches the place in an error; problemsOf removes it.
 var checkedPlace = regexp.MustCompile(` in options\.yaml(:[0-9]+)?`)
 
-// CheckAgent returns all problems of agent options in YAML, if other sources
-// may add to them: options that are missing or not named in the text are not
-// reported. The chart's validation uses it for the options in its values.
+// CheckAgent returns all problems of agent options in YAML to which other
+// sources may add. Validation problems of options that the text does not set
+// are not reported: another source may set them. The chart's validation uses it
+// for the options in its values.
 func CheckAgent(text []byte) []Problem {
 	known := schema{agentRole, AgentOptions()}
 	agent := &Agent{}
@@ -50,7 +55,9 @@ func CheckEdge(text []byte) []Problem {
 	return known.check(text, edge, edge.Validate)
 }
 
-// check decodes a text over the defaults, and validates the result.
+// check decodes a text over the defaults and validates the result. Validation
+// runs only if the text is well-formed, because it would report consequences
+// otherwise.
 func (s schema) check(text []byte, options any, validate func() error) []Problem {
 	if len(text) > maxFileSize {
 		return []Problem{{Reason: "they are larger than a configuration file may be", Fix: "leave out what is not needed"}}
@@ -68,16 +75,19 @@ func (s schema) check(text []byte, options any, validate func() error) []Problem
 			}
 		}
 	}
+	// Secrets are reported in addition: values files end up in ConfigMaps and
+	// Git.
 	for name, one := range given {
 		if one.option.Type == TypeSecret {
 			problems = append(problems, Problem{Option: name, Secret: true, Reason: "it is a secret, and the configuration is not one", Fix: "leave it out, and give it by the environment or a file that only the program reads"})
 		}
 	}
+	// The map above has a random order.
 	slices.SortStableFunc(problems, func(a, b Problem) int { return strings.Compare(a.Option, b.Option) })
 	return problems
 }
 
-// joined returns the errors that an error joins.
+// joined returns the errors that an error joins, or the error itself.
 func joined(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return several.Unwrap()
@@ -88,8 +98,8 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// problemsOf converts findings. Their place in a file is left out: the text is
-// a part of another document, and its lines mean nothing to the user.
+// problemsOf converts findings. It removes their place in the file: the text is
+// a part of another document, and its line numbers mean nothing to the user.
 func problemsOf(findings []error) []Problem {
 	var made []Problem
 	for _, finding := range findings {
@@ -98,6 +108,7 @@ func problemsOf(findings []error) []Problem {
 		errors.As(finding, &at)
 		text = strings.TrimPrefix(text, "configuration file "+checkedFile+": ")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, at.option), ":")
+		// Messages have the form "reason: fix" throughout this package.
 		reason, fix, _ := strings.Cut(strings.TrimSpace(text), ": ")
 		if fix == "" {
 			fix = "see slipway agent --help and slipway edge --help for the options"

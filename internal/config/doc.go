@@ -7,15 +7,15 @@
 // promises that nothing a user wrote is ignored: an unknown option, a value
 // that does not fit, or one option in two spellings is an error that names the
 // place and the fix, and all of them are reported at once. The list of options
-// is derived from the struct (see [EdgeOptions] and [AgentOptions]), so that help, reference and
-// suggestions cannot disagree with it.
+// is derived from the struct (see [EdgeOptions] and [AgentOptions]), so that
+// help, reference and suggestions cannot disagree with it.
 //
 // It refuses to read more than 1 MiB, to follow YAML aliases, and to show a
 // [secret.Text]. It opens one file and nothing else: whether a file named by an
 // option exists, or a selector parses, is for its user to find out.
 //
-// The command line (internal/cli) is its only caller; the structs are read by
-// whatever the command line wires together.
+// The command line (internal/cli) is its only caller; it passes the structs on
+// to the components that it wires together.
 //
 // See decision 0005 in docs/decisions: our own readers for option sources,
 // paerser's decoder behind them.

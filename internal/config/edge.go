@@ -6,7 +6,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Duration is a time span that reads and prints as text, such as 1m30s. A
+// Duration is a time span that is read and printed as text, such as 1m30s. A
 // number without a unit is in seconds.
 type Duration = types.Duration
 
@@ -28,7 +28,7 @@ type Edge struct {
 	LastGood  LastGood   `yaml:"lastGood"`
 }
 
-// Log configures the log.
+// Log configures the log of the process. Requests are in the access log.
 type Log struct {
 	Level  string `yaml:"level" description:"Least severe message that is logged: debug, info, warn or error. At info the log tells what changes; requests are not in it."`
 	Format string `yaml:"format" description:"How a message is written: text, json or auto. Auto is text on a terminal and JSON elsewhere, so that people and log collectors each get what they read best."`
@@ -45,7 +45,7 @@ type HealthServer struct {
 	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
 }
 
-// Shared is common to all replicas of the edge.
+// Shared has the options that must be equal on all replicas of the edge.
 type Shared struct {
 	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has a key of its own for sessions."`
 }
@@ -92,7 +92,8 @@ type IngressEndpoint struct {
 	PublishedService string `yaml:"publishedService" description:"Service, as namespace/name, whose addresses are copied to the status of each Ingress served: those of the load balancer, the externalIPs of a ClusterIP Service, or the external addresses of the nodes for NodePort. It replaces ip and hostname."`
 }
 
-// Defaults sets every option to its default, with no provider enabled.
+// Defaults sets every option to its default, with no provider enabled. The
+// entry point web is replaced by those that the configuration names.
 func (e *Edge) Defaults() {
 	*e = Edge{
 		Log:         Log{Level: "info", Format: "auto"},

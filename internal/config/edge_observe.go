@@ -94,13 +94,15 @@ func (t *Tracing) SetDefaults() {
 	}
 }
 
-// Rate returns SampleRate as a number; the options must be valid.
+// Rate returns SampleRate as a number. The options must be valid: a text that
+// is not a number yields 0.
 func (t *Tracing) Rate() float64 {
 	rate, _ := strconv.ParseFloat(t.SampleRate, 64)
 	return rate
 }
 
-// observed checks access log, tracing and the last good table.
+// observed checks the options of the access log and of tracing, if they are
+// enabled.
 func (c *checker) observed(e *Edge) {
 	if e.AccessLog != nil {
 		c.accessLog(e.AccessLog)
@@ -110,7 +112,8 @@ func (c *checker) observed(e *Edge) {
 	}
 }
 
-// accessLog checks the options of the access log.
+// accessLog checks the options of the access log. The queue of lines takes
+// memory, so its size has a bound.
 func (c *checker) accessLog(a *AccessLog) {
 	const prefix = "accessLog."
 	c.oneOf(prefix+"format", a.Format, "common", "genericCLF", "json")
@@ -132,7 +135,8 @@ func (c *checker) accessLog(a *AccessLog) {
 	c.modes(prefix+"fields.headers.names.", a.Fields.Headers.Names, "keep", "drop", "redact")
 }
 
-// modes checks the modes of fields or headers.
+// modes checks the modes of fields or headers, sorted by name, so that messages
+// are stable.
 func (c *checker) modes(prefix string, modes map[string]string, allowed ...string) {
 	for _, name := range slices.Sorted(maps.Keys(modes)) {
 		c.oneOf(prefix+name, modes[name], allowed...)
@@ -140,7 +144,8 @@ func (c *checker) modes(prefix string, modes map[string]string, allowed ...strin
 }
 
 // validStatusRange reports whether a text is a status such as 500, or a range
-// such as 500-599.
+// such as 500-599. 0 is allowed: it selects clients that left before a
+// response.
 func validStatusRange(text string) bool {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -151,7 +156,7 @@ func validStatusRange(text string) bool {
 	return errFrom == nil && errTo == nil && from >= 0 && from <= to && to <= 599
 }
 
-// tracing checks the options of tracing.
+// tracing checks the options of tracing. It does not contact the collector.
 func (c *checker) tracing(t *Tracing) {
 	const prefix = "tracing."
 	if t.ServiceName == "" {
@@ -162,6 +167,7 @@ func (c *checker) tracing(t *Tracing) {
 			c.add(prefix+"resourceAttributes", "has %s: write it as name=value", quoted(pair))
 		}
 	}
+	// The negated form also rejects NaN.
 	if rate, err := strconv.ParseFloat(t.SampleRate, 64); err != nil || !(rate >= 0 && rate <= 1) {
 		c.add(prefix+"sampleRate", "is %s: choose a number from 0 to 1", quoted(t.SampleRate))
 	}
@@ -180,12 +186,15 @@ func (c *checker) collector(prefix string, h TracingHTTP) {
 		c.add(prefix+"endpoint", "has a user name or password in it: take it out and use tracing.otlp.http.headers")
 	case u.RawQuery != "" || u.Fragment != "":
 		c.add(prefix+"endpoint", "has a part after ? or #: take it out")
+	// TLS options for a plain URL would be ignored silently.
 	case u.Scheme == "http" && h.TLS != (TracingTLS{}):
 		c.add(prefix+"tls", "is set, but the endpoint is not encrypted: let it start with https://")
 	}
 	if h.Headers.Reveal() == secret.Redacted {
 		c.add(prefix+"headers", "is the text that stands for hidden headers in printed options: set the headers themselves")
 	} else if !h.Headers.IsZero() {
+		// One message is enough: it cannot quote the pair, which may be a
+		// credential.
 		for pair := range strings.SplitSeq(h.Headers.Reveal(), ",") {
 			if name, _, found := strings.Cut(pair, "="); !found || strings.TrimSpace(name) == "" {
 				c.add(prefix+"headers", "has something that is not of the form name=value")

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// EntryPoint is an address that accepts traffic.
+// EntryPoint is an address that accepts traffic, with the limits and timeouts
+// of its connections.
 type EntryPoint struct {
 	Address          string           `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
 	ReusePort        bool             `yaml:"reusePort" description:"Let other processes listen on the same port, so that one can take over from another without a pause."`
@@ -35,7 +36,8 @@ type ForwardedHeaders struct {
 	Insecure   bool     `yaml:"insecure" description:"Trust these headers from everybody. Who can reach the entry point can then claim any address."`
 }
 
-// EntryPointHTTP are the options for HTTP on an entry point.
+// EntryPointHTTP has the options for HTTP on an entry point, for all protocol
+// versions.
 type EntryPointHTTP struct {
 	TLS               bool              `yaml:"tls" description:"Take encrypted connections only, with the certificates of the routes. What a host asks of TLS is in the routes too. When false, connections are plain."`
 	Redirections      Redirections      `yaml:"redirections"`
@@ -69,17 +71,18 @@ type RedirectEntryPoint struct {
 	Priority  int    `yaml:"priority" description:"Priority of the redirection among the routes. A route with a higher one is served instead, such as one that answers challenges."`
 }
 
-// EntryPointHTTP2 limits HTTP/2.
+// EntryPointHTTP2 limits HTTP/2. HTTP/3 has the same limit of streams.
 type EntryPointHTTP2 struct {
 	MaxConcurrentStreams int `yaml:"maxConcurrentStreams" description:"Most requests that one HTTP/2 or HTTP/3 connection can have running at a time."`
 }
 
-// EntryPointHTTP3 enables HTTP/3 on an entry point.
+// EntryPointHTTP3 enables HTTP/3 on an entry point. A nil one is disabled.
 type EntryPointHTTP3 struct {
 	AdvertisedPort int `yaml:"advertisedPort" description:"Port that clients are told to use, where a load balancer changes it. 0 means that of the address."`
 }
 
-// Transport has the limits and timeouts of connections.
+// Transport has the limits and timeouts of connections. All of them are finite
+// by default.
 type Transport struct {
 	MaxConnections          int                `yaml:"maxConnections" description:"Most open connections. Those beyond are closed at once, and counted."`
 	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Most open connections of one client address; of one /64 network with IPv6. 0 means no bound. Trusted load balancers are not bounded."`
@@ -88,7 +91,8 @@ type Transport struct {
 	LifeCycle               LifeCycle          `yaml:"lifeCycle"`
 }
 
-// RespondingTimeouts bound the waits for clients.
+// RespondingTimeouts bound the waits for clients. Each bounds one wait and not
+// a whole request, so that slow but steady transfers complete.
 type RespondingTimeouts struct {
 	HeaderTimeout Duration `yaml:"headerTimeout" description:"Time for a TLS handshake, and for the head of a request from the first byte on."`
 	ReadTimeout   Duration `yaml:"readTimeout" description:"Longest wait between two pieces of a request's body. It does not bound the whole, so that it stops a client that hangs and not a large upload."`
@@ -96,7 +100,8 @@ type RespondingTimeouts struct {
 	IdleTimeout   Duration `yaml:"idleTimeout" description:"How long a connection stays open between two requests."`
 }
 
-// LifeCycle configures how an entry point shuts down.
+// LifeCycle configures how an entry point drains: it first accepts on while
+// load balancers remove it, then waits for running requests.
 type LifeCycle struct {
 	RequestAcceptGraceTimeout Duration `yaml:"requestAcceptGraceTimeout" description:"How long connections are still taken after the stop began and readiness is gone, until load balancers have noticed."`
 	GraceTimeOut              Duration `yaml:"graceTimeOut" description:"How long running requests may then go on before they are cut."`
@@ -107,6 +112,8 @@ type LifeCycle struct {
 func (p *EntryPoint) SetDefaults() {
 	*p = EntryPoint{
 		HTTP: EntryPointHTTP{
+			// The priority is just below the maximum, so that ACME challenges,
+			// which have the maximum, are served before the redirect.
 			Redirections:   Redirections{EntryPoint: RedirectEntryPoint{Scheme: "https", Permanent: true, Priority: 1<<31 - 2}},
 			MaxHeaderBytes: 32 << 10,
 			MaxHeaders:     100,
@@ -124,7 +131,8 @@ func (p *EntryPoint) SetDefaults() {
 	}
 }
 
-// defaultEntryPoint is used when the configuration has no entry point.
+// defaultEntryPoint is the entry point web of a configuration without any. Its
+// port needs no privileges.
 func defaultEntryPoint() EntryPoint {
 	var point EntryPoint
 	point.SetDefaults()
@@ -133,7 +141,8 @@ func defaultEntryPoint() EntryPoint {
 }
 
 // ParseNetworks parses addresses and networks such as 10.0.0.0/8. An address is
-// a network of one.
+// a network of one. IPv4-mapped IPv6 addresses become IPv4, as peers are
+// compared.
 func ParseNetworks(list []string) ([]netip.Prefix, error) {
 	networks := make([]netip.Prefix, 0, len(list))
 	for _, text := range list {
@@ -155,6 +164,8 @@ func (c *checker) entryPoints(e *Edge) {
 	if len(e.EntryPoints) == 0 {
 		c.add("entryPoints", "has none: set at least one, such as entryPoints.web.address")
 	}
+	// Sorted names keep the order of messages stable, and decide which of two
+	// entry points with one address is reported.
 	for _, name := range slices.Sorted(maps.Keys(e.EntryPoints)) {
 		at := "entryPoints." + name
 		if !validLabel(name) {
@@ -171,7 +182,8 @@ func (c *checker) entryPoints(e *Edge) {
 	}
 }
 
-// networks checks a list of networks.
+// networks checks a list of networks one by one, so that every wrong item is
+// reported.
 func (c *checker) networks(option string, list []string) {
 	for _, text := range list {
 		if _, err := ParseNetworks([]string{text}); err != nil {
@@ -180,7 +192,8 @@ func (c *checker) networks(option string, list []string) {
 	}
 }
 
-// entryPointHTTP checks the HTTP limits of an entry point.
+// entryPointHTTP checks the HTTP limits of an entry point. The bounds exclude
+// values that would block all clients or allow exhausting memory.
 func (c *checker) entryPointHTTP(at string, point *EntryPoint) {
 	c.within(at+".http.maxHeaderBytes", point.HTTP.MaxHeaderBytes, 1<<10, 1<<20)
 	c.within(at+".http.maxHeaders", point.HTTP.MaxHeaders, 10, 10_000)
@@ -194,7 +207,7 @@ func (c *checker) entryPointHTTP(at string, point *EntryPoint) {
 	}
 }
 
-// redirection checks that a redirect leads to another entry point with a port,
+// redirection checks that a redirect leads to another entry point or to a port,
 // and not back to itself.
 func (c *checker) redirection(e *Edge, name string) {
 	redirect := e.EntryPoints[name].HTTP.Redirections.EntryPoint
@@ -204,6 +217,8 @@ func (c *checker) redirection(e *Edge, name string) {
 	}
 	c.oneOf(option+".scheme", redirect.Scheme, "http", "https")
 	c.within(option+".priority", redirect.Priority, -1<<31, 1<<31-1)
+	// A port may be one that a load balancer serves, so it need not be an entry
+	// point of this edge.
 	if port, isPort := strings.CutPrefix(redirect.To, ":"); isPort {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			c.add(option+".to", "is %s: write :port with a number from 1 to 65535", quoted(redirect.To))
@@ -219,7 +234,7 @@ func (c *checker) redirection(e *Edge, name string) {
 }
 
 // entryPointTransport checks limits and timeouts. No timeout may be unlimited:
-// a slow client could hold a connection for ever.
+// a slow client could hold a connection forever.
 func (c *checker) entryPointTransport(at string, t *Transport) {
 	c.within(at+".maxConnections", t.MaxConnections, 1, 10_000_000)
 	c.within(at+".maxConnectionsPerSource", t.MaxConnectionsPerSource, 0, 10_000_000)
@@ -235,11 +250,12 @@ func (c *checker) entryPointTransport(at string, t *Transport) {
 			c.add(at+".respondingTimeouts."+wait.name, "is %s: it has to be above 0, or one client could hold a connection for ever", wait.time)
 		}
 	}
+	// The two grace periods may be 0, which drains at once.
 	c.notNegative(at+".lifeCycle.requestAcceptGraceTimeout", t.LifeCycle.RequestAcceptGraceTimeout)
 	c.notNegative(at+".lifeCycle.graceTimeOut", t.LifeCycle.GraceTimeOut)
 }
 
-// within checks that a number is in a range.
+// within checks that a number is in a range, both ends included.
 func (c *checker) within(option string, value, least, most int) {
 	if value < least || value > most {
 		c.add(option, "is %d: choose a number from %d to %d", value, least, most)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// readEnvironment returns the settings of environment variables with our
-// prefix.
+// readEnvironment returns the settings of the environment variables with our
+// prefix. Unknown variables are settings too, so that resolve reports typos.
 func readEnvironment(environ []string, known schema) []setting {
 	var settings []setting
 	for _, variable := range environ {
@@ -16,7 +16,9 @@ func readEnvironment(environ []string, known schema) []setting {
 		if !ours {
 			continue
 		}
+		// An underscore separates path elements; no option has one in its name.
 		path := strings.Split(strings.ToLower(rest), "_")
+		// A variable of Kubernetes is ignored only if no option has its name.
 		if _, ok := known.find(path); !ok && (isServiceLink(name, value) || isClientVariable(name)) {
 			continue
 		}
@@ -27,7 +29,8 @@ func readEnvironment(environ []string, known schema) []setting {
 			origin:   origin{source: fromEnvironment},
 		})
 	}
-	// The order of an environment means nothing; messages should not depend on it.
+	// The order of an environment has no meaning; messages must not depend on
+	// it.
 	slices.SortFunc(settings, func(a, b setting) int { return strings.Compare(a.spelling, b.spelling) })
 	return settings
 }
@@ -44,6 +47,7 @@ var serviceLinks = [...]struct{ name, value *regexp.Regexp }{
 	{linkName(`PORT_[0-9]+_(TCP|UDP|SCTP)_ADDR`), linkAddress},
 }
 
+// The forms of the values that the kubelet sets.
 var (
 	linkAddress = regexp.MustCompile(`^([0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*)$`)
 	linkNumber  = regexp.MustCompile(`^[0-9]+$`)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 )
 
+// The limits of a configuration file. Reaching one is an error: a larger file
+// is not a configuration.
 const (
 	// maxFileSize bounds a configuration file.
 	maxFileSize = 1 << 20
@@ -18,7 +20,8 @@ const (
 	maxDepth = 16
 )
 
-// fileNode is a value of a file of any format.
+// fileNode is a value of a file of any format. The parsers of YAML and TOML
+// produce it, so that all checks are shared.
 type fileNode struct {
 	key      string
 	line     int // of the key; 0 when unknown
@@ -28,7 +31,8 @@ type fileNode struct {
 }
 
 // SearchDirs lists the directories that may have a configuration file, the
-// user's own first, then the machine's.
+// user's own first, then that of the machine. A relative XDG_CONFIG_HOME is
+// ignored, as the XDG specification requires.
 func SearchDirs(environ []string) []string {
 	var dirs []string
 	if home := lookupVariable(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(home) {
@@ -47,13 +51,15 @@ func lookupVariable(environ []string, name string) string {
 	return ""
 }
 
-// findFile looks for a configuration file in the first directory that has one.
-// Two in one directory are an error: it would be arbitrary which one counts.
+// findFile returns the configuration file in the first directory that has one,
+// or "". Two in one directory are an error: the choice would be arbitrary.
 func findFile(role role, dirs []string) (string, error) {
 	for _, dir := range dirs {
 		var found []string
 		for _, name := range role.fileNames() {
 			path := filepath.Join(dir, name)
+			// A directory that exists but cannot be read is an error: its file
+			// might be the one that the user relies on.
 			if _, err := os.Stat(path); err == nil {
 				found = append(found, path)
 			} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
@@ -70,7 +76,7 @@ func findFile(role role, dirs []string) (string, error) {
 	return "", nil
 }
 
-// readFile returns the settings of a file.
+// readFile returns the settings of a file, and all problems of it.
 func readFile(path string) ([]setting, []error) {
 	content, err := readBounded(path)
 	if err != nil {
@@ -108,7 +114,7 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // parseFile returns the settings in the text of a file; the extension selects
-// the format.
+// the format. A syntax error ends parsing, other problems are collected.
 func parseFile(path string, content []byte) ([]setting, []error) {
 	var roots []fileNode
 	var err error
@@ -128,14 +134,16 @@ func parseFile(path string, content []byte) ([]setting, []error) {
 	return reader.settings, reader.findings
 }
 
-// treeReader flattens the tree of a file into settings.
+// treeReader flattens the tree of a file into settings, groups included, in the
+// order of the file.
 type treeReader struct {
 	file     string
 	settings []setting
 	findings []error
 }
 
-// read appends the settings of nodes below a path.
+// read appends the settings of nodes below a path. Depth is bounded by the
+// parsers.
 func (t *treeReader) read(parent []string, nodes []fileNode) {
 	seen := map[string]setting{}
 	for _, node := range nodes {
@@ -147,6 +155,8 @@ func (t *treeReader) read(parent []string, nodes []fileNode) {
 			values:   node.values,
 			origin:   origin{source: fromFile, file: t.file, line: node.line},
 		}
+		// Names are case-insensitive, so that the file and the environment
+		// agree.
 		key := strings.ToLower(node.key)
 		if earlier, twice := seen[key]; twice {
 			t.findings = append(t.findings, sameKey(earlier, given))
@@ -168,11 +178,12 @@ func sameKey(a, b setting) error {
 	return fmt.Errorf("%s %s and %s %s are the same option: keep one of them", a.spelling, a.origin, b.spelling, b.origin)
 }
 
-// inQuotes matches what a parser's message quotes from the file.
+// inQuotes matches the quotations of a parser's message, also an unterminated
+// one.
 var inQuotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?|` + "`[^`]*`?")
 
-// withoutQuotes removes what a parser's message quotes from the file: the line
-// may contain a secret. The line number stays.
+// withoutQuotes removes the quotations of a parser's message: the line may
+// contain a secret. The line number stays.
 func withoutQuotes(message string) string {
 	return inQuotes.ReplaceAllString(message, "…")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// parseTOML parses a TOML file.
+// parseTOML parses a TOML file. Errors keep the line number and drop what they
+// quote of the file.
 func parseTOML(content []byte) ([]fileNode, error) {
 	var table map[string]any
 	if err := toml.Unmarshal(content, &table); err != nil {
@@ -25,7 +26,7 @@ func parseTOML(content []byte) ([]fileNode, error) {
 }
 
 // tomlTable converts a table. Keys are sorted, because the decoder does not
-// keep the order of the file.
+// keep the order of the file. Deeper nesting than maxDepth is an error.
 func tomlTable(table map[string]any, path []string, lines map[string]int) ([]fileNode, error) {
 	if len(path) > maxDepth {
 		return nil, fmt.Errorf("%s… is nested too deep", strings.Join(path[:2], "."))
@@ -43,11 +44,13 @@ func tomlTable(table map[string]any, path []string, lines map[string]int) ([]fil
 	return nodes, nil
 }
 
-// tomlNode converts a value of any type.
+// tomlNode converts a value of any type. Dates and lists of tables are refused,
+// because no option has such a value.
 func tomlNode(value any, path []string, lines map[string]int) (fileNode, error) {
 	switch value := value.(type) {
 	case map[string]any:
 		children, err := tomlTable(value, path, lines)
+		// An empty table enables an optional group, like {} in YAML.
 		if len(children) == 0 {
 			return fileNode{shape: bare}, err
 		}
@@ -70,7 +73,8 @@ func tomlNode(value any, path []string, lines map[string]int) (fileNode, error) 
 	return fileNode{shape: single, values: []string{text}}, nil
 }
 
-// tomlScalar formats a scalar as the other sources would spell it.
+// tomlScalar formats a scalar as the other sources would spell it, so that they
+// share one parser. It reports false for other types.
 func tomlScalar(value any) (string, bool) {
 	switch value := value.(type) {
 	case string:
@@ -85,9 +89,9 @@ func tomlScalar(value any) (string, bool) {
 	return "", false
 }
 
-// tomlLines finds the lines of keys and table headings by their path. The
-// decoder does not report lines. They are for messages only, so keys in quotes
-// and inline tables may have none.
+// tomlLines finds the lines of keys and table headings by their path, because
+// the decoder does not report lines. They are for messages only, so keys in
+// quotes and inline tables may have none.
 func tomlLines(content string) map[string]int {
 	lines := map[string]int{}
 	table := ""
@@ -95,6 +99,7 @@ func tomlLines(content string) map[string]int {
 	for line := range strings.Lines(content) {
 		number++
 		line = strings.TrimSpace(line)
+		// Headings of lists of tables have two brackets.
 		if heading, ok := strings.CutPrefix(line, "["); ok {
 			table, _, _ = strings.Cut(strings.TrimPrefix(heading, "["), "]")
 			table = tomlPath(table)

@@ -11,16 +11,18 @@ import (
 )
 
 // parseYAML parses one YAML document with a mapping at its top, or an empty
-// one.
+// one. Errors keep the line number and drop what they quote of the file.
 func parseYAML(content []byte) ([]fileNode, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
 	if err := decoder.Decode(&document); err != nil {
+		// An empty file or one with comments only is valid.
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
 		return nil, errors.New(withoutQuotes(strings.TrimPrefix(err.Error(), "yaml: ")))
 	}
+	// A second document would be ignored silently otherwise.
 	var second yaml.Node
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more than one YAML document: keep one")
@@ -39,7 +41,8 @@ func parseYAML(content []byte) ([]fileNode, error) {
 }
 
 // yamlNode converts a value. Aliases are refused: a small file can expand them
-// without bound, and no option needs them.
+// without bound, and no option needs them. It checks the depth before it
+// recurses.
 func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 	if depth > maxDepth {
 		return fileNode{}, fmt.Errorf("line %d: nested too deep", value.Line)
@@ -48,6 +51,8 @@ func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 		return fileNode{}, fmt.Errorf("line %d: YAML anchors and aliases are not supported: write the value out", value.Line)
 	}
 	switch value.Kind {
+	// Scalars stay text: each option parses its own type, so that version
+	// numbers such as 1.10 are not read as floats.
 	case yaml.ScalarNode:
 		if value.ShortTag() == "!!null" {
 			return fileNode{shape: absent}, nil
@@ -62,6 +67,7 @@ func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 	}
 	for i := 0; i+1 < len(value.Content); i += 2 {
 		key := value.Content[i]
+		// Merge keys (<<) need aliases.
 		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
 			return fileNode{}, fmt.Errorf("line %d: a key is not a plain name", key.Line)
 		}
@@ -75,7 +81,7 @@ func yamlNode(value *yaml.Node, depth int) (fileNode, error) {
 	return node, nil
 }
 
-// yamlList converts a list of scalars. Options have no lists of anything else.
+// yamlList converts a list of scalars. Options have no other lists.
 func yamlList(value *yaml.Node) (fileNode, error) {
 	node := fileNode{shape: list}
 	for _, item := range value.Content {

@@ -8,8 +8,8 @@ import (
 )
 
 // flagReader parses a command line into settings. Flags are --name=value or
-// --name value; an option that is true or false needs no value, and then takes
-// none from the next word, as in package flag.
+// --name value; a boolean option needs no value, and then takes none from the
+// next word, as in package flag.
 type flagReader struct {
 	schema   schema
 	switches []string // flags of the command itself, which take no value
@@ -19,7 +19,8 @@ type flagReader struct {
 	findings []error
 }
 
-// readFlags parses all arguments and collects errors.
+// readFlags parses all arguments and collects errors, so that one run reports
+// all of them.
 func readFlags(args, switches []string, known schema) *flagReader {
 	r := &flagReader{schema: known, switches: switches, args: args, given: map[string]bool{}}
 	previous := ""
@@ -33,6 +34,8 @@ func readFlags(args, switches []string, known schema) *flagReader {
 			r.flag(word)
 		case strings.HasPrefix(word, "-") && word != "-" && word != "--":
 			r.report("%s starts with one dash: options start with two", quoted(word))
+		// A -- at the end is harmless; arguments after it are not, because no
+		// role takes any.
 		case word == "--" && len(r.args) == 0:
 		default:
 			r.report("unexpected word %s on the command line%s", quoted(word), r.wordHint(previous))
@@ -42,7 +45,7 @@ func readFlags(args, switches []string, known schema) *flagReader {
 	return r
 }
 
-// report adds an error.
+// report adds an error, up to maxFindings.
 func (r *flagReader) report(format string, args ...any) {
 	if len(r.findings) < maxFindings {
 		r.findings = append(r.findings, fmt.Errorf(format, args...))
@@ -60,6 +63,7 @@ func (r *flagReader) wordHint(previous string) string {
 }
 
 // flag parses one flag, and takes its value from the next word if it needs one.
+// An unknown flag becomes a setting too; resolve reports it with a suggestion.
 func (r *flagReader) flag(word string) {
 	spelling, value, joined := strings.Cut(word, "=")
 	if name := strings.ToLower(spelling[2:]); slices.Contains(r.switches, name) {
@@ -76,6 +80,8 @@ func (r *flagReader) flag(word string) {
 	case joined:
 	case known && option.takesNoWord():
 		value = "true"
+	// A next word that starts with a dash is a flag and not a value. Negative
+	// values need the form with =.
 	case len(r.args) > 0 && !strings.HasPrefix(r.args[0], "-"):
 		value, r.args = r.args[0], r.args[1:]
 	case known:
@@ -90,10 +96,11 @@ func (r *flagReader) flag(word string) {
 	})
 }
 
-// takesNoWord reports whether an option may stand without a value.
+// takesNoWord reports whether an option may be given without a value, which
+// means true.
 func (o Option) takesNoWord() bool { return o.Type == TypeBool || o.Type == TypeSwitch }
 
-// flagPath returns the path of a flag without its dashes.
+// flagPath returns the path elements of a flag, without its dashes.
 func flagPath(spelling string) []string {
 	return strings.Split(strings.TrimPrefix(spelling, "--"), ".")
 }

@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// labelRoot starts each label of the decoder.
+// labelRoot is the first element of each label for the decoder, which needs a
+// common root.
 const labelRoot = "slipway"
 
 // Sources are the places that options come from.
@@ -31,8 +32,8 @@ type Sources struct {
 
 // Loaded is the result of reading all sources.
 type Loaded struct {
-	// Edge, Agent or Platform holds the effective options, that of the role that was
-	// loaded. They are not validated yet.
+	// Edge, Agent or Platform holds the effective options of the role that was
+	// loaded. The other two are nil. The options are not validated yet.
 	Edge     *Edge
 	Agent    *Agent
 	Platform *Platform
@@ -44,7 +45,7 @@ type Loaded struct {
 
 // LoadEdge loads the options of the edge from all sources. Its error joins one
 // error per problem. Given is set even with an error, so that help can be
-// shown.
+// shown. The result is not validated.
 func LoadEdge(sources Sources) (*Loaded, error) {
 	known := schema{edgeRole, EdgeOptions()}
 	loaded, merged, err := known.load(sources)
@@ -82,11 +83,13 @@ func LoadAgent(sources Sources) (*Loaded, error) {
 }
 
 // load reads all sources into one layer: the file, then the environment over
-// it, then the flags.
+// it, then the flags. It reads all of them even if one has errors, and reports
+// the file first, as users read them.
 func (s schema) load(sources Sources) (*Loaded, layer, error) {
 	flags := readFlags(sources.Args, sources.Switches, s)
 	loaded := &Loaded{Given: flags.given}
 
+	// Flags and environment come first, because they may name the file.
 	flagLayer, flagFindings := s.resolve(flags.settings)
 	envLayer, envFindings := s.resolve(readEnvironment(sources.Environ, s))
 	upper := layer{}
@@ -116,7 +119,7 @@ func (s schema) load(sources Sources) (*Loaded, layer, error) {
 }
 
 // chooseFile returns the file that the flags or the environment name, or else
-// the one that is found.
+// the one found in dirs. A named file must exist; a found one may not.
 func (r role) chooseFile(upper layer, dirs []string) (string, error) {
 	chosen, ok := upper[configFileName]
 	if ok && chosen.value != "" {
@@ -125,7 +128,8 @@ func (r role) chooseFile(upper layer, dirs []string) (string, error) {
 	return findFile(r, dirs)
 }
 
-// resolveFile reads a file into a layer.
+// resolveFile reads a file into a layer. A file cannot name another one: chains
+// would make the origin of an option unclear.
 func (s schema) resolveFile(path string) (layer, []error) {
 	settings, findings := readFile(path)
 	fileLayer, more := s.resolve(settings)
@@ -135,13 +139,16 @@ func (s schema) resolveFile(path string) (layer, []error) {
 	return fileLayer, append(findings, more...)
 }
 
-// decode applies the assignments to a struct with defaults.
+// decode applies the assignments to a struct with defaults. Secrets bypass the
+// decoder, which sets only plain types.
 func (l layer) decode(known schema, options any) error {
 	labels := map[string]string{}
 	for name, given := range l {
 		if name == configFileName {
 			continue
 		}
+		// An option of an optional group enables the group, unless the group is
+		// set explicitly.
 		for _, o := range known.switchesAbove(given.option) {
 			if _, said := l[o.Name]; !said {
 				labels[labelRoot+"."+o.Name] = "true"
@@ -159,6 +166,7 @@ func (l layer) decode(known schema, options any) error {
 	if err := parser.Decode(labels, options, labelRoot); err != nil {
 		return fmt.Errorf("cannot decode the options: %w", err)
 	}
+	// The decoder has created the groups and members by now.
 	for _, given := range l {
 		if given.option.Type == TypeSecret {
 			setSecret(reflect.ValueOf(options).Elem(), given.option, secret.New(given.value))
@@ -167,7 +175,8 @@ func (l layer) decode(known schema, options any) error {
 	return nil
 }
 
-// switchesAbove lists the groups that an option enables by being set.
+// switchesAbove lists the optional groups that an option is in, which it
+// enables by being set.
 func (s schema) switchesAbove(option Option) []Option {
 	var out []Option
 	for _, o := range s.options {
@@ -178,7 +187,8 @@ func (s schema) switchesAbove(option Option) []Option {
 	return out
 }
 
-// namedMember returns the map key that an option is below.
+// namedMember returns the path of the map member that an option is in, such as
+// entryPoints.web.
 func (o Option) namedMember() (string, bool) {
 	at := slices.Index(o.fields, "")
 	if at < 0 {
@@ -187,8 +197,8 @@ func (o Option) namedMember() (string, bool) {
 	return strings.Join(o.path[:at+1], "."), true
 }
 
-// setSecret sets a secret field by its path: the decoder sets only plain types.
-// A group that is disabled has no field to set.
+// setSecret sets a secret field by its path. A disabled group has no field to
+// set.
 func setSecret(v reflect.Value, option Option, value secret.Text) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -206,7 +216,8 @@ func setSecret(v reflect.Value, option Option, value secret.Text) {
 		setSecret(v.FieldByName(field), rest, value)
 		return
 	}
-	// What is in a map cannot be changed in its place.
+	// Map elements are not addressable: copy the member, change it, and store
+	// it back.
 	member := reflect.New(v.Type().Elem()).Elem()
 	member.Set(v.MapIndex(reflect.ValueOf(name)))
 	setSecret(member, rest, value)

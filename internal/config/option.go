@@ -25,26 +25,26 @@ const (
 	TypeSwitch Type = "switch"
 )
 
-// nameElement stands for the free name in the path of an option of a map,
-// such as entryPoints.<name>.address.
+// nameElement represents the free name in the path of an option of a map, such
+// as entryPoints.<name>.address.
 const nameElement = "<name>"
 
 // configFileName is the option that names the file. It is not in the structs: a
 // file cannot name itself.
 const configFileName = "configFile"
 
-// environmentPrefix starts the name of each environment variable that is ours.
+// environmentPrefix starts the name of each environment variable of the roles.
 const environmentPrefix = "SLIPWAY_"
 
 // Option describes one option, for help, reference and suggestions.
 type Option struct {
 	// Name is the path with dots, such as providers.kubernetesIngress.token.
 	Name string
-	// Type says what values it takes.
+	// Type is the kind of values it takes.
 	Type Type
 	// Default is the value when nothing sets it, as text; often empty.
 	Default string
-	// Description says what it does, in whole sentences.
+	// Description explains it in whole sentences.
 	Description string
 	// Environment is the variable that sets it.
 	Environment string
@@ -57,8 +57,8 @@ type Option struct {
 // not matter.
 func (o Option) Flag() string { return "--" + o.Name }
 
-// Group returns the section that the option is shown in: its first two path
-// elements if it has more, or the one before its own name.
+// Group returns the heading of the option in help: its first two path elements
+// if it has more, or the one before its own name.
 func (o Option) Group() string {
 	switch {
 	case o.Type == TypeSwitch && len(o.path) <= 2:
@@ -71,7 +71,8 @@ func (o Option) Group() string {
 	return ""
 }
 
-// role is a command with options of its own: its name, and that of its files.
+// role is a command with options of its own. Its text is the name of the
+// command and of its configuration files.
 type role string
 
 const (
@@ -79,7 +80,7 @@ const (
 	agentRole role = "agent"
 )
 
-// fileNames are the names that are looked for in each directory.
+// fileNames returns the file names that are searched in each directory.
 func (r role) fileNames() [3]string {
 	return [...]string{string(r) + ".yaml", string(r) + ".yml", string(r) + ".toml"}
 }
@@ -98,7 +99,8 @@ func AgentOptions() []Option {
 	return agentRole.options(agent)
 }
 
-// options lists the options of a struct that has its defaults.
+// options lists the options of a struct that has its defaults, with configFile
+// first.
 func (r role) options(defaults any) []Option {
 	names := r.fileNames()
 	options := []Option{{
@@ -119,14 +121,15 @@ func (r role) options(defaults any) []Option {
 }
 
 // optionWalk visits each option of a struct with its value as text. With
-// prototype set it also visits what is nil or empty: disabled groups with their
-// defaults, and one nameElement of each map.
+// prototype set it also visits nil groups with their defaults, and one
+// nameElement of each map; without, it visits only what is set.
 type optionWalk struct {
 	prototype bool
 	visit     func(o Option, value string)
 }
 
-// structure visits the fields of a struct in order.
+// structure visits the fields of a struct in order. Every field needs a yaml
+// tag.
 func (w optionWalk) structure(v reflect.Value, parent Option) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -137,10 +140,12 @@ func (w optionWalk) structure(v reflect.Value, parent Option) {
 	}
 }
 
-// field visits one field by its type.
+// field visits one field by its type. Types with a text form of their own come
+// before kinds.
 func (w optionWalk) field(v reflect.Value, o Option) {
 	switch value := v.Interface().(type) {
 	case secret.Text:
+		// String is the redacted form: no caller of the walk gets a secret.
 		w.leaf(o, TypeSecret, value.String())
 		return
 	case Duration:
@@ -164,19 +169,20 @@ func (w optionWalk) field(v reflect.Value, o Option) {
 	case reflect.Map:
 		w.named(v, o)
 	default:
-		// Only a new field of an unsupported type gets here, and every test
-		// with it.
+		// Only a new field of an unsupported type reaches this, and it fails
+		// every test of the package.
 		panic(fmt.Sprintf("config: option %s has the unsupported type %s", o.Name, v.Type()))
 	}
 }
 
-// leaf visits an option with a value.
+// leaf visits an option that has a value.
 func (w optionWalk) leaf(o Option, t Type, value string) {
 	o.Type = t
 	w.visit(o, value)
 }
 
-// group visits an optional group and what is below it.
+// group visits an optional group, which is an option itself, and the options in
+// it.
 func (w optionWalk) group(v reflect.Value, o Option) {
 	w.leaf(o, TypeSwitch, strconv.FormatBool(!v.IsNil()))
 	if v.IsNil() && w.prototype {
@@ -190,7 +196,7 @@ func (w optionWalk) group(v reflect.Value, o Option) {
 	}
 }
 
-// named visits the members of a map.
+// named visits the members of a map, sorted by name, or its prototype.
 func (w optionWalk) named(v reflect.Value, o Option) {
 	if w.prototype {
 		member := reflect.New(v.Type().Elem())
@@ -215,7 +221,8 @@ func (o Option) member(name string) Option {
 	return member
 }
 
-// child returns the option one path element further down.
+// child returns the option one path element further down. The slices are
+// copied: siblings must not share a backing array.
 func (o Option) child(name, field string) Option {
 	path := append(append([]string(nil), o.path...), name)
 	fields := append(append([]string(nil), o.fields...), field)

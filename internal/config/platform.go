@@ -4,7 +4,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// platformRole is the name of the command, and of its files.
+// platformRole is the name of the command and of its configuration files.
 const platformRole role = "platform"
 
 // Platform holds every option of `slipway platform`. The description tags are the
@@ -25,7 +25,7 @@ type Platform struct {
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
 }
 
-// PlatformServer is the server of the API and the console.
+// PlatformServer is the server of the API, the console and the tunnels.
 type PlatformServer struct {
 	Address        string   `yaml:"address" description:"Where the platform serves its API, the tunnels and what it forwards to runtimes. An address that others can reach needs tls, or behindProxy."`
 	PublicURL      string   `yaml:"publicURL" description:"URL under which browsers, command lines and agents reach the platform, without a path. When empty, it is the address, which must be a loopback one then. Anything but loopback has to be https."`
@@ -39,12 +39,13 @@ type ServerTLS struct {
 	KeyFile  string `yaml:"keyFile" description:"PEM file with the private key of the certificate."`
 }
 
-// PlatformState is the platform's state on disk.
+// PlatformState is the platform's state on disk. PostgreSQL needs none.
 type PlatformState struct {
 	Dir string `yaml:"dir" description:"Folder for the SQLite database and the key that encrypts secrets in it. It is made if it is not there, and must belong to the platform alone. When empty, it is slipway/platform in $XDG_STATE_HOME, or else in ~/.local/state."`
 }
 
-// Database is the platform's storage.
+// Database is the platform's storage: SQLite for one replica, PostgreSQL for
+// several.
 type Database struct {
 	URL           secret.Text `yaml:"url" description:"sqlite:///path/platform.db, or postgres://user:password@host/database for several replicas. When empty, it is platform.db in state.dir. Other users of a machine can see flags: prefer the file or the environment."`
 	SecretKeyFile string      `yaml:"secretKeyFile" description:"File with the text that encrypts the platform's private keys in the database: at least 32 characters, the same on all replicas, for example from openssl rand -hex 32. With SQLite it is made in state.dir when empty; PostgreSQL needs it. A backup is worth nothing without it."`
@@ -68,7 +69,8 @@ type RuntimesReached struct {
 	CAFile string `yaml:"caFile" description:"PEM file with authorities that may vouch for the hosts of runtimes behind an Ingress or a mesh, besides those of the system. It is read again when it changes."`
 }
 
-// FirstStart is what an empty database gets.
+// FirstStart configures the account and the admin that an empty database gets.
+// It has no effect later.
 type FirstStart struct {
 	Account string `yaml:"account" description:"Name of the account that the first start makes."`
 	Email   string `yaml:"email" description:"Email of the admin that the first start makes. The password is printed once, is good for one sign-in, and has to be changed then."`
@@ -79,7 +81,8 @@ type AuditLog struct {
 	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them for ever."`
 }
 
-// OIDC is an identity provider. A nil one is disabled.
+// OIDC is an identity provider. A nil one is disabled, and users sign in with
+// passwords only.
 type OIDC struct {
 	Issuer         string      `yaml:"issuer" description:"URL of the identity provider, as its discovery document has it."`
 	Name           string      `yaml:"name" description:"What the sign-in page calls it."`
@@ -95,7 +98,8 @@ type OIDC struct {
 // name when an option enables the group.
 func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on"} }
 
-// Defaults sets every option to its default.
+// Defaults sets every option to its default: a platform on loopback, without
+// TLS, that needs no configuration.
 func (p *Platform) Defaults() {
 	const day = Duration(24 * 3600 * 1e9)
 	*p = Platform{
@@ -131,12 +135,13 @@ func LoadPlatform(sources Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// Changes lists what differs from the defaults, in the order of the struct.
+// Changes lists the options that differ from their defaults, in the order of
+// the struct, secrets redacted.
 func (p *Platform) Changes() []Change {
 	var fresh Platform
 	fresh.Defaults()
 	return changes(schema{platformRole, PlatformOptions()}, fresh, *p)
 }
 
-// YAML gives all effective options as a configuration file, secrets redacted.
+// YAML returns all effective options as a configuration file, secrets redacted.
 func (p *Platform) YAML() ([]byte, error) { return asFile(p) }

@@ -11,7 +11,7 @@ import (
 )
 
 // Validate checks every option and reports all problems at once, each with the
-// name of the option and the fix.
+// name of the option and the fix. It opens no file and sends no request.
 func (p *Platform) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", p.Log.Level, "debug", "info", "warn", "error")
@@ -30,7 +30,9 @@ func (p *Platform) Validate() error {
 	return errors.Join(c.findings...)
 }
 
-// platformServer checks that nothing secret travels unencrypted by accident.
+// platformServer checks that sessions and keys do not travel unencrypted by
+// accident: an address that others can reach needs TLS or an explicit
+// behindProxy.
 func (c *checker) platformServer(p *Platform) {
 	address, ok := c.address("server.address", p.Server.Address)
 	loopback := ok && address.Addr().IsLoopback()
@@ -41,6 +43,7 @@ func (c *checker) platformServer(p *Platform) {
 	if encrypted && p.Server.BehindProxy {
 		c.add("server.behindProxy", "says that a proxy ends TLS, but tls has a certificate: keep one of the two")
 	}
+	// With only one of the two files the message above is enough.
 	if ok && !loopback && !encrypted && !p.Server.BehindProxy && (p.TLS.CertFile == "") == (p.TLS.KeyFile == "") {
 		c.add("server.address", "is %s, which others can reach without encryption: set tls.certFile and tls.keyFile, or server.behindProxy=true when a proxy ends TLS", quoted(p.Server.Address))
 	}
@@ -60,7 +63,8 @@ func (c *checker) platformServer(p *Platform) {
 	}
 }
 
-// ParseNetwork parses an address or a network.
+// ParseNetwork parses an address or a network. IPv4-mapped IPv6 addresses
+// become IPv4, as the addresses of clients are.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
 		address = address.Unmap()
@@ -69,7 +73,8 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// webURL checks a URL without credentials. Errors do not quote it.
+// webURL checks a URL without credentials, query and fragment, and returns it,
+// or nil if it is empty or invalid. Errors do not quote it.
 func (c *checker) webURL(option, text string, schemes ...string) *url.URL {
 	if text == "" {
 		return nil
@@ -88,7 +93,7 @@ func (c *checker) webURL(option, text string, schemes ...string) *url.URL {
 	return nil
 }
 
-// database checks the storage. Errors do not quote the URL, which may have a
+// database checks the storage. Errors do not quote the URL, which may contain a
 // password.
 func (c *checker) database(d *Database) {
 	text := d.URL.Reveal()
@@ -103,6 +108,7 @@ func (c *checker) database(d *Database) {
 	switch {
 	case err != nil || !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, u.Scheme):
 		c.add("database.url", "is not a URL such as sqlite:///var/lib/slipway/platform.db or postgres://user:password@host/slipway")
+	// sqlite://path would parse the first element as a host.
 	case u.Scheme == "sqlite" && (u.Host != "" || len(u.Path) < 2):
 		c.add("database.url", "has no absolute path: write sqlite:/// and the path, with three slashes")
 	case u.Scheme != "sqlite" && d.SecretKeyFile == "":
@@ -110,7 +116,8 @@ func (c *checker) database(d *Database) {
 	}
 }
 
-// tunnel checks URL and domain of the tunnels.
+// tunnel checks URL and domain of the tunnels. Tunnels carry credentials, so
+// they need TLS except on loopback.
 func (c *checker) tunnel(t *TunnelServer) {
 	if t.Domain != "" && (!validSubdomain(t.Domain) || !strings.Contains(t.Domain, ".") && t.Domain != "localhost") {
 		c.add("tunnel.domain", "is %s: write a DNS name in lower case, such as tunnels.example.com", quoted(t.Domain))
@@ -122,7 +129,8 @@ func (c *checker) tunnel(t *TunnelServer) {
 	}
 }
 
-// firstStart checks the first account and user.
+// firstStart checks the first account and user. The email need not be
+// deliverable: it is the name to sign in with.
 func (c *checker) firstStart(f *FirstStart) {
 	if strings.TrimSpace(f.Account) == "" || len(f.Account) > 100 {
 		c.add("firstStart.account", "is %s: write a name with at most 100 characters", quoted(f.Account))
@@ -133,7 +141,8 @@ func (c *checker) firstStart(f *FirstStart) {
 	}
 }
 
-// oidc checks the identity provider.
+// oidc checks the identity provider. Its discovery document is read at runtime,
+// so that a provider that is down does not prevent a start.
 func (c *checker) oidc(o *OIDC) {
 	const prefix = "oidc."
 	if o.Issuer == "" {
@@ -153,6 +162,7 @@ func (c *checker) oidc(o *OIDC) {
 			c.add(prefix+"allowedDomains", "has %s, which is not a domain such as example.com", quoted(domain))
 		}
 	}
+	// An identity provider may serve many organizations.
 	if o.CreateUsers && len(o.AllowedDomains) == 0 {
 		c.add(prefix+"createUsers", "needs allowedDomains: everybody whom the identity provider knows could sign in otherwise")
 	}

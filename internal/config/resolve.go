@@ -9,7 +9,7 @@ import (
 // otherwise fill the screen many times over.
 const maxFindings = 50
 
-// assignment is a value for one option, ready for the decoder.
+// assignment is a value for one option, in the spelling of the decoder.
 type assignment struct {
 	option   Option
 	value    string
@@ -17,17 +17,18 @@ type assignment struct {
 	origin   origin
 }
 
-// layer is what one source assigns, by the name of the option.
+// layer has the assignments of one source by the name of the option. Merging
+// layers copies the higher one over the lower one.
 type layer map[string]assignment
 
-// resolver turns the settings of one source into a layer.
+// resolver turns the settings of one source into a layer. It is used once.
 type resolver struct {
 	schema schema
 	layer  layer
 }
 
-// resolve checks the settings of one source, and reports all problems, not only
-// the first.
+// resolve checks the settings of one source against the schema and reports all
+// problems, up to maxFindings. The layer has the valid settings.
 func (s schema) resolve(settings []setting) (layer, []error) {
 	r := resolver{schema: s, layer: layer{}}
 	var findings []error
@@ -43,7 +44,8 @@ func (s schema) resolve(settings []setting) (layer, []error) {
 	return r.layer, findings
 }
 
-// take checks one setting and records it.
+// take checks one setting and records it. A setting whose error is reported
+// elsewhere is dropped without one, so that each mistake causes one message.
 func (r *resolver) take(given setting) error {
 	if option, ok := r.schema.find(given.path); ok {
 		if given.shape == group || given.shape == bare {
@@ -67,7 +69,8 @@ func (r *resolver) take(given setting) error {
 	return fmt.Errorf("%s %s is a group of options, not one: set %s", given.spelling, given.origin, spellAll(given.origin, below))
 }
 
-// takeGroup handles a mapping for an optional group: it enables the group.
+// takeGroup handles a mapping for an optional group: it enables the group, even
+// if the mapping is empty.
 func (r *resolver) takeGroup(given setting, option Option) error {
 	if option.Type != TypeSwitch {
 		return fmt.Errorf("%s %s takes a value, not a group of options", given.spelling, given.origin)
@@ -85,12 +88,14 @@ func (r *resolver) takeNamed(given setting, member Option) error {
 	}
 	if r.schema.isName(given.path) {
 		name := strings.Join(member.path[:last+1], ".")
+		// An empty value makes the decoder create the member with its defaults.
 		return r.assign(given, Option{Name: name, Type: TypeSwitch}, "")
 	}
 	return nil
 }
 
-// takeValue handles a scalar or a list.
+// takeValue handles a scalar or a list. A key without a value is an error: it
+// may be meant as empty or as unset.
 func (r *resolver) takeValue(given setting, option Option) error {
 	if err := checkNames(given, option); err != nil {
 		return err
@@ -109,8 +114,9 @@ func (r *resolver) takeValue(given setting, option Option) error {
 	return r.assign(given, option, value)
 }
 
-// assign records a value. A flag may be repeated: lists grow, and of other
-// values the last one wins, as usual on command lines.
+// assign records a value. A repeated flag is allowed: lists grow, and of other
+// values the last one wins, as usual on command lines. In other sources a
+// repetition is an error.
 func (r *resolver) assign(given setting, option Option, value string) error {
 	earlier, twice := r.layer[option.Name]
 	switch {
@@ -137,8 +143,7 @@ func (r *resolver) unknown(given setting) error {
 	return fmt.Errorf("unknown option %s %s: %s", given.spelling, given.origin, hint)
 }
 
-// underLeaf reports whether a path continues below an option that has nothing
-// below it.
+// underLeaf reports whether a path continues below an option that has a value.
 func (s schema) underLeaf(path []string) bool {
 	for i := range path {
 		if option, ok := s.find(path[:i]); ok && option.Type != TypeSwitch {
@@ -158,7 +163,8 @@ func (s schema) isName(path []string) bool {
 	return false
 }
 
-// checkNames refuses free names that not all sources could spell.
+// checkNames refuses free names that not all sources can spell. find leaves
+// nameElement in the path where the name is not valid.
 func checkNames(given setting, option Option) error {
 	for i, element := range option.path {
 		if element == nameElement && i < len(given.path) {
@@ -168,7 +174,7 @@ func checkNames(given setting, option Option) error {
 	return nil
 }
 
-// spellAll lists a few options as one source writes them.
+// spellAll lists up to three options as one source spells them.
 func spellAll(o origin, options []Option) string {
 	const most = 3
 	var names []string

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// shape is the form that a source gave a setting.
+// shape is the form in which a source has a setting. Flags and variables are
+// always single.
 type shape int
 
 const (
@@ -21,7 +22,8 @@ const (
 	absent              // a key without a value
 )
 
-// setting is what one source has for one path, before the path is looked up.
+// setting is the value of one source for one path, before the path is looked up
+// in the schema.
 type setting struct {
 	spelling string   // as the user wrote it: a.b, --a.b or SLIPWAY_A_B
 	path     []string // its elements, as the user wrote them
@@ -30,7 +32,8 @@ type setting struct {
 	origin   origin
 }
 
-// source is a kind of place that settings come from. A later one wins.
+// source is a kind of place that settings come from. A later one overrides an
+// earlier one.
 type source int
 
 const (
@@ -39,7 +42,7 @@ const (
 	fromFlags
 )
 
-// origin is the place of a setting.
+// origin is the place of a setting, for messages.
 type origin struct {
 	source source
 	file   string // its path, for fromFile
@@ -59,7 +62,7 @@ func (o origin) String() string {
 	return "in " + o.file
 }
 
-// spell formats an option's name as this source spells it.
+// spell formats an option's name as the user would write it in this source.
 func (o origin) spell(option Option) string {
 	switch o.source {
 	case fromFlags:
@@ -70,14 +73,15 @@ func (o origin) spell(option Option) string {
 	return option.Name
 }
 
-// schema is the known options of one role.
+// schema has the known options of one role. It is read-only and safe for
+// concurrent use.
 type schema struct {
 	role    role
 	options []Option
 }
 
-// find returns the option at a path in any case, with the path's elements in
-// place of free names.
+// find returns the option at a path, ignoring case, with the path's elements in
+// place of free names. A linear search is enough: it runs at start only.
 func (s schema) find(path []string) (Option, bool) {
 	for _, o := range s.options {
 		if len(o.path) == len(path) && o.startsWith(path) {
@@ -87,7 +91,7 @@ func (s schema) find(path []string) (Option, bool) {
 	return Option{}, false
 }
 
-// below lists the options under a path.
+// below lists the options strictly under a path.
 func (s schema) below(path []string) []Option {
 	var out []Option
 	for _, o := range s.options {
@@ -98,7 +102,8 @@ func (s schema) below(path []string) []Option {
 	return out
 }
 
-// startsWith reports whether the option is at or under a path.
+// startsWith reports whether the option is at or under a path. A free name
+// matches every element.
 func (o Option) startsWith(path []string) bool {
 	for i, element := range path {
 		if i >= len(o.path) || (o.path[i] != nameElement && !strings.EqualFold(o.path[i], element)) {
@@ -109,8 +114,10 @@ func (o Option) startsWith(path []string) bool {
 }
 
 // parse checks a setting against the type of the option, and returns the
-// spelling that the decoder understands.
+// normalized spelling that the decoder accepts.
 func (o Option) parse(given setting) (string, error) {
+	// Secrets read from files by a shell often end in a line break, which would
+	// be part of the value.
 	for _, value := range given.values {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 			return "", errors.New("the value has a control character or is not UTF-8; look for a line break at its end")
@@ -146,7 +153,7 @@ func (o Option) parse(given setting) (string, error) {
 	return value, nil
 }
 
-// parseList joins items with commas, which is how flags and variables carry
+// parseList joins items with commas, the form in which flags and variables have
 // lists. An empty item is refused, because an empty list often means "all".
 func parseList(given setting) (string, error) {
 	values := given.values
@@ -169,7 +176,8 @@ func parseList(given setting) (string, error) {
 	return strings.Join(items, ","), nil
 }
 
-// parseDuration parses a duration; a number without a unit is in seconds.
+// parseDuration parses a duration; a number without a unit is in seconds. It
+// refuses overflows.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
 		d := time.Duration(seconds) * time.Second
@@ -181,7 +189,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// quoted formats a value for an error, cut if it is long.
+// quoted formats a value for an error, cut to 60 bytes. Secrets must not be
+// passed to it.
 func quoted(value string) string {
 	const most = 60
 	if len(value) > most {

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Change is an option that differs from its default.
+// Change is an option that differs from its default, for the log at start.
 type Change struct {
 	// Option is its name.
 	Option string
@@ -15,27 +15,31 @@ type Change struct {
 	Value string
 }
 
-// Changes lists what differs from the defaults, in the order of the struct.
+// Changes lists the options that differ from their defaults, in the order of
+// the struct, secrets redacted.
 func (e *Edge) Changes() []Change {
 	var fresh Edge
 	fresh.Defaults()
 	return changes(schema{edgeRole, EdgeOptions()}, fresh, *e)
 }
 
-// Changes lists what differs from the defaults, in the order of the struct.
+// Changes lists the options that differ from their defaults, in the order of
+// the struct, secrets redacted.
 func (a *Agent) Changes() []Change {
 	var fresh Agent
 	fresh.Defaults()
 	return changes(schema{agentRole, AgentOptions()}, fresh, *a)
 }
 
-// changes lists the options of a struct that differ from another with the
-// defaults.
+// changes lists the options of given that differ from fresh, which has the
+// defaults. Options of disabled groups are not visited.
 func changes(known schema, fresh, given any) []Change {
 	defaults := map[string]string{}
 	for _, o := range known.options {
 		defaults[o.Name] = o.Default
 	}
+	// Members of maps that exist by default, such as the entry point web,
+	// override the defaults of the prototype.
 	optionWalk{visit: func(o Option, value string) {
 		defaults[o.Name] = value
 	}}.structure(reflect.ValueOf(fresh), Option{})
@@ -44,7 +48,8 @@ func changes(known schema, fresh, given any) []Change {
 	optionWalk{visit: func(o Option, value string) {
 		before, ok := defaults[o.Name]
 		if !ok {
-			// One of a map, with a name of its own.
+			// A member with a name of its own has the defaults of the
+			// prototype.
 			general, _ := known.find(o.path)
 			before = general.Default
 		}
@@ -61,7 +66,8 @@ func (e *Edge) YAML() ([]byte, error) { return asFile(e) }
 // YAML returns all effective options as a configuration file, secrets redacted.
 func (a *Agent) YAML() ([]byte, error) { return asFile(a) }
 
-// asFile encodes options as YAML in the order of the struct.
+// asFile encodes options as YAML in the order of the struct. The result loads
+// again, except for redacted secrets, which Validate refuses.
 func asFile(options any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)

@@ -7,7 +7,8 @@ import "strings"
 const maxSuggestLength = 128
 
 // nearest returns the option whose name is closest to an unknown path, with the
-// path's own element in place of a free name.
+// path's own element in place of a free name. It reports false rather than
+// suggest an unrelated option.
 func (s schema) nearest(path []string) (Option, bool) {
 	given := strings.ToLower(strings.Join(path, "."))
 	if given == "" || len(given) > maxSuggestLength {
@@ -17,6 +18,7 @@ func (s schema) nearest(path []string) (Option, bool) {
 	for _, o := range s.options {
 		o = o.named(path)
 		d := distance(given, strings.ToLower(o.Name))
+		// A third of the misspelled part may differ, but two letters always.
 		if d < least && d <= max(2, len(unmatched(o, path))/3) {
 			best, least = o, d
 		}
@@ -27,8 +29,8 @@ func (s schema) nearest(path []string) (Option, bool) {
 	return s.sameEnding(path)
 }
 
-// unmatched returns what a path has after the elements that it shares with an
-// option: the longer the misspelt part, the more errors it may have.
+// unmatched returns the part of a path after the elements that it shares with
+// an option: the longer the misspelled part, the more errors it may have.
 func unmatched(o Option, path []string) string {
 	i := 0
 	for i < len(path) && i < len(o.path) && strings.EqualFold(path[i], o.path[i]) {
@@ -38,7 +40,7 @@ func unmatched(o Option, path []string) string {
 }
 
 // sameEnding returns the only option whose last element is that of the path,
-// for a path whose group is missing or wrong.
+// for a path whose group is missing or wrong. Several candidates yield none.
 func (s schema) sameEnding(path []string) (Option, bool) {
 	var found []Option
 	for _, o := range s.options {
@@ -52,7 +54,8 @@ func (s schema) sameEnding(path []string) (Option, bool) {
 	return found[0], true
 }
 
-// named puts the elements of a path in place of the free names of an option.
+// named puts the elements of a path in place of the free names of an option, in
+// lower case. Invalid names stay nameElement, which checkNames reports.
 func (o Option) named(path []string) Option {
 	out := Option{}
 	for i, element := range o.path {

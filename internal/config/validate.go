@@ -14,9 +14,11 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// nameRule describes the names that entry points may have.
+// nameRule describes the names that entry points and resolvers may have. Names
+// are part of environment variables, so they have no underscores and no case.
 const nameRule = "use lower-case letters, digits and dashes, at most 63 characters"
 
+// Kubernetes validates names by the same two patterns (RFC 1123).
 var (
 	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -26,8 +28,8 @@ var (
 func validLabel(label string) bool { return len(label) <= 63 && dnsLabel.MatchString(label) }
 
 // Validate checks every option and reports all problems at once, each with the
-// name of the option and the fix. What needs other packages, such as a label
-// selector, is checked by its user.
+// name of the option and the fix. Options that need other packages, such as a
+// label selector, are checked by the package that uses them.
 func (e *Edge) Validate() error {
 	c := &checker{}
 	c.oneOf("log.level", e.Log.Level, "debug", "info", "warn", "error")
@@ -45,19 +47,20 @@ func (e *Edge) Validate() error {
 	return errors.Join(c.findings...)
 }
 
-// checker collects findings.
+// checker collects findings, and the addresses that were checked so far.
+// Messages start with a verb: add puts the name of the option before them.
 type checker struct {
 	findings  []error
 	addresses []namedAddress
 }
 
-// namedAddress is an address that the program will listen on.
+// namedAddress is an address that the process listens on, with its option.
 type namedAddress struct {
 	option string
 	netip.AddrPort
 }
 
-// add records a finding for an option.
+// add records a finding for an option. The format must not quote secrets.
 func (c *checker) add(option, format string, args ...any) {
 	c.findings = append(c.findings, located{option, fmt.Errorf("%s %s", option, fmt.Sprintf(format, args...))})
 }
@@ -84,7 +87,9 @@ func (c *checker) listeners(e *Edge) {
 	c.entryPoints(e)
 }
 
-// address checks one address, and that no other option uses it.
+// address checks one address, and that no option checked before uses it. Both
+// would pass validation one by one, and the second listener would fail at
+// start.
 func (c *checker) address(option, text string) (netip.AddrPort, bool) {
 	if text == "" {
 		c.add(option, "is missing: write it as :port or ip:port")
@@ -106,8 +111,8 @@ func (c *checker) address(option, text string) (netip.AddrPort, bool) {
 }
 
 // parseListen parses :port or ip:port. A missing IP is the zero Addr, which
-// means every interface. Host names are refused: their addresses may change
-// between two starts.
+// means every interface. Host names other than localhost are refused: their
+// addresses may change between two starts.
 func parseListen(text string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -130,8 +135,8 @@ func parseListen(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), nil
 }
 
-// overlap reports whether the system refuses to listen on both. Port 0 is any
-// free port.
+// overlap reports whether the system refuses to listen on both addresses. Port
+// 0 is any free port and overlaps with none.
 func overlap(a, b netip.AddrPort) bool {
 	if a.Port() != b.Port() || a.Port() == 0 {
 		return false
@@ -139,6 +144,7 @@ func overlap(a, b netip.AddrPort) bool {
 	for _, pair := range [][2]netip.Addr{{a.Addr(), b.Addr()}, {b.Addr(), a.Addr()}} {
 		all, one := pair[0], pair[1]
 		switch {
+		// A listener on :: accepts IPv4 as well.
 		case !all.IsValid(), all == netip.IPv6Unspecified():
 			return true // both families
 		case all == netip.IPv4Unspecified() && one.Is4():
@@ -178,7 +184,8 @@ func (c *checker) endpoint(prefix, text string) {
 	}
 }
 
-// ingressEndpoint checks that at most one source of the status address is set.
+// ingressEndpoint checks the form of the status address, and that a Service and
+// a fixed address are not both set.
 func (c *checker) ingressEndpoint(prefix string, status IngressEndpoint) {
 	if status.PublishedService != "" {
 		namespace, name, ok := strings.Cut(status.PublishedService, "/")
@@ -196,6 +203,7 @@ func (c *checker) ingressEndpoint(prefix string, status IngressEndpoint) {
 	if status.Hostname == "" {
 		return
 	}
+	// Kubernetes refuses a status whose hostname is an IP address.
 	if _, err := netip.ParseAddr(status.Hostname); err == nil {
 		c.add(prefix+"hostname", "is the IP address %s: set ingressEndpoint.ip instead", quoted(status.Hostname))
 	} else if len(status.Hostname) > 253 || !dnsSubdomain.MatchString(status.Hostname) {

@@ -12,7 +12,7 @@ import (
 )
 
 // homeOf returns the namespace of ACME accounts and challenges, empty if no
-// resolver is configured: then the edge needs no right to write Secrets.
+// resolver is configured: the edge then needs no permission to write Secrets.
 func homeOf(options *config.Edge, namespace string) string {
 	if len(options.CertificatesResolvers) == 0 {
 		return ""
@@ -20,7 +20,8 @@ func homeOf(options *config.Edge, namespace string) string {
 	return namespace
 }
 
-// newFetcher returns the certificate manager, nil without a resolver.
+// newFetcher returns the certificate manager, or nil without a resolver. It
+// sends no request: accounts are registered by the leader.
 func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	if len(p.options.CertificatesResolvers) == 0 {
 		return nil, nil
@@ -38,9 +39,13 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 		}
 	}
 	k := p.options.Providers.KubernetesIngress
+	// Owner separates edges of different IngressClasses in one namespace, as
+	// the Lease does.
 	return acme.New(p.cluster, acme.Options{
 		Resolvers: resolvers, Namespaces: k.Namespaces,
 		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
+		// Failures reach the status of the Ingress that requested the
+		// certificate.
 		Report: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
 			p.writer.SetFetchFailure(ingress, name, fault)
 		},
@@ -48,15 +53,17 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	}), nil
 }
 
-// lead runs while this replica is the leader: only the leader orders
-// certificates, so that replicas do not exhaust the rate limits of the CA.
+// lead runs while this replica is the leader and returns when ctx ends. Only
+// the leader orders certificates, so that replicas do not exhaust the rate
+// limits of the CA; the others read them from Secrets.
 func (p *ingressProvider) lead(ctx context.Context) {
 	if p.fetcher != nil {
 		p.fetcher.Lead(ctx)
 	}
 }
 
-// authorityRoots reads CA certificates, nil without a file.
+// authorityRoots reads CA certificates, or returns nil without a file, which
+// selects the system's.
 func authorityRoots(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil

@@ -22,21 +22,22 @@ import (
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
 
-// routesMissing is the reason why a starting edge is not ready.
+// routesMissing is the reason of the readiness condition while the edge starts.
 const routesMissing = "the first routes are not live yet"
 
-// Parts is what an edge is given to work with.
+// Parts has the dependencies of an edge: logger, metrics, health state and
+// admin API. Serve creates them once per process.
 type Parts struct {
 	log     *slog.Logger
 	metrics *observe.Metrics
 	Health  *observe.Health
 	admin   *admin.Handler
-	// version is what the program calls itself towards API servers, ACME servers
-	// and collectors of traces.
+	// version identifies the program to API servers, ACME servers and trace
+	// collectors.
 	version string
 }
 
-// Runner is Run, or what a test puts in its place.
+// Runner is Run, or a replacement in tests.
 type Runner func(ctx context.Context, options *config.Edge, parts Parts) error
 
 // Run serves traffic until ctx ends, and then drains. It adds the condition to
@@ -73,6 +74,8 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	if err != nil {
 		return err
 	}
+	// The admin API responds from here on, also while the first routes are
+	// missing.
 	parts.admin.Attach(server)
 	// Providers outlive ctx: routes are updated until the last request is
 	// finished, because endpoints go away while the edge drains.

@@ -20,15 +20,17 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// allNetworks trusts every peer, for forwardedHeaders.insecure.
+// allNetworks trusts every peer, for forwardedHeaders.insecure. Both families
+// are needed: a prefix matches addresses of its own family only.
 var allNetworks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// maxSecretFile bounds a file with a secret.
+// maxSecretFile bounds a file with a secret. The rest of a larger file is
+// ignored.
 const maxSecretFile = 4 << 10
 
-// sharedSecret reads the secret that all replicas share, none without a file.
-// With it sticky sessions and challenge tokens of one replica are valid at the
-// others.
+// sharedSecret reads the secret that all replicas share, or returns an empty
+// one without a file. With it TLS sessions resume on every replica, and sticky
+// cookies cannot be guessed.
 func sharedSecret(path string) (secret.Text, error) {
 	if path == "" {
 		return secret.Text{}, nil
@@ -39,6 +41,7 @@ func sharedSecret(path string) (secret.Text, error) {
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile))
+	// A line break at the end is not part of the secret.
 	text = bytes.TrimSpace(text)
 	if err == nil && len(text) < edge.MinSharedSecret {
 		err = fmt.Errorf("%s has fewer than %d bytes; make it with: head -c 32 /dev/urandom | base64", path, edge.MinSharedSecret)
@@ -74,6 +77,7 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 		point.HTTP3 = true
 		point.AdvertisedPort = uint16(given.HTTP3.AdvertisedPort)
 	}
+	// The networks were validated with the options; an error here is a defect.
 	var err error
 	if point.ProxyTrusted, err = config.ParseNetworks(given.ProxyProtocol.TrustedIPs); err != nil {
 		return point, err
@@ -82,6 +86,7 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	if point.ForwardTrusted, err = config.ParseNetworks(given.ForwardedHeaders.TrustedIPs); err != nil {
 		return point, err
 	}
+	// insecure wins over a list of trusted networks.
 	if given.ForwardedHeaders.Insecure {
 		point.ForwardTrusted = allNetworks
 	}
@@ -100,6 +105,7 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	point.Timeouts.Idle = time.Duration(times.IdleTimeout)
 	point.AcceptGrace = time.Duration(given.Transport.LifeCycle.RequestAcceptGraceTimeout)
 	point.DrainTimeout = time.Duration(given.Transport.LifeCycle.GraceTimeOut)
+	// The redirect needs the address of another entry point, hence all options.
 	point.Redirect, err = redirect(options, given.HTTP.Redirections.EntryPoint)
 	return point, err
 }
@@ -135,6 +141,7 @@ func redirect(options *config.Edge, given config.RedirectEntryPoint) (*edge.Redi
 	if !strings.HasPrefix(address, ":") {
 		address = options.EntryPoints[given.To].Address
 	}
+	// The host part is dropped: clients keep the host that they requested.
 	_, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err

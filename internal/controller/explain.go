@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// Explanation is the routing explanation with what the cluster adds to it.
+// Explanation is the routing explanation of the admin API with the facts that
+// only the cluster or the manifests have.
 type Explanation struct {
 	*admin.Explanation
 	// Certificate is the certificate that clients of the host get.
@@ -24,14 +25,15 @@ type Explanation struct {
 	Others []string `json:"others,omitempty"`
 }
 
-// shownCertificate identifies a certificate by its Secret.
+// shownCertificate identifies a certificate by its Secret. It never includes
+// the key.
 type shownCertificate struct {
 	Secret   string    `json:"secret"`
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// Explain explains how a request would be handled; values are those of the
-// admin API.
+// Explain explains how a request would be handled. values are the query
+// parameters of the admin API. Load must have succeeded.
 func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	explained, err := admin.Explain(o.server, values)
 	if err != nil {
@@ -46,6 +48,7 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	if explained.Rule != nil {
 		winner = snapshot.Ref{Kind: snapshot.Ingress, Namespace: explained.Rule.Namespace, Name: explained.Rule.Name}
 	}
+	// Without a matching rule, refusals of the host are the likely cause.
 	for _, refusal := range o.engine.Refusals() {
 		if refusal.Object == winner || explained.Rule == nil && o.hasHost(refusal.Object, host) {
 			out.Refusals = append(out.Refusals, Finding{
@@ -53,6 +56,7 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 			})
 		}
 	}
+	// Ingresses of another class are a common reason for a missing route.
 	_, others := o.Sites()
 	for _, ref := range others {
 		if o.hasHost(ref, host) {
@@ -63,7 +67,8 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 }
 
 // certificateOf returns the certificate with the exact name, or else the
-// wildcard, as the handshake would choose it.
+// wildcard, in the order of the TLS handshake. It returns nil if clients get
+// the default certificate.
 func (o *Offline) certificateOf(host string) *shownCertificate {
 	_, parent, _ := strings.Cut(host, ".")
 	for _, name := range []string{host, "*." + parent} {
@@ -81,7 +86,8 @@ func (o *Offline) certificateOf(host string) *shownCertificate {
 	return nil
 }
 
-// hasHost reports whether an Ingress has a rule with exactly this host.
+// hasHost reports whether an Ingress has a rule with exactly this host,
+// ignoring case. Wildcard rules do not count.
 func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if ref.Kind != snapshot.Ingress || object == nil {
@@ -95,7 +101,8 @@ func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	return false
 }
 
-// classText explains why an Ingress is not served by this edge.
+// classText explains why an Ingress is not served by this edge. The class field
+// wins over the annotation, as in Kubernetes. ref must exist.
 func (o *Offline) classText(ref snapshot.Ref) string {
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if class := object.Spec.IngressClassName; class != nil {

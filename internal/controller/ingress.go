@@ -40,21 +40,23 @@ const (
 	silenceTimeout = 15 * time.Second
 	// checkInterval is how often a start checks for failures.
 	checkInterval = 250 * time.Millisecond
-	// Secrets are read one by one, and thousands at a start: what is waited for
-	// here is waited for by traffic. The API server protects itself; this only
-	// stops a loop that has gone wild.
+	// apiRequestsPerSecond and apiRequestBurst limit the client. Secrets are
+	// read one by one, and thousands of them at a start, during which traffic
+	// waits. The API server protects itself (priority and fairness); this limit
+	// only stops a runaway loop.
 	apiRequestsPerSecond = 2000
 	apiRequestBurst      = 4000
-	// readingGCPercent is how much garbage there may be, in percent of what is
-	// kept, while the cluster is read. Most of what is read is thrown away, and
-	// the holes that it leaves stay. Afterwards it is servingGCPercent: what is
-	// kept is much, and requests leave hardly any garbage.
+	// readingGCPercent is the GC percentage while the cluster is read: most of
+	// the objects are discarded, and a low value keeps the heap from growing
+	// with garbage that fragments it. servingGCPercent applies afterwards: the
+	// live heap is large, and requests allocate little.
 	readingGCPercent = 25
 	servingGCPercent = 50
 )
 
 // ingressProvider derives routes from the Ingresses of a cluster and applies
-// them to the proxy.
+// them to the proxy. It owns the connection to the API server, which run
+// closes.
 type ingressProvider struct {
 	options *config.Edge
 	cluster *kube.Cluster
@@ -65,25 +67,25 @@ type ingressProvider struct {
 	server  *edge.Server
 	log     *slog.Logger
 
-	// live is closed when the first table is in place.
+	// live is closed once, by goLive, when the first table of the cluster is
+	// applied.
 	live chan struct{}
-	// collects is set if the provider tunes the garbage collector: GOGC is not
-	// set.
-	// collects says that it is for the provider to say how often garbage is
-	// collected.
+	// collects is set if the provider tunes the garbage collector: a GOGC in
+	// the environment takes precedence. run sets it before it starts
+	// goroutines.
 	collects bool
-	// lastGood is served until the cluster has been read, nil for nothing.
+	// lastGood is the table served until the cluster has been read; nil if
+	// there is none. mu guards it.
 	lastGood *lastGoodTable
-	mu       sync.Mutex // guards before
-	// changed is called after each change, and refused with all current
-	// refusals.
-	// changed is called after each change, and refused with all that is refused.
+	mu       sync.Mutex // guards lastGood
+	// changed is called after each change, with mu held, and refused with all
+	// current refusals. Both are set before run.
 	changed func()
 	refused func([]snapshot.Refusal)
 }
 
-// newIngressProvider connects to the API server and wires watcher, status
-// writer, certificate manager and controller. It sends nothing yet.
+// newIngressProvider creates the client of the API server and wires watcher,
+// status writer, certificate manager and controller. It sends no request yet.
 func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) (*ingressProvider, error) {
 	k := options.Providers.KubernetesIngress
 	cluster, err := kube.ConnectAs(
@@ -104,6 +106,8 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		Home:      homeOf(options, cluster.Namespace),
 		Log:       parts.log,
 	})
+	// The fetcher exists before the writer and the controller, whose options
+	// refer to it.
 	if err == nil {
 		p.fetcher, err = p.newFetcher(parts)
 	}
@@ -121,8 +125,8 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	return p, nil
 }
 
-// readsNodes reports whether anything needs the nodes: they are many, and their
-// status changes often.
+// readsNodes reports whether nodes are watched. They are many, and their status
+// changes often, so they are left out where they cannot be read.
 func readsNodes(k *config.KubernetesIngress) bool { return !k.DisableClusterScopeResources }
 
 // leaseName is the Lease that replicas with the same IngressClass compete for.
@@ -136,13 +140,15 @@ func leaseName(class string) string {
 }
 
 // controllerOptions wires the controller to the proxy: changes go to apply, and
-// the zone of this node comes back for zone-aware load balancing.
+// the zone of this node goes to the proxy for zone-aware load balancing.
 func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
 	k := p.options.Providers.KubernetesIngress
 	given := ingress.Options{
-		Resolve:          resolveOptions(p.options, p.cluster.Namespace),
-		Node:             k.NodeName,
-		Zone:             p.server.SetZone,
+		Resolve: resolveOptions(p.options, p.cluster.Namespace),
+		Node:    k.NodeName,
+		Zone:    p.server.SetZone,
+		// The longer of the two throttles applies: that of the provider and
+		// that of all providers.
 		Throttle:         max(time.Duration(k.ThrottleDuration), time.Duration(p.options.Providers.ProvidersThrottleDuration)),
 		PublishedService: k.IngressEndpoint.PublishedService,
 		Apply:            p.apply,
@@ -151,14 +157,17 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
 		Log:              p.log,
 	}
+	// A nil *acme.Manager in the interface would not compare equal to nil.
 	if p.fetcher != nil {
 		given.Certificates = p.fetcher
 	}
 	return given
 }
 
-// resolveOptions returns the options that decide what objects mean. home is the
-// namespace of the edge itself, where ACME accounts and challenges are kept.
+// resolveOptions returns the options that decide how objects are interpreted.
+// home is the namespace of the edge itself, which has ACME accounts and
+// challenges. Offline checks use the same options, so that lint and a running
+// edge agree.
 func resolveOptions(options *config.Edge, home string) resolve.Options {
 	k := options.Providers.KubernetesIngress
 	resolvers := map[string]bool{}
@@ -173,8 +182,9 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	}
 }
 
-// run watches the cluster until ctx is done. A part that fails is logged and
-// the others go on: the routes that are live must not depend on it.
+// run watches the cluster until ctx is done, and closes the connection. A part
+// that fails is logged and the others continue: the live routes must not depend
+// on it.
 func (p *ingressProvider) run(ctx context.Context) {
 	defer p.cluster.Close()
 	if p.collects = os.Getenv("GOGC") == ""; p.collects {
@@ -193,7 +203,8 @@ func (p *ingressProvider) run(ctx context.Context) {
 
 // await returns when the first routes are live: those of the cluster, or the
 // last good table while the API server fails. Meanwhile condition has the
-// reason.
+// reason, which the readiness probe shows. The last good table is tried once;
+// without one, await waits for the cluster until ctx ends.
 func (p *ingressProvider) await(ctx context.Context, condition *observe.Condition) error {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -229,8 +240,8 @@ func (p *ingressProvider) await(ctx context.Context, condition *observe.Conditio
 	}
 }
 
-// failureText formats failures by kind, sorted, so that the condition does not
-// flap.
+// failureText formats failures by kind, sorted, so that the text of the
+// condition is stable.
 func failureText(failures map[string]error) string {
 	var texts []string
 	for _, kind := range slices.Sorted(maps.Keys(failures)) {
@@ -239,11 +250,12 @@ func failureText(failures map[string]error) string {
 	return strings.Join(texts, "; ")
 }
 
-// apply applies a change of the cluster to the proxy. The lock orders it with
-// serveLastGood and goLive, which apply tables too.
+// apply applies a change of the cluster to the proxy and returns its feedback.
+// The lock orders it with serveLastGood and goLive, which apply tables too.
 func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// From now on the cluster decides about the objects in the change.
 	if p.lastGood != nil {
 		p.lastGood.note(change)
 	}
@@ -267,9 +279,9 @@ func ingressFeedback(told edge.Feedback) ingress.Feedback {
 	return feedback
 }
 
-// goLive is called when all of the cluster is applied. What the last good table
-// had and the cluster does not is removed now, and not before: a cluster that
-// is half read would take routes down that are only late.
+// goLive is called once, when all of the cluster is applied. Only now it
+// removes routes that the last good table had and the cluster does not: with a
+// partly read cluster it would remove routes that are merely late.
 func (p *ingressProvider) goLive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,11 +294,16 @@ func (p *ingressProvider) goLive() {
 	if p.collects {
 		debug.SetGCPercent(servingGCPercent)
 	}
+	// Most of the heap of the start is garbage now. It runs beside, because
+	// traffic can start already.
 	go overload.ReleaseStartupMemory()
 }
 
-// serveLastGood applies the cluster's part of the last good table.
+// serveLastGood applies the cluster's part of the last good table, unless the
+// cluster was read meanwhile.
 func (p *ingressProvider) serveLastGood() error {
+	// The file is read without the lock, so that apply does not wait for the
+	// disk.
 	table, err := lastgood.Load(p.options.LastGood.Dir)
 	if err != nil {
 		return err

@@ -8,13 +8,15 @@ import (
 
 // lastGoodTable is the table that an earlier process served of a cluster, with
 // the identities that the cluster has sent since. Objects of a cluster have a
-// namespace; those of a file have none, and come from the file again.
+// namespace; those of a file have none, and come from the file again. The
+// provider's lock guards it.
 type lastGoodTable struct {
 	table *route.Table
 	named map[route.Identity]bool
 }
 
-// newLastGoodTable returns the cluster's part of a saved table.
+// newLastGoodTable returns the cluster's part of a saved table, with no
+// identity recorded.
 func newLastGoodTable(all *route.Table) *lastGoodTable {
 	return &lastGoodTable{table: partOf(all, true), named: map[route.Identity]bool{}}
 }
@@ -33,7 +35,8 @@ func partOf(all *route.Table, cluster bool) *route.Table {
 	}
 }
 
-// only returns the values that a predicate accepts, without changing the list.
+// only returns the values that a predicate accepts. It copies the list: the
+// table may be shared.
 func only[V any](values []*V, of func(*V) bool) []*V {
 	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return !of(v) })
 }
@@ -55,7 +58,8 @@ func (i *lastGoodTable) note(change *route.Change) {
 	markDelta(i.named, &change.TLSOptions, func(v *route.TLSOptions) route.TLSOptionsID { return v.ID })
 }
 
-// markDelta records the identities of one kind.
+// markDelta records the identities of one kind, whether they were added,
+// changed or removed.
 func markDelta[K interface {
 	comparable
 	route.Identity
@@ -68,8 +72,8 @@ func markDelta[K interface {
 	}
 }
 
-// rest returns the removal of everything that the cluster did not send: it was
-// deleted while no edge watched.
+// rest returns the removal of every object that the cluster did not send: it
+// was deleted while no edge watched.
 func (i *lastGoodTable) rest() *route.Change {
 	all := i.change()
 	change := &route.Change{}
@@ -82,7 +86,8 @@ func (i *lastGoodTable) rest() *route.Change {
 	return change
 }
 
-// unnamed returns the identities of values that were not recorded.
+// unnamed returns the identities of the values that were not recorded, in the
+// order of the table.
 func unnamed[K interface {
 	comparable
 	route.Identity

@@ -8,9 +8,10 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// Finding is one problem of a manifest.
+// Finding is one problem of a manifest, or of an object in a cluster.
 type Finding struct {
-	// Severity is error, or warning for what may be right in the cluster.
+	// Severity is error, or warning for a reference that may exist in the
+	// cluster.
 	Severity string          `json:"severity"`
 	File     string          `json:"file,omitempty"`
 	Object   string          `json:"object,omitempty"`
@@ -25,9 +26,10 @@ const (
 	lintWarning = "warning"
 )
 
-// Findings returns all problems, sorted by file and object. References to
-// objects that are not in the manifests are warnings unless strict is set:
-// Secrets should not be in Git.
+// Findings returns all problems, sorted by file and object; it is never nil.
+// References to objects that are not in the manifests are warnings unless
+// strict is set, because Secrets should not be in Git. It needs manifests: Set
+// is nil for a cluster.
 func (o *Offline) Findings(strict bool) []Finding {
 	findings := []Finding{}
 	for _, finding := range o.Set.Findings {
@@ -36,9 +38,9 @@ func (o *Offline) Findings(strict bool) []Finding {
 		})
 	}
 	for _, refusal := range o.engine.Refusals() {
-		// A certificate that the edge will order is nothing to repair.
+		// The edge will order this certificate: there is nothing to repair.
 		if refusal.Reason == snapshot.NotReady {
-			continue // a certificate that the edge will fetch is nothing to repair
+			continue
 		}
 		severity := LintError
 		if refusal.Reason == snapshot.NotFound && !strict {
@@ -49,13 +51,15 @@ func (o *Offline) Findings(strict bool) []Finding {
 			Field: refusal.Field, Reason: refusal.Reason, Message: refusal.Message,
 		})
 	}
+	// The sort is stable: findings of one object keep their order.
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Object, b.Object))
 	})
 	return findings
 }
 
-// Sites returns the Ingresses that this edge serves, and those of others.
+// Sites returns the Ingresses that this edge serves, and those of other
+// controllers or classes, both sorted.
 func (o *Offline) Sites() (ours, others []snapshot.Ref) {
 	for namespace, name := range o.facts.Names(snapshot.Ingress) {
 		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}

@@ -21,7 +21,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// closeTimeout bounds what is written and sent after the last request.
+// closeTimeout bounds flushing after the last request, so that an unreachable
+// collector does not delay the end of the process.
 const closeTimeout = 5 * time.Second
 
 // observers receive every finished request and every table, as far as the
@@ -34,8 +35,8 @@ type observers struct {
 	log    *slog.Logger
 }
 
-// newObservers opens what the options enable. With an error, what was opened is
-// closed again.
+// newObservers opens the observers that the options enable. On an error it
+// closes those that are open already.
 func newObservers(ctx context.Context, options *config.Edge, points []edge.EntryPoint, parts Parts) (*observers, error) {
 	w := &observers{log: parts.log}
 	err := w.open(ctx, options, points, parts)
@@ -69,8 +70,9 @@ func (w *observers) open(ctx context.Context, options *config.Edge, points []edg
 	return nil
 }
 
-// observe records a finished request. The proxy calls it on the request's
-// goroutine, so the observers only queue.
+// observe records a finished request. The proxy calls it on the goroutine of
+// the request, so the observers only add it to a queue, and drop it if the
+// queue is full.
 func (w *observers) observe(r *proxy.Record) {
 	if w.access != nil {
 		w.access.Record(r)
@@ -80,7 +82,7 @@ func (w *observers) observe(r *proxy.Record) {
 	}
 }
 
-// trace returns the hook of the proxy, nil if nothing is traced, so that
+// trace returns the tracing hook of the proxy, or nil without tracing, so that
 // untraced edges pay nothing.
 func (w *observers) trace() func(*proxy.Record, *filter.Exchange) func() {
 	if w.tracer == nil {
@@ -89,8 +91,9 @@ func (w *observers) trace() func(*proxy.Record, *filter.Exchange) func() {
 	return w.tracer.Trace
 }
 
-// keep saves the current table, for a start while its source is unavailable.
-// The keeper calls table only when it writes, at most every few seconds.
+// keep schedules a write of the current table, for a start while its source is
+// unavailable. The keeper calls table only when it writes, at most every few
+// seconds.
 func (w *observers) keep(table func() *route.Table) {
 	if w.keeper != nil {
 		w.keeper.Keep(table)
@@ -98,11 +101,12 @@ func (w *observers) keep(table func() *route.Table) {
 }
 
 // reopen reopens the access log at each SIGHUP until ctx is done, for
-// logrotate.
+// logrotate. Without an access log SIGHUP keeps its default action.
 func (w *observers) reopen(ctx context.Context) {
 	if w.access == nil {
 		return
 	}
+	// Two signals in quick succession need one reopening.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -118,8 +122,8 @@ func (w *observers) reopen(ctx context.Context) {
 	}
 }
 
-// close flushes what is buffered, with a timeout of its own: ctx has ended by
-// then.
+// close flushes the buffers with a timeout of its own, because ctx has ended by
+// then. It logs errors: the process ends in any case.
 func (w *observers) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -138,7 +142,7 @@ func (w *observers) close(ctx context.Context) {
 	}
 }
 
-// accessLogOptions converts the options of the access log.
+// accessLogOptions converts the options of the access log. They are validated.
 func accessLogOptions(a *config.AccessLog, log *slog.Logger) accesslog.Options {
 	return accesslog.Options{
 		FilePath: a.FilePath, Stdout: os.Stdout, Format: accesslog.Format(a.Format),
@@ -152,7 +156,8 @@ func accessLogOptions(a *config.AccessLog, log *slog.Logger) accesslog.Options {
 	}
 }
 
-// accessLogModes converts the modes of fields or headers.
+// accessLogModes converts the modes of fields or headers, which the validation
+// has checked.
 func accessLogModes(names map[string]string) map[string]accesslog.Mode {
 	modes := make(map[string]accesslog.Mode, len(names))
 	for name, mode := range names {
@@ -161,10 +166,11 @@ func accessLogModes(names map[string]string) map[string]accesslog.Mode {
 	return modes
 }
 
-// tracingOptions converts the options of traces. Incoming trace contexts are
-// continued for peers that an entry point trusts with forwarded headers: others
-// could forge parents.
+// tracingOptions converts the options of tracing. Incoming trace contexts are
+// continued for peers that an entry point trusts with forwarded headers,
+// because others could forge parents.
 func tracingOptions(t *config.Tracing, points []edge.EntryPoint, parts Parts) tracing.Options {
+	// Each entry point has its own list of trusted peers.
 	trusts := map[string]*proxy.Trust{}
 	for _, point := range points {
 		trusts[point.Name] = proxy.NewTrust(point.ForwardTrusted, false)

@@ -23,17 +23,19 @@ import (
 )
 
 const (
-	// readTimeout bounds reading a cluster.
+	// readTimeout bounds reading a cluster, for a command that a user waits
+	// for.
 	readTimeout = time.Minute
 	// usualClass is the IngressClass of the shipped manifests.
 	usualClass = "slipway"
 )
 
 // Offline is an edge without traffic: it has the routes of a cluster or of
-// manifests, built by the same code, and can be queried about them. lint and
-// explain use it. Set the exported fields, then call Load.
+// manifests, built by the same code as in a running edge, and can be queried
+// about them. lint and explain use it. Set the exported fields, then call Load.
+// It is not safe for concurrent use.
 type Offline struct {
-	// files are manifests; without any a cluster is read.
+	// Files are manifests; without any a cluster is read.
 	Files     []string
 	Namespace string
 	Options   *config.Edge
@@ -45,16 +47,17 @@ type Offline struct {
 	Set    *manifest.Set // nil for a cluster
 }
 
-// Load builds the routes. The proxy listens on loopback only, because it must
-// open its entry points, and nothing connects. The caller calls Close, also
-// after an error.
+// Load builds the routes from the manifests, reading - from input, or from a
+// cluster. The proxy has to open its entry points, so it listens on free
+// loopback ports; nothing connects. The caller calls Close, also after an
+// error.
 func (o *Offline) Load(ctx context.Context, input io.Reader) error {
 	points, err := entryPoints(o.Options)
 	if err != nil {
 		return err
 	}
 	for i := range points {
-		points[i].Address, points[i].HTTP3 = "127.0.0.1:0", false // nobody comes
+		points[i].Address, points[i].HTTP3 = "127.0.0.1:0", false
 	}
 	o.server, err = edge.New(ctx, edge.Options{
 		EntryPoints: points, MemoryLimit: overload.Limit(),
@@ -76,8 +79,8 @@ func (o *Offline) Close() {
 	}
 }
 
-// readManifests builds the routes of manifests in one pass: nothing changes
-// afterwards.
+// readManifests builds the routes of manifests in one pass, because nothing
+// changes afterwards.
 func (o *Offline) readManifests(input io.Reader) error {
 	set, err := manifest.Read(o.Files, o.Namespace, input)
 	if err != nil {
@@ -87,6 +90,7 @@ func (o *Offline) readManifests(input io.Reader) error {
 	o.assumeClasses()
 	o.engine = engine.New(set.Snapshot, resolveOptions(o.Options, ""))
 	result := o.engine.All()
+	// The feedback of the proxy becomes refusals, as in a running edge.
 	feedback := ingressFeedback(o.server.Update(&result.Change))
 	o.engine.NoteRules(&result.Change, feedback.Problems)
 	if feedback.CertificatesChanged {
@@ -96,8 +100,8 @@ func (o *Offline) readManifests(input io.Reader) error {
 }
 
 // assumeClasses adds the IngressClasses that every cluster with this edge has,
-// where the manifests leave them out. Without them Ingresses of a class would
-// not be ours.
+// where the manifests leave them out. Without them the edge would ignore
+// Ingresses of these classes.
 func (o *Offline) assumeClasses() {
 	view := o.facts.View()
 	for _, name := range []string{usualClass, o.Options.Providers.KubernetesIngress.IngressClass} {
@@ -111,7 +115,8 @@ func (o *Offline) assumeClasses() {
 }
 
 // readCluster reads a cluster once, with the provider of a real edge, and stops
-// it when the first table is live.
+// it when the first table is live. The status writer does not run: nothing is
+// written to the cluster.
 func (o *Offline) readCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -132,8 +137,10 @@ func (o *Offline) readCluster(ctx context.Context) error {
 	case <-provider.live:
 	case <-ctx.Done():
 	}
+	// Both goroutines have ended before the state is read, so it needs no lock.
 	stop()
 	err = errors.Join(<-ended, <-reading)
+	// live decides, not err: a canceled watcher returns an error as well.
 	select {
 	case <-provider.live:
 	default:

@@ -16,17 +16,16 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// providers is what the providers of routes are started with.
+// providers has the dependencies of the providers of routes.
 type providers struct {
 	server    *edge.Server
 	observers *observers
 	parts     Parts
-	// beside runs what goes on while the edge serves, until following ends.
-	// beside runs what goes on while the edge serves, until following ends.
+	// beside runs the goroutines of the providers until following ends. Run
+	// waits for it.
 	beside    *sync.WaitGroup
 	following context.Context
 	// ready gets the reason while the first routes are missing.
-	// ready is told what is missing.
 	ready *observe.Condition
 }
 
@@ -35,6 +34,8 @@ type providers struct {
 // broken file should fail the start at once.
 func startProviders(ctx context.Context, options *config.Edge, with providers) error {
 	server, log := with.server, with.parts.log
+	// kept saves the table after each change, so that the last good table
+	// includes the routes of all providers.
 	kept := func() { with.observers.keep(server.Table) }
 	if options.Providers.File != nil {
 		apply := func(table *route.Table) error {
@@ -56,18 +57,21 @@ func startProviders(ctx context.Context, options *config.Edge, with providers) e
 	if options.Providers.KubernetesIngress == nil {
 		return nil
 	}
+	// client-go logs through klog; its messages go to our logger from here on.
 	kube.LogTo(log)
 	provider, err := newIngressProvider(options, server, with.parts)
 	if err != nil {
 		return err
 	}
+	// changed is set before run starts, so it needs no lock.
 	provider.changed = kept
 	with.beside.Go(func() { provider.run(with.following) })
 	return provider.await(ctx, with.ready)
 }
 
-// firstRoutes applies the routes of the file, or the last good table if the
-// file cannot be used. Without a last good table the error ends the start.
+// firstRoutes applies the routes of the file, or the file's part of the last
+// good table if the file cannot be used. Without a last good table the error
+// ends the start. The returned file can be followed in both cases.
 func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog.Logger) (*filetable.File, error) {
 	path := options.Providers.File.Filename
 	file, table, err := filetable.Open(path)

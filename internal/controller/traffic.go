@@ -16,17 +16,20 @@ import (
 )
 
 // withTraffic runs the edge with the server for the runtime's agent beside it,
-// if one is configured. The server goes on while the edge drains, and its
-// failure does not end the edge: serving traffic matters more than reporting
-// it.
+// if one is configured. The server continues while the edge drains, so that the
+// agent sees the last requests. Its failure does not end the edge: serving
+// traffic matters more than reporting it.
 func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run func(context.Context) error) error {
 	if options.Traffic.Address == "" {
 		return run(ctx)
 	}
+	// A taken port fails the start: it is a wrong configuration and not a
+	// failure at runtime.
 	listener, err := roleserver.Listen(ctx, "traffic.address", options.Traffic.Address)
 	if err != nil {
 		return err
 	}
+	// The server outlives ctx; stop ends it after the edge has drained.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var server errgroup.Group
 	server.Go(func() error {
@@ -42,7 +45,8 @@ func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run fun
 	return errors.Join(err, server.Wait())
 }
 
-// publishRefusals passes refusals of the Ingress provider to the admin API.
+// publishRefusals returns a function that replaces the refusals in the admin
+// API. It copies them: the provider may change its own.
 func publishRefusals(handler *admin.Handler) func([]snapshot.Refusal) {
 	return func(all []snapshot.Refusal) {
 		refusals := make([]trafficreport.Refusal, len(all))

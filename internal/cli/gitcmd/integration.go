@@ -17,10 +17,13 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// defaultIntegration is the integration of commands that name none.
+// defaultIntegration is the integration of commands that name none. Most
+// runtimes have only this one, so the name is optional everywhere but in
+// remove.
 const defaultIntegration = "default"
 
-// Integration returns the command slipway integration.
+// Integration returns the command slipway integration. All subcommands share
+// one choice of platform and runtime, whose flags are on the group.
 func Integration() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("integration", "Manage integrations of runtimes with Git providers", choice, true)
@@ -50,7 +53,7 @@ func integrationName(args []string) string {
 }
 
 // integrationListCommand lists integrations with the state of each user's
-// token. Tokens themselves never leave the runtime.
+// token. The response has no tokens: they never leave the runtime.
 func integrationListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the integrations of a runtime, and the state of tokens", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -64,8 +67,8 @@ func integrationListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// printIntegrations prints one row per integration and user, and one for an
-// integration without users.
+// printIntegrations prints one row per integration and user, and one row for an
+// integration without users, so that no integration is missing in the list.
 func printIntegrations(w io.Writer, integrations []*runtimev1.Integration) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("NAME", "PROVIDER", "API_URL", "SHARING", "USER", "LOGIN", "TOKEN", "EXPIRES", "MESSAGE")
@@ -75,14 +78,16 @@ func printIntegrations(w io.Writer, integrations []*runtimev1.Integration) error
 			rows.Row(append(facts, "-", "-", "none", "-", "")...)
 		}
 		for _, user := range one.GetUsers() {
+			// Row changes its cells in place, so each row gets its own copy of
+			// facts.
 			rows.Row(append(append([]string{}, facts...), user.GetUser(), printer.OrDash(user.GetLogin()), user.GetState(), printer.Expiry(user.GetExpiresAt()), tokenMessage(user))...)
 		}
 	}
 	return flush()
 }
 
-// tokenMessage describes what is wrong with a token. Missing scopes are added
-// unless the message names them.
+// tokenMessage describes the problem of a token. Missing scopes are appended
+// unless the message names the first of them already.
 func tokenMessage(status *runtimev1.TokenStatus) string {
 	message := status.GetMessage()
 	if missing := status.GetMissingScopes(); len(missing) > 0 && !strings.Contains(message, missing[0]) {
@@ -91,7 +96,8 @@ func tokenMessage(status *runtimev1.TokenStatus) string {
 	return message
 }
 
-// integrationFlags adds the flags of the fields of an integration.
+// integrationFlags adds one flag per field that add and edit can set. An empty
+// field means the default of the account; the runtime resolves it.
 func integrationFlags(command *cobra.Command, integration *runtimev1.Integration) {
 	flags := command.Flags()
 	flags.StringVar(&integration.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default that of the account)")
@@ -99,7 +105,7 @@ func integrationFlags(command *cobra.Command, integration *runtimev1.Integration
 	flags.StringVar(&integration.Sharing, "sharing", "", "who may register a token: all-users or admins")
 }
 
-// integrationAddCommand adds an integration. Fields that are empty are those of
+// integrationAddCommand adds an integration. Empty fields take the values of
 // the account's Git settings.
 func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	integration := &runtimev1.Integration{}
@@ -122,8 +128,10 @@ func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// integrationEditCommand changes the fields whose flags are given; the API
-// replaces the whole integration, so the others are read first.
+// integrationEditCommand changes the fields whose flags are not empty. The API
+// replaces the whole integration, so the command lists the integrations first
+// and keeps the other fields. Two concurrent edits are not detected: the last
+// one wins.
 func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.Integration{}
 	command := &cobra.Command{Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1)}
@@ -139,6 +147,8 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 			if one.GetName() != name {
 				continue
 			}
+			// A field cannot be reset to empty here: an empty flag keeps the
+			// current value.
 			wanted := &runtimev1.Integration{
 				Name: name, Provider: cmp.Or(given.Provider, one.GetProvider()), ApiUrl: cmp.Or(given.ApiUrl, one.GetApiUrl()), Sharing: cmp.Or(given.Sharing, one.GetSharing()),
 			}
@@ -150,13 +160,16 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 				return printIntegrations(w, []*runtimev1.Integration{response.GetIntegration()})
 			})
 		}
+		// The error names the list command, because a misspelled name is the
+		// usual cause.
 		return fmt.Errorf("the runtime %s has no Git integration %s: slipway integration git list --runtime %s shows them", runtime, printer.Printable(name), runtime)
 	})
 	return command
 }
 
-// integrationRemoveCommand removes an integration with the tokens of its users,
-// after asking.
+// integrationRemoveCommand removes an integration together with the tokens of
+// its users. It prompts for confirmation, because the users have to register
+// their tokens again.
 func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{Use: "remove NAME", Short: "Remove an integration and the users' tokens for it", Args: cobra.ExactArgs(1)}
@@ -174,8 +187,9 @@ func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// integrationRegisterCommand stores the user's own token at the runtime, for
-// actions on behalf of the user.
+// integrationRegisterCommand stores the user's own token at the runtime, which
+// uses it for actions on behalf of this user. The token comes from a file,
+// standard input or a prompt without echo.
 func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	var token prompt.SecretFlags
 	var username string
@@ -188,10 +202,14 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	command.Flags().StringVar(&username, "username", "", "name at the provider, which Bitbucket needs")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		// The token is read only after the platform and the runtime are
+		// resolved: the user does not type it for a command that fails anyway.
 		value, err := token.Read(command)
 		if err != nil {
 			return err
 		}
+		// The platform forwards the request to the runtime and keeps no copy of
+		// the token.
 		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Register,
 			&runtimev1.RegisterRequest{Integration: integrationName(args), Token: value.Reveal(), Username: username})
 		if err != nil {
@@ -203,6 +221,7 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 }
 
 // integrationDeregisterCommand removes the user's own token from the runtime.
+// It needs no confirmation: registering the token again restores it.
 func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "deregister [NAME]", Short: "Remove your own Git token from a runtime", Args: cobra.MaximumNArgs(1),
@@ -217,7 +236,7 @@ func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
-// printToken prints the state of a token, never the token.
+// printToken prints the state of a token, never the token itself.
 func printToken(w io.Writer, status *runtimev1.TokenStatus) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Token:", printer.WithMessage(printer.OrDash(status.GetState()), tokenMessage(status)))
@@ -228,9 +247,10 @@ func printToken(w io.Writer, status *runtimev1.TokenStatus) error {
 	return flush()
 }
 
-// integrationTokenCommand sets the token that the runtime itself works with,
-// and with it the SSH key, known hosts and CA certificates of the Git server.
-// The runtime checks the permissions of the token before it stores it.
+// integrationTokenCommand sets the credentials of the runtime itself: the
+// token, and optionally the SSH key, known hosts and CA certificates of the Git
+// server. The runtime checks the permissions of the token before it stores it,
+// unless --skip-validation is set.
 func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 	var token prompt.SecretFlags
 	wanted := &runtimev1.SetRuntimeCredentialsRequest{}
@@ -254,6 +274,8 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		wanted.Token = value.Reveal()
+		// Both are read like secrets: bounded in size, with a warning about a
+		// file that other users can read.
 		for _, from := range []struct {
 			path, what string
 			to         *string
@@ -268,6 +290,8 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 			// SSH tools need the newline at the end that ReadSecret trims.
 			*from.to = text.Reveal() + "\n"
 		}
+		// The certificates are parsed here, so that a wrong file is a usage
+		// error and not a failure of the runtime.
 		authorities, err := files.ReadAuthorities(authorityFile)
 		if err != nil {
 			return exit.UsageError{Err: fmt.Errorf("--git-ca-file: %w", err)}
@@ -283,7 +307,8 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 }
 
 // integrationStatusCommand shows the state of the runtime's own token. The exit
-// code is 1 for a token that cannot be used, so that scripts can renew it.
+// code is 1 for a missing or unusable token, so that scripts can renew it. With
+// --check the runtime contacts the provider first.
 func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &runtimev1.GetRuntimeCredentialsRequest{}
 	command := &cobra.Command{
@@ -298,6 +323,8 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		err = printer.Show(command, output, response, func(w io.Writer) error {
+			// JSON and YAML carry the field configured; the table has nothing
+			// to show without a token.
 			if !response.GetConfigured() {
 				return nil
 			}
@@ -309,6 +336,7 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		case !response.GetConfigured():
 			return fmt.Errorf("the runtime %s has no Git token: run slipway integration git set-runtime-token --runtime %s --token-file FILE", runtime, runtime)
+		// Other states, such as one that is not checked yet, are no failure.
 		case state == "expired" || state == "revoked" || state == "insufficient":
 			return exit.Status{Code: exit.Failure, Err: errors.New("the runtime's Git token is " + state + ": give it another with slipway integration git set-runtime-token")}
 		}

@@ -21,7 +21,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// Source returns the command slipway git-source.
+// Source returns the command slipway git-source. Its subcommands go through the
+// platform to the runtime, which writes the Shared Configuration Repository.
 func Source() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("git-source", "Manage Git Sources: repositories with Applications", choice, true)
@@ -31,8 +32,9 @@ creates and updates. They are written to the Shared Configuration Repository.`
 	return command
 }
 
-// gitSourceListCommand lists the Git Sources with their sync and health, as the
-// runtime sees them now.
+// gitSourceListCommand lists the Git Sources with the sync and health status
+// that the runtime reports at the time of the request. The list is complete and
+// has no pages.
 func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the Git Sources of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -53,7 +55,9 @@ func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// addGitSourceFlags adds one flag per field that create and edit can set.
+// addGitSourceFlags adds one flag per field that create and edit can set. All
+// defaults are empty: the runtime fills them in, so that both commands share
+// the flags.
 func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 	flags.StringVar(&source.RepoUrl, "repo-url", "", "repository with the Applications, over HTTPS or SSH")
 	flags.StringVar(&source.Path, "path", "", "folder in the repository (default its root)")
@@ -65,9 +69,8 @@ func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 	flags.StringVar(&source.Project, "project", "", "AppProject (default default)")
 }
 
-// gitSourceCreateCommand creates a Git Source. A webhook that could not be
-// registered is a note and not an error: the runtime polls the repository as
-// well.
+// gitSourceCreateCommand creates a Git Source. A failed webhook registration is
+// a note and not an error, because the runtime polls the repository as well.
 func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &runtimev1.CreateGitSourceRequest{GitSource: &runtimev1.GitSource{}}
 	command := &cobra.Command{
@@ -79,6 +82,7 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	command.Flags().BoolVar(&wanted.RegisterWebhook, "register-webhook", false, "have the provider tell of pushes, if the runtime's token may")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		// The only required field is checked here, before a request is sent.
 		if wanted.GitSource.RepoUrl == "" {
 			return exit.UsageError{Err: errors.New("--repo-url is missing")}
 		}
@@ -87,6 +91,8 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// The note goes to standard error, so that it does not break JSON
+		// output.
 		if problem := response.GetWebhookProblem(); problem != "" {
 			printer.Note(command, "No webhook was registered: %s", problem)
 		}
@@ -100,7 +106,7 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 
 // gitSourceEditCommand changes the fields whose flags are given. The API
 // replaces the whole Git Source, so the command reads it first and sends it
-// back changed.
+// back changed. Two concurrent edits are not detected: the last one wins.
 func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.GitSource{}
 	command := &cobra.Command{
@@ -125,6 +131,8 @@ func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 		if wanted == nil {
 			return fmt.Errorf("the runtime %s has no Git Source %s: slipway git-source list --runtime %s shows them", runtime, printer.Printable(args[0]), runtime)
 		}
+		// An edit without any flag is an incomplete command line, not a request
+		// to write the same again.
 		if !changeGitSource(command.Flags(), wanted, given) {
 			return exit.UsageError{Err: errors.New("name what to change: --help lists the flags")}
 		}
@@ -140,8 +148,9 @@ func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// changeGitSource copies the fields whose flags were given, also empty ones,
-// and reports whether there were any.
+// changeGitSource copies the fields whose flags were given and reports whether
+// there were any. A flag with an empty value counts: it resets the field to its
+// default.
 func changeGitSource(flags *pflag.FlagSet, source, given *runtimev1.GitSource) bool {
 	changed := false
 	for name, field := range map[string]struct{ to, from *string }{
@@ -157,8 +166,9 @@ func changeGitSource(flags *pflag.FlagSet, source, given *runtimev1.GitSource) b
 	return changed
 }
 
-// gitSourceDeleteCommand deletes a Git Source after asking. Its Applications
-// stay in the cluster, so that a mistake does not delete what runs.
+// gitSourceDeleteCommand deletes a Git Source after confirmation. Its
+// Applications stay in the cluster, so that a wrong name does not delete
+// running workloads. The note names the commit, which can be reverted.
 func gitSourceDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{

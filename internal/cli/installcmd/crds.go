@@ -17,20 +17,25 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// crdsTimeout bounds reading, and again writing: the user may take long to
-// confirm in between.
+// crdsTimeout bounds reading the cluster, and again writing to it. The two have
+// a timeout each, because the user may take long to confirm in between.
 const crdsTimeout = 2 * time.Minute
 
-// crdsFlags select the definitions and the release.
+// crdsFlags are the flags of the crds commands. They select the cluster, the
+// Helm release and the definitions.
 type crdsFlags struct {
-	choice                kube.UserChoice
-	release               crds.Place
-	only                  []string
+	choice  kube.UserChoice
+	release crds.Place
+	// only has the names of families; empty means those of the chart.
+	only []string
+	// force takes definitions of other owners, dryRun writes nothing, and
+	// accept skips the confirmation.
 	force, dryRun, accept bool
 	output                *printer.Output
 }
 
-// CRDs returns the command slipway crds (R22 to R26).
+// CRDs returns the command slipway crds (R22 to R26). No subcommand deletes a
+// definition.
 func CRDs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crds",
@@ -48,7 +53,8 @@ their kind.`,
 	return command
 }
 
-// add adds the flags; writes adds those of commands that change something.
+// add adds the flags to a command. With writes it adds --dry-run and --yes,
+// which only the commands with a confirmation have.
 func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	flags := command.Flags()
 	kubeflags.Add(command.Flags(), &f.choice)
@@ -62,9 +68,11 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 }
 
-// open checks the flags and connects. A caller that gets no error closes the
-// cluster.
+// open validates the flags and creates the client of the cluster, without a
+// request. The caller closes the cluster if there is no error.
 func (f *crdsFlags) open() (crds.Options, error) {
+	// Flags are checked before the connection, so that a typo needs no
+	// reachable cluster.
 	if err := f.output.Check(); err != nil {
 		return crds.Options{}, err
 	}
@@ -79,7 +87,8 @@ func (f *crdsFlags) open() (crds.Options, error) {
 	return crds.Options{Cluster: cluster, Release: f.release, Only: only, Force: f.force}, nil
 }
 
-// crdsPlanCommand shows who owns the definitions.
+// crdsPlanCommand shows the owner of each definition and the effect of an
+// adoption. It only reads.
 func crdsPlanCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -107,7 +116,9 @@ func crdsPlanCommand() *cobra.Command {
 	return command
 }
 
-// crdsAdoptCommand adopts definitions into the release (R23).
+// crdsAdoptCommand adopts definitions into the release (R23): it sets the
+// labels and annotations by which Helm recognizes its own objects. The previous
+// values are recorded in an annotation, which release uses to undo it.
 func crdsAdoptCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -130,7 +141,9 @@ unless --force is given. slipway crds release undoes it.`,
 	return command
 }
 
-// crdsReleaseCommand undoes an adoption from the record that it left.
+// crdsReleaseCommand undoes an adoption from the record in the annotation
+// slipway.dev/adopted-from. Only marks change; the definition and its objects
+// stay.
 func crdsReleaseCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -151,8 +164,9 @@ refused unless --force is given.`,
 	return command
 }
 
-// crdsUpgradeCommand applies the definitions of this version (R24). Helm never
-// upgrades the definitions of a chart's crds folder.
+// crdsUpgradeCommand applies the definitions of this version (R24). Helm
+// installs the crds folder of a chart once and never upgrades it. There is no
+// confirmation: definitions of other owners stay unchanged.
 func crdsUpgradeCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -171,11 +185,14 @@ func crdsUpgradeCommand() *cobra.Command {
 		defer options.Cluster.Close()
 		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
 		defer cancel()
+		// The list is never nil, so that JSON has an empty list and not null.
 		changed := []string{}
 		err = crds.Upgrade(ctx, options, func(name string) {
 			changed = append(changed, name)
 			printer.Note(command, "%s is that of this version.", name)
 		})
+		// On an error the notes above have already named what was upgraded;
+		// JSON output is for complete runs only.
 		if err == nil && given.output.Form != printer.FormTable {
 			return given.output.Encode(command.OutOrStdout(), map[string]any{"upgraded": changed})
 		}
@@ -187,13 +204,17 @@ func crdsUpgradeCommand() *cobra.Command {
 	return command
 }
 
+// crdsPlanner and crdsWriter are the two halves of adopt and release. The
+// planner only reads; the writer applies exactly the planned entries and
+// reports each.
 type (
 	crdsPlanner func(context.Context, crds.Options) ([]crds.Entry, error)
 	crdsWriter  func(context.Context, crds.Options, []crds.Entry, func(crds.Entry)) error
 )
 
-// change shows the planned writes, asks, and makes them. A definition of
-// another owner refuses all of them: half an adoption is worse than none.
+// change shows the planned writes, prompts for confirmation, and makes them.
+// One definition of another owner refuses the whole run, because a release that
+// owns only some of its definitions upgrades only those.
 func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsWriter) error {
 	options, err := f.open()
 	if err != nil {
@@ -209,8 +230,12 @@ func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsW
 	if err := f.show(command.OutOrStdout(), entries); err != nil {
 		return err
 	}
+	// The patches are shown in full, because they change objects that other
+	// tools may manage.
 	pending := 0
 	for _, entry := range entries {
+		// Entries without a patch need no write: they are up to date, missing
+		// or refused.
 		if entry.Patch == nil {
 			continue
 		}
@@ -219,10 +244,14 @@ func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsW
 			_, _ = fmt.Fprintf(command.OutOrStdout(), "will merge into %s: %s\n", printer.Printable(entry.Name), printer.Printable(string(entry.Patch)))
 		}
 	}
+	// A dry run reports refusals as the real run would, with the same exit
+	// code.
 	if f.dryRun {
 		printer.Note(command, "%s", fmt.Sprintf("Nothing was changed: %d definitions would be.", pending))
 		return f.refused(entries)
 	}
+	// Refusals come before the prompt: the user must not confirm a run that
+	// cannot succeed.
 	if err := f.refused(entries); err != nil {
 		return err
 	}
@@ -239,7 +268,8 @@ func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsW
 	return write(writing, options, entries, func(entry crds.Entry) { printer.Note(command, "%s: done.", entry.Name) })
 }
 
-// refused returns an error if a definition belongs to another owner.
+// refused returns an error if any definition belongs to another owner. The
+// table above the error lists the reasons.
 func (f *crdsFlags) refused(entries []crds.Entry) error {
 	var names []string
 	for _, entry := range entries {
@@ -253,7 +283,8 @@ func (f *crdsFlags) refused(entries []crds.Entry) error {
 	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of the definitions belong to another owner: nothing was changed; see above, or choose with --only, or take them with --force", len(names))}
 }
 
-// show prints the definitions with owner and planned action.
+// show prints the definitions with their owner and the planned action. JSON and
+// YAML include the release that the plan is for.
 func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
 	if f.output.Form != printer.FormTable {
 		return f.output.Encode(w, map[string]any{"release": f.release, "definitions": entries})
@@ -265,6 +296,8 @@ func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
 		if entry.Found {
 			owner = entry.Owner.String()
 		}
+		// The column compares the definition in the cluster with that of the
+		// chart.
 		switch {
 		case !entry.Brought:
 		case !entry.Found:

@@ -18,7 +18,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Helm returns the command slipway helm.
+// Helm returns the command slipway helm. It has no RunE, so that cobra prints
+// its help.
 func Helm() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "helm",
@@ -28,15 +29,17 @@ func Helm() *cobra.Command {
 	return command
 }
 
-// validateFlags select what is validated, and how.
+// validateFlags are the flags of helm validate.
 type validateFlags struct {
 	values, namespace, version, output string
 	kubeconfig, context                string
-	hook, offline                      bool
+	// hook is set by the Job of the chart. It needs a cluster, so it excludes
+	// offline.
+	hook, offline bool
 }
 
 // helmValidateCommand validates values (R42). The chart runs the same command
-// as a hook.
+// as a hook, so that users can reproduce a failed hook on their machine.
 func helmValidateCommand() *cobra.Command {
 	given := &validateFlags{}
 	command := &cobra.Command{
@@ -72,7 +75,8 @@ line is wrong.`,
 }
 
 // runHelmValidate validates the values and prints the report. With --offline
-// only the values themselves are checked.
+// only the values themselves are checked. All findings are printed before the
+// exit code reports errors; warnings alone exit with 0.
 func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	switch {
 	case given.output != "text" && given.output != "json":
@@ -82,7 +86,10 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	case given.hook && given.offline:
 		return exit.UsageError{Err: errors.New("--hook is for the cluster that it runs in, and --offline asks nobody: keep one of them")}
 	}
+	// World stays nil with --offline, which turns off all checks of the cluster
+	// and the network.
 	options := validate.Options{Namespace: given.namespace, Version: given.version, Values: command.InOrStdin()}
+	// A file that cannot be opened is a usage error and not a finding.
 	if given.values != "-" {
 		file, err := os.Open(given.values)
 		if err != nil {
@@ -100,6 +107,8 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 		defer cluster.Close()
 		options.World = &validate.Live{Cluster: cluster}
 	}
+	// Findings are part of the report and not errors, so that one run lists all
+	// of them.
 	checked := validate.Run(command.Context(), options)
 	if err := report.Values(command.OutOrStdout(), given.output, checked); err != nil {
 		return err

@@ -20,7 +20,9 @@ import (
 	"slipway.dev/slipway/internal/install/values"
 )
 
-// Images returns the command slipway images (R78).
+// Images returns the command slipway images (R78), for clusters without access
+// to public registries. The commands read the chart that is embedded in this
+// program, unless --chart names another one.
 func Images() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "images",
@@ -39,20 +41,24 @@ The images are those of the rendered chart; nothing needs a container engine.
 	return command
 }
 
-// imagesFlags select the chart and the values that decide which images it uses.
+// imagesFlags select the chart, and the values that decide which images it
+// uses.
 type imagesFlags struct {
-	chart  string
+	chart string
+	// values are files, merged in the order of the flags: later ones win, as
+	// with helm.
 	values []string
 }
 
-// add adds the flags.
+// add adds the flags that all images commands share.
 func (f *imagesFlags) add(command *cobra.Command) {
 	command.Flags().StringVar(&f.chart, "chart", "", "folder or archive of a chart (default the runtime's of this version)")
 	command.Flags().StringArrayVarP(&f.values, "values", "f", nil, "values file of the installation; may be repeated")
 }
 
-// open reads the chart and merges the values. The chart in this program gets
-// the values that it cannot be rendered without.
+// open reads the chart and merges the values files. The embedded chart gets
+// defaults for the values that it requires (images.Bare), so that images can be
+// listed without a values file.
 func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 	given := map[string]any{}
 	for _, place := range f.values {
@@ -62,6 +68,8 @@ func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 		}
 		given = images.Merged(given, text)
 	}
+	// A chart of the user gets exactly the given values; it may have other
+	// required ones.
 	if f.chart != "" {
 		loaded, err := chart.Load(f.chart)
 		if err != nil {
@@ -69,6 +77,8 @@ func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 		}
 		return loaded, given, nil
 	}
+	// The embedded chart has the version of this program, so that the images
+	// match it.
 	archive, err := charts.Archive(charts.Runtime)
 	if err != nil {
 		return nil, nil, err
@@ -77,13 +87,15 @@ func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 	return loaded, images.Bare(given), err
 }
 
-// readValuesFile reads a values file of bounded size.
+// readValuesFile reads a values file of at most values.MaxBytes. Errors name
+// the file and never quote its content, which may have secrets.
 func readValuesFile(place string) (map[string]any, error) {
 	file, err := os.Open(place)
 	if err != nil {
 		return nil, fmt.Errorf("read the values: %w", err)
 	}
 	defer func() { _ = file.Close() }()
+	// One byte more than allowed is read, to detect a file that is too large.
 	text, err := io.ReadAll(io.LimitReader(file, values.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the values: %w", err)
@@ -99,8 +111,10 @@ func readValuesFile(place string) (map[string]any, error) {
 	return read, nil
 }
 
-// list renders the chart and returns its images. Rendering finds images of
-// disabled and enabled parts alike, as an installation would use them.
+// list renders the chart and returns its images, those of hooks included.
+// Rendering with the user's values yields the images that an installation with
+// these values pulls; disabled parts contribute none. The release name and
+// namespace are fixed: image references do not depend on them.
 func (f *imagesFlags) list(ctx context.Context) ([]images.Image, error) {
 	loaded, given, err := f.open()
 	if err != nil {
@@ -113,7 +127,8 @@ func (f *imagesFlags) list(ctx context.Context) ([]images.Image, error) {
 	return images.List(rendered), nil
 }
 
-// imagesListCommand lists the images with the objects that use them.
+// imagesListCommand lists the images with the objects that use them. The form
+// name prints bare references, for loops in scripts.
 func imagesListCommand() *cobra.Command {
 	given := &imagesFlags{}
 	command := &cobra.Command{
@@ -147,19 +162,23 @@ func imagesListCommand() *cobra.Command {
 			}
 			return flush()
 		}
+		// List returns a non-nil slice, so that JSON has an empty list and not
+		// null.
 		return output.Encode(command.OutOrStdout(), map[string]any{"images": found})
 	}
 	return command
 }
 
-// registryFlags select how registries are reached.
+// registryFlags select how registries are accessed.
 type registryFlags struct {
 	access images.Access
-	plain  string
+	// plain is the text of --plain-http; open converts it.
+	plain string
 }
 
-// add adds the flags. A bare --plain-http allows loopback only: everything else
-// needs the word always.
+// add adds the flags. A bare --plain-http allows plain HTTP to loopback only;
+// every other host needs the value always, because credentials would be
+// readable on the network.
 func (f *registryFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.access.AuthFile, "auth-file", "", "credentials in the format of Docker's config.json (default Docker's own file)")
@@ -168,7 +187,9 @@ func (f *registryFlags) add(command *cobra.Command) {
 	flags.Lookup("plain-http").NoOptDefVal = "loopback"
 }
 
-// open returns the registries.
+// open validates the flags and returns the registry client. It reads the
+// credentials and CA files; errors in them are usage errors. It contacts no
+// registry.
 func (f *registryFlags) open() (*images.Registries, error) {
 	switch f.plain {
 	case "never":
@@ -180,6 +201,7 @@ func (f *registryFlags) open() (*images.Registries, error) {
 	default:
 		return nil, exit.UsageError{Err: fmt.Errorf("--plain-http=%q is not known: choose never, loopback or always", f.plain)}
 	}
+	// Operators of registries see the version in their access logs.
 	f.access.Agent = "slipway/" + buildinfo.Read().Version
 	opened, err := f.access.Open()
 	if err != nil {
@@ -189,8 +211,9 @@ func (f *registryFlags) open() (*images.Registries, error) {
 }
 
 // imagesValuesCommand prints the values that pull the images from a private
-// registry. The chart is rendered with them first, to see that no image is left
-// that comes from elsewhere.
+// registry. The chart is rendered with them first: an image that still comes
+// from elsewhere is an error now and not a failed pull later. The file has only
+// the values of the registry; users pass it to Helm after their own.
 func imagesValuesCommand() *cobra.Command {
 	given, access := &imagesFlags{}, &registryFlags{}
 	spec, pin := images.RegistrySpec{}, false
@@ -213,10 +236,14 @@ pinned to what the registry has.`,
 		if spec.Registry == "" {
 			return exit.UsageError{Err: errors.New("no registry is named: give one with --registry")}
 		}
+		// Only --digest contacts the registry; without it the command works
+		// offline.
 		loaded, file, err := given.open()
 		if err != nil {
 			return err
 		}
+		// The digest is resolved before rendering, because the rendered
+		// references include it.
 		if pin {
 			if spec.Digest, err = registryDigest(command.Context(), given, access, spec.Registry); err != nil {
 				return err
@@ -230,13 +257,17 @@ pinned to what the registry has.`,
 		if err != nil {
 			return err
 		}
+		// Only the values go to standard output: users redirect it to a file.
 		_, err = command.OutOrStdout().Write(text)
 		return err
 	}
 	return command
 }
 
-// registryDigest returns the digest of the one image in the private registry.
+// registryDigest returns the digest of the image in the private registry. The
+// chart has a single value for a digest, so it refuses a chart with several
+// images. The image must have been mirrored before, because the digest is read
+// from the private registry.
 func registryDigest(ctx context.Context, given *imagesFlags, access *registryFlags, registry string) (string, error) {
 	opened, err := access.open()
 	if err != nil {
@@ -256,8 +287,9 @@ func registryDigest(ctx context.Context, given *imagesFlags, access *registryFla
 	return opened.Digest(ctx, target)
 }
 
-// imagesMirrorCommand copies the images to a private registry, with all
-// platforms.
+// imagesMirrorCommand copies the images with all their platforms to a private
+// registry. A repeated run copies only the missing blobs. It reads and writes
+// registries directly and needs no container engine.
 func imagesMirrorCommand() *cobra.Command {
 	given, access := &imagesFlags{}, &registryFlags{}
 	mirror := images.Mirror{}
@@ -288,6 +320,8 @@ run.`,
 		if mirror.To == "" {
 			return exit.UsageError{Err: errors.New("no registry is named: give one with --to")}
 		}
+		// The registry flags are checked before the chart is rendered, which
+		// takes longer.
 		opened, err := access.open()
 		if err != nil {
 			return err
@@ -302,13 +336,18 @@ run.`,
 	return command
 }
 
-// copyImages copies the images and prints each when it is there.
+// copyImages copies the images and prints each one as soon as it is complete,
+// because a copy can take minutes. JSON and YAML are written once, at the end
+// and only on success.
 func copyImages(command *cobra.Command, mirror images.Mirror, found []images.Image, output *printer.Output) error {
+	// Copy stops at the first error. Images that were copied before stay; the
+	// next run skips them.
 	copied := []images.Copied{}
 	err := mirror.Copy(command.Context(), found, func(one images.Copied) {
 		copied = append(copied, one)
 		what := fmt.Sprintf("copied, %d blobs with %d bytes", one.Blobs, one.Bytes)
 		switch {
+		// Present wins over DryRun: an image that exists would not be copied.
 		case one.Present:
 			what = "was there already"
 		case mirror.DryRun:
@@ -321,6 +360,7 @@ func copyImages(command *cobra.Command, mirror images.Mirror, found []images.Ima
 	if err == nil && output.Form != printer.FormTable {
 		err = output.Encode(command.OutOrStdout(), map[string]any{"images": copied})
 	}
+	// The note names the next step, which is easy to miss after a long copy.
 	if err == nil && output.Form == printer.FormTable && !mirror.DryRun {
 		printer.Note(command, "Now have the chart use them: slipway images values --registry %s", mirror.To)
 	}

@@ -1,5 +1,5 @@
-// Package kubeflags has what commands share that connect to a cluster as the
-// user would with kubectl.
+// Package kubeflags has the flags and helpers of commands that connect to a
+// cluster with the user's kubeconfig, as kubectl does.
 package kubeflags
 
 import (
@@ -40,8 +40,8 @@ func MissingKind(err error) bool {
 	return details == nil || details.Name == ""
 }
 
-// Connect connects to the chosen cluster, with this program's version as user agent.
-// It sends nothing yet.
+// Connect creates a client for the chosen cluster, with the version of this
+// program in the user agent. It sends no request yet.
 func Connect(choice kube.UserChoice) (*kube.Cluster, error) {
 	return kube.ConnectUser(choice, kube.Version(buildinfo.Read().Version))
 }

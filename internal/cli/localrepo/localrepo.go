@@ -13,8 +13,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Inputs returns the sources of an Application with the files of store. Charts
-// are refused: they come from a registry and not from the folder.
+// Inputs returns the render inputs of an Application's sources, all with the
+// files of store. Charts are refused: they come from a registry and not from
+// the folder.
 func Inputs(sources []v1alpha1.ApplicationSource, store tree.Store) ([]render.Input, error) {
 	var inputs []render.Input
 	for _, source := range sources {
@@ -30,8 +31,9 @@ func Inputs(sources []v1alpha1.ApplicationSource, store tree.Store) ([]render.In
 	return inputs, nil
 }
 
-// CleanPath returns a folder as a tree.Store spells it: the root is empty. It
-// refuses a path that leaves the repository.
+// CleanPath returns a folder in the form of a tree.Store, where the root is
+// empty. It refuses absolute paths and paths that leave the repository, so that
+// a manifest cannot read other files of the machine.
 func CleanPath(folder string) (string, error) {
 	cleaned := path.Clean(filepath.ToSlash(folder))
 	switch {

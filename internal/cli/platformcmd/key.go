@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// operatorKeyDays is the default lifetime of a key.
+	// operatorKeyDays is the default lifetime of a key in days.
 	operatorKeyDays = 90
-	// operatorKeyDaysMax is ten years.
+	// operatorKeyDaysMax bounds --days at ten years. A longer lifetime is most
+	// likely a typo; 0 is the explicit way to an unlimited key.
 	operatorKeyDaysMax = 3650
 )
 
-// createKeyOffer describes the task that creates a key without signing in, for
-// programs that set a platform up.
+// createKeyOffer describes the task that creates a key without a sign-in, for
+// programs that set a platform up. Access to the state folder or the database
+// is the authorization.
 func createKeyOffer() platformTask {
 	return platformTask{
 		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Create an API key for a user, and print it",
@@ -36,14 +38,17 @@ choose a password, and the audit log has it as made by the system.`,
 	}
 }
 
-// createKeyTask creates the key, in the running platform or in its database,
-// and prints it alone.
+// createKeyTask creates the key, in the running platform or directly in its
+// database, and prints it alone, so that scripts can redirect the output to a
+// file.
 func createKeyTask(ctx context.Context, call taskCall) error {
 	wanted, err := call.operatorKey()
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
 	request := url.Values{"email": {wanted.Email}, "name": {wanted.Name}, "scope": {wanted.Scope}, "life": {wanted.Life.String()}}
+	// The key is buffered: on an error nothing is printed that could pass for
+	// one.
 	var response strings.Builder
 	err = call.ask(ctx, "/users/create-key?"+request.Encode(), &response, func(database *store.Store) error {
 		key, err := identity.CreateOperatorKey(ctx, database, wanted)
@@ -57,7 +62,8 @@ func createKeyTask(ctx context.Context, call taskCall) error {
 	return err
 }
 
-// operatorKey parses the arguments and flags of the task.
+// operatorKey parses the arguments and flags of the task. start has checked the
+// number of arguments.
 func (c taskCall) operatorKey() (identity.OperatorKey, error) {
 	wanted := identity.OperatorKey{Email: c.words[0], Name: c.words[1], Scope: identity.ScopeAll}
 	switch {
@@ -76,6 +82,7 @@ func (c taskCall) operatorKey() (identity.OperatorKey, error) {
 		}
 		days = given
 	}
+	// A life of 0 is unlimited.
 	wanted.Life = time.Duration(days) * 24 * time.Hour
 	return wanted, nil
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // Command returns the command slipway platform. Cobra does not parse its flags:
-// internal/config parses options of files, environment and flags alike.
+// internal/config parses options from files, environment and flags alike.
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "platform [options]",
@@ -47,7 +47,7 @@ has begun. A second signal ends it at once, with exit code 130.`,
   slipway platform --configFile=platform.yaml --print-config
   slipway platform backup platform.backup`,
 		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // "[options]" says it
+		DisableFlagsInUseLine: true, // Use has "[options]"
 		RunE:                  run,
 		ValidArgsFunction:     roleflags.Complete(config.PlatformOptions),
 	}
@@ -57,19 +57,23 @@ has begun. A second signal ends it at once, with exit code 130.`,
 }
 
 // platformSetting is the result of loading the options. given has the switches,
-// such as help, that end the command before it runs.
+// such as help and print-config, that end the command before it runs.
 type platformSetting struct {
 	options *config.Platform
-	file    string
-	given   map[string]bool
+	// file is the path of the configuration file, empty without one.
+	file  string
+	given map[string]bool
 }
 
-// loadPlatform loads and validates the options. Help wins over errors.
+// loadPlatform loads and validates the options. A request for help wins over
+// errors, so that a broken configuration does not hide it. All other errors are
+// usage errors, with exit code 2.
 func loadPlatform(args []string) (platformSetting, error) {
 	environ := os.Environ()
 	loaded, err := config.LoadPlatform(config.Sources{
 		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
 	})
+	// The loader returns the switches that it found even with an error.
 	setting := platformSetting{options: loaded.Platform, file: loaded.File, given: loaded.Given}
 	if loaded.Given["help"] {
 		return setting, nil
@@ -83,8 +87,9 @@ func loadPlatform(args []string) (platformSetting, error) {
 	return setting, nil
 }
 
-// run loads the options, and then prints help, prints the configuration, or
-// runs the platform.
+// run loads the options, and then prints help, prints the effective
+// configuration, or runs the platform. --print-config validates too: a wrong
+// configuration is an error and prints nothing.
 func run(command *cobra.Command, args []string) error {
 	setting, err := loadPlatform(args)
 	if setting.given["help"] {
@@ -109,11 +114,14 @@ func run(command *cobra.Command, args []string) error {
 	return serve(command.Context(), setting.options, log, command.OutOrStdout())
 }
 
-// serve runs the platform with its health and admin servers. State and keys are
-// prepared before the servers start: a wrong state folder ends the process with
-// an error, not with a platform that is never ready.
+// serve runs the platform with its health and admin servers until ctx ends.
+// State and keys are prepared before the servers start: a wrong state folder
+// ends the process with an error, instead of a platform that never becomes
+// ready.
 func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out io.Writer) error {
 	facts := buildinfo.Read()
+	// The order matters: prepare makes the folders in which key creates the key
+	// file at the first start.
 	place, err := platformPlaceOf(options)
 	if err != nil {
 		return err
@@ -125,17 +133,23 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
+	// With PostgreSQL the folder is empty, and the platform opens no control
+	// socket.
 	given.Database, given.ControlDir = secret.New(place.database), place.dir
 	if given.Key, err = place.key(); err != nil {
 		return err
 	}
 	given.Log, given.Metrics, given.Health, given.Version = log, observe.NewMetrics(facts.Version, facts.Commit), &observe.Health{}, facts.Version
+	// Both functions are injected: the platform may not import the validation
+	// of values, and only the command owns standard output.
 	given.Values = checkValues
 	given.Announce = func(email string, password secret.Text) error { return announce(out, email, password) }
 	return roleserver.Server{
 		Role: "platform", Admin: options.Admin.Address, Health: options.Health.Address,
 		Log: log, Metrics: given.Metrics, State: given.Health,
 	}.Run(ctx, func(running context.Context) error {
+		// The listener opens after the health server, so that probes get a
+		// response while the database is migrated.
 		if given.Listener, err = roleserver.Listen(running, "server.address", options.Server.Address); err != nil {
 			return err
 		}
@@ -149,8 +163,9 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 	})
 }
 
-// announce prints the password of the first admin on standard output. It is
-// stored nowhere else, so an error names the command that makes another.
+// announce prints the password of the first admin on standard output. The
+// password is not stored in clear, so an error names the command that sets a
+// new one.
 func announce(out io.Writer, email string, password secret.Text) error {
 	_, err := fmt.Fprintf(out, "The first account was made. Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, password.Reveal())
 	if err != nil {
@@ -159,8 +174,8 @@ func announce(out io.Writer, email string, password secret.Text) error {
 	return nil
 }
 
-// platformOptions converts validated options. It loads certificates, which may
-// fail.
+// platformOptions converts validated options for the server. It reads the
+// certificate and CA files, and fails if they are missing or invalid.
 func platformOptions(options *config.Platform, log *slog.Logger) (server.Options, error) {
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
@@ -182,6 +197,8 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 		}
 		given.RuntimeCAs = bundle
 	}
+	// Without a public URL the host stays empty; serve fills in the address of
+	// the listener.
 	given.PublicURL = &url.URL{Scheme: scheme}
 	if options.Server.PublicURL != "" {
 		public, err := url.Parse(strings.TrimSuffix(options.Server.PublicURL, "/"))
@@ -203,7 +220,8 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	return given, nil
 }
 
-// oidcOptions converts the options of the identity provider.
+// oidcOptions converts the options of the identity provider. Every configured
+// claim value maps to the admin role.
 func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	given := &identity.OIDCOptions{
 		Name: options.Name, Issuer: options.Issuer, ClientID: options.ClientID, ClientSecret: options.ClientSecret,
@@ -218,11 +236,12 @@ func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	return given
 }
 
-// tunnelURL returns where agents open their tunnels: the public URL as
-// WebSocket, unless another is configured.
+// tunnelURL returns the URL that agents open their tunnels to: the public URL
+// with a WebSocket scheme, unless another is configured.
 func tunnelURL(text string, public *url.URL) string {
 	target := *public
 	if text != "" {
+		// The validation has refused a URL that does not parse.
 		if given, err := url.Parse(strings.TrimSuffix(text, "/")); err == nil {
 			target = *given
 		}
@@ -237,11 +256,13 @@ func tunnelURL(text string, public *url.URL) string {
 }
 
 // stateFolder returns the folder of the platform's state: the option, or the
-// XDG location.
+// XDG location. It does not create the folder. A home directory that is unknown
+// is an error: a guess could put the database into a temporary folder.
 func stateFolder(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
 	}
+	// The XDG specification requires absolute paths; relative ones are ignored.
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, "slipway", "platform"), nil
 	}

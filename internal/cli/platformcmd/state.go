@@ -16,13 +16,15 @@ import (
 )
 
 const (
+	// The names of the files in the state folder.
 	platformDatabase = "platform.db"
 	platformKeyFile  = "secret.key"
-	// maxKeyBytes bounds the key file.
+	// maxKeyBytes bounds the key file, in case the option names another file.
 	maxKeyBytes = 4 << 10
 )
 
-// platformPlace is where a platform keeps its state.
+// platformPlace is the location of a platform's state: its database and the key
+// that encrypts secrets in it.
 type platformPlace struct {
 	database string // the URL of the store
 	sqlite   bool
@@ -31,8 +33,8 @@ type platformPlace struct {
 }
 
 // platformPlaceOf returns the database and the key file of validated options.
-// With SQLite both have defaults in the state folder; PostgreSQL needs them
-// configured.
+// With SQLite both have defaults in the state folder. PostgreSQL needs both
+// configured, because several replicas share them.
 func platformPlaceOf(options *config.Platform) (platformPlace, error) {
 	place := platformPlace{database: options.Database.URL.Reveal(), keyFile: options.Database.SecretKeyFile}
 	if place.database == "" {
@@ -44,12 +46,15 @@ func platformPlaceOf(options *config.Platform) (platformPlace, error) {
 	}
 	u, err := url.Parse(place.database)
 	if err != nil {
+		// The error of url.Parse would quote the URL, which may have a
+		// password.
 		return place, errors.New("database.url is not a URL")
 	}
 	if u.Scheme != "sqlite" {
 		return place, nil
 	}
 	place.sqlite, place.dir = true, filepath.Dir(u.Path)
+	// The key is beside the database, unless a state folder is configured.
 	if place.keyFile == "" {
 		dir := place.dir
 		if options.State.Dir != "" {
@@ -62,8 +67,8 @@ func platformPlaceOf(options *config.Platform) (platformPlace, error) {
 	return place, nil
 }
 
-// prepare creates the folders, and refuses a state folder that other users can
-// read.
+// prepare creates the folders with mode 0700 and refuses a state folder that
+// other users can read. PostgreSQL has no local state.
 func (p platformPlace) prepare() error {
 	if !p.sqlite {
 		return nil
@@ -73,6 +78,7 @@ func (p platformPlace) prepare() error {
 			return fmt.Errorf("the folder for the state: %w: choose another with --state.dir", err)
 		}
 	}
+	// MkdirAll does not change the mode of a folder that exists.
 	info, err := os.Stat(p.dir)
 	if err != nil {
 		return fmt.Errorf("the folder for the state: %w", err)
@@ -84,8 +90,8 @@ func (p platformPlace) prepare() error {
 }
 
 // key reads the key file. With SQLite it is created at the first start, but
-// never beside a database that exists: what is encrypted with the lost key
-// could not be read again.
+// never beside an existing database: secrets encrypted with the lost key could
+// not be decrypted again.
 func (p platformPlace) key() (secret.Text, error) {
 	text, err := readKeyFile(p.keyFile)
 	if !errors.Is(err, os.ErrNotExist) || !p.sqlite {
@@ -99,19 +105,23 @@ func (p platformPlace) key() (secret.Text, error) {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails
 	fresh := hex.EncodeToString(random)
+	// With O_EXCL one of two concurrent first starts fails, instead of both
+	// using different keys.
 	file, err := os.OpenFile(p.keyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("make the key file: %w", err)
 	}
 	_, err = file.WriteString(fresh + "\n")
+	// The key is synced before it encrypts anything. A partial file is removed:
+	// the next start would read it as the key.
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return secret.Text{}, errors.Join(fmt.Errorf("make the key file: %w", err), os.Remove(p.keyFile))
 	}
 	return secret.New(fresh), nil
 }
 
-// readKeyFile reads the key file, and refuses one that everybody can read. The
-// group may: Kubernetes mounts Secrets that way.
+// readKeyFile reads the key file and refuses one that is readable by others.
+// Group access is allowed, because Kubernetes mounts Secrets with it (fsGroup).
 func readKeyFile(name string) (secret.Text, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -122,6 +132,7 @@ func readKeyFile(name string) (secret.Text, error) {
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("the key file: %w", err)
 	}
+	// Pipes and devices have no meaningful mode.
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o007 != 0 {
 		return secret.Text{}, fmt.Errorf("everybody can read the key file %s: run chmod 600 %s", name, name)
 	}

@@ -23,17 +23,20 @@ import (
 )
 
 // platformTask is a command that works on the database of a platform, whether
-// the platform runs or not. Its arguments come first, then the options of the
-// platform.
+// the platform runs or not. Its arguments come first, then its flags and the
+// options of the platform in any order.
 type platformTask struct {
 	use, short, long, example string
-	words                     int
-	switches                  []string
-	values                    []string // flags that have a value
-	run                       func(ctx context.Context, task taskCall) error
+	// words is the number of positional arguments, all of them required.
+	words int
+	// switches are flags without a value.
+	switches []string
+	values   []string // flags that have a value
+	run      func(ctx context.Context, task taskCall) error
 }
 
-// taskCall is one run of a task.
+// taskCall is one run of a task: the parsed arguments, the flags that were
+// given, and the state that the task works on.
 type taskCall struct {
 	place platformPlace
 	words []string
@@ -42,8 +45,10 @@ type taskCall struct {
 	out   io.Writer
 }
 
-// platformTasks returns the commands below slipway platform.
+// platformTasks returns the subcommands of slipway platform. The hidden serve
+// is an alias of the command itself.
 func platformTasks() []*cobra.Command {
+	// words must match the arguments in use; start checks their number.
 	tasks := []platformTask{
 		{
 			use: "backup FILE [options]", short: "Back up the platform to a file", words: 1, run: backupTask,
@@ -85,7 +90,8 @@ and prints the password. For when no admin can sign in any more.`,
 	return commands
 }
 
-// command returns the cobra command of a task.
+// command returns the cobra command of a task. Cobra does not parse the flags,
+// because the options of the platform are among them.
 func (t platformTask) command() *cobra.Command {
 	command := &cobra.Command{
 		Use: t.use, Short: t.short, Long: t.long, Example: t.example,
@@ -98,9 +104,13 @@ func (t platformTask) command() *cobra.Command {
 	return command
 }
 
-// start parses the arguments and the options, and runs the task.
+// start parses the arguments and the options, and runs the task. Options come
+// before the check of the arguments, so that --help works without any. It opens
+// no database: the task does, through ask or store.
 func (t platformTask) start(command *cobra.Command, args []string) error {
 	call := taskCall{given: map[string]bool{}, value: map[string]string{}, out: command.OutOrStdout()}
+	// Arguments end at the first flag, because the values of flags look like
+	// arguments.
 	for len(args) > 0 && len(call.words) < t.words && !strings.HasPrefix(args[0], "-") {
 		call.words, args = append(call.words, args[0]), args[1:]
 	}
@@ -120,8 +130,9 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 	return t.run(command.Context(), call)
 }
 
-// take removes the flags of the task from the arguments; the rest are options
-// of the platform, which its loader parses.
+// take removes the flags of the task from the arguments and returns the rest,
+// which are options of the platform. A misspelled flag ends up there and is
+// refused by the loader as an unknown option.
 func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		name, isFlag := strings.CutPrefix(args[i], "--")
@@ -130,6 +141,8 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 		case isFlag && !hasValue && slices.Contains(t.switches, name):
 			call.given[name] = true
 		case isFlag && slices.Contains(t.values, name):
+			// --name value and --name=value are equivalent. A missing value
+			// stays empty, and the task refuses it.
 			if !hasValue && i+1 < len(args) {
 				i++
 				value = args[i]
@@ -142,17 +155,19 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 	return rest
 }
 
-// ask runs a task in the platform that is running, through its control socket,
-// or here on the database if none is. SQLite must not be opened twice for
-// writing.
+// ask runs a task in the running platform through its control socket, or
+// directly on the database if no platform runs. With PostgreSQL it always opens
+// the database, which allows several writers.
 func (c taskCall) ask(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
-	// A running platform owns its SQLite file; it does the task itself through
-	// its socket.
+	// A running platform is the only writer of its SQLite file, so it runs the
+	// task itself. Any error but ErrNotRunning is final: a retry on the file
+	// could run the task twice.
 	if c.place.sqlite {
 		err := server.SendCommand(ctx, c.place.dir, request, response)
 		if !errors.Is(err, server.ErrNotRunning) {
 			return err
 		}
+		// Opening would create an empty database at a wrong path.
 		if u, _ := url.Parse(c.place.database); u != nil {
 			if _, err := os.Stat(u.Path); errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("there is no database at %s: name it with --state.dir or --database.url", u.Path)
@@ -166,9 +181,10 @@ func (c taskCall) ask(ctx context.Context, request string, response io.Writer, o
 	return errors.Join(otherwise(database), database.Close())
 }
 
-// backupTask writes the backup to a temporary file in the same folder, and
-// links it to its name when it is complete. A link does not replace a file that
-// appeared meanwhile.
+// backupTask writes the backup to a temporary file in the same folder and links
+// it to its name when it is complete, so that the name never has a partial
+// backup. A link, unlike a rename, does not replace a file that appeared
+// meanwhile.
 func backupTask(ctx context.Context, call taskCall) error {
 	name := call.words[0]
 	if _, err := os.Lstat(name); err == nil {
@@ -180,6 +196,7 @@ func backupTask(ctx context.Context, call taskCall) error {
 	}
 	defer os.Remove(file.Name()) // it has another name then
 	err = call.ask(ctx, "/backup", file, func(database *store.Store) error { return database.Backup(ctx, file) })
+	// The data is on disk before the file gets its name.
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
@@ -190,8 +207,10 @@ func backupTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
-// restoreTask reads a backup into an empty database.
+// restoreTask reads a backup into an empty database. store.Restore verifies the
+// backup before it writes, and refuses a database with data.
 func restoreTask(ctx context.Context, call taskCall) error {
+	// The backup is opened first, so that a wrong name creates no state folder.
 	file, err := os.Open(call.words[0])
 	if err != nil {
 		return fmt.Errorf("the backup: %w", err)
@@ -207,10 +226,13 @@ func restoreTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
-// rotateTask creates a new signing key.
+// rotateTask creates a new signing key. A running SQLite platform does it
+// itself and needs no key file here.
 func rotateTask(ctx context.Context, call taskCall) error {
+	// The response is discarded: a rotation prints no key.
 	revoke := call.given["revoke"]
 	err := call.ask(ctx, "/keys/rotate?revoke="+strconv.FormatBool(revoke), io.Discard, func(database *store.Store) error {
+		// Signing keys are encrypted in the database with the key of this file.
 		key, err := readKeyFile(call.place.keyFile)
 		if err != nil {
 			return err
@@ -228,8 +250,8 @@ func rotateTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
-// resetPasswordTask gives a user a one-time password, for when no admin can
-// sign in.
+// resetPasswordTask sets a one-time password for a user and prints it, for
+// platforms where no admin can sign in.
 func resetPasswordTask(ctx context.Context, call taskCall) error {
 	email := call.words[0]
 	var response strings.Builder

@@ -11,9 +11,10 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// checkValues validates values for the console. The platform may not import the
-// validation itself, so the command hands it in; nothing outside of the values
-// is contacted.
+// checkValues validates chart values for the console. The platform may not
+// import the validation, so the command injects it. Without a World the
+// validation checks only the values and contacts nothing, which makes it safe
+// for input of users. An empty namespace is the default one of a release.
 func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest) fleet.CheckedValues {
 	report := validate.Run(ctx, validate.Options{
 		Values: strings.NewReader(request.GetValues()), Namespace: cmp.Or(request.GetNamespace(), release.DefaultNamespace), Version: request.GetVersion(),

@@ -21,7 +21,8 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
-// The forms of output. Table and wide are for people.
+// The forms of output. Table and wide are for people and may change between
+// versions; the others are stable for scripts.
 const (
 	FormTable = "table"
 	FormWide  = "wide"
@@ -31,7 +32,9 @@ const (
 )
 
 // Output is the --output flag of a command that supports some of the forms.
+// Commands call Check before they send a request.
 type Output struct {
+	// Form is the value of the flag, not yet checked.
 	Form    string
 	Allowed []string
 }
@@ -52,7 +55,7 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// Encode writes a value as JSON or YAML.
+// Encode writes a value as YAML for that form, and as JSON for every other.
 func (o *Output) Encode(w io.Writer, value any) error {
 	if o.Form == FormYAML {
 		text, err := yaml.Marshal(value)
@@ -77,7 +80,8 @@ func ProtoValue(message proto.Message) (any, error) {
 	return value, err
 }
 
-// Show writes a message as JSON or YAML, or calls people to write it as text.
+// Show writes a message as JSON or YAML, or calls people to write it as text
+// for the forms table and wide.
 func Show(command *cobra.Command, output *Output, message proto.Message, people func(io.Writer) error) error {
 	if output.Form == FormTable || output.Form == FormWide {
 		return people(command.OutOrStdout())
@@ -93,6 +97,7 @@ func Show(command *cobra.Command, output *Output, message proto.Message, people 
 func WriteJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
+	// Manifests and messages keep <, > and & readable; no browser parses this.
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }

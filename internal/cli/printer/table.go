@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes rows in columns. Cells are made printable.
+// Table writes rows in columns. Cells are made printable, which also replaces
+// tabs and line breaks that would shift the columns.
 type Table struct {
 	w io.Writer
 }
@@ -18,7 +19,8 @@ func NewTable(w io.Writer) (Table, func() error) {
 	return Table{columns}, columns.Flush
 }
 
-// Row adds a row. Errors of w are returned by flush.
+// Row adds a row and changes cells in place. Empty cells at the end are
+// dropped, so that lines have no trailing blanks.
 func (t Table) Row(cells ...string) {
 	for i := range cells {
 		cells[i] = Printable(cells[i])

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Expiry formats the end of a key or token; nil never ends.
+// Expiry formats the end of a key or token; nil means unlimited.
 func Expiry(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return "never"
@@ -21,7 +21,8 @@ func Expiry(at *timestamppb.Timestamp) string {
 	return Timestamp(at)
 }
 
-// PrintableLines is Printable for text of several lines.
+// PrintableLines is Printable for text of several lines: it keeps the line
+// breaks.
 func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -38,7 +39,8 @@ func WithMessage(word, message string) string {
 	return word + ": " + message
 }
 
-// Lines writes whole lines of several streams to one writer.
+// Lines writes whole lines of several streams to one writer, such as the logs
+// of several containers.
 type Lines struct {
 	mu sync.Mutex
 	W  io.Writer
@@ -95,7 +97,9 @@ func Timestamp(at *timestamppb.Timestamp) string {
 	return at.AsTime().UTC().Format(time.RFC3339)
 }
 
-// Note writes a line to standard error. String arguments are made printable.
+// Note writes a line to standard error. String arguments are made printable;
+// other types are formatted as they are, so callers pass foreign text as a
+// string. A write error is dropped.
 func Note(command *cobra.Command, format string, args ...any) {
 	for i := range args {
 		if text, ok := args[i].(string); ok {
@@ -124,7 +128,8 @@ func YesNo(yes bool) string {
 	return "no"
 }
 
-// EnumWord formats the value of an enum: OUT_OF_SYNC becomes Out of sync.
+// EnumWord formats the name of an enum value: OUT_OF_SYNC becomes Out of sync.
+// An unspecified value is a dash.
 func EnumWord(value, prefix string) string {
 	word := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(value, prefix), "_", " "))
 	if word == "" || word == "unspecified" {

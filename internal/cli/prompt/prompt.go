@@ -1,8 +1,7 @@
-// Package prompt asks the user: for confirmation, for a line, and for secrets
-// without echo. Questions go to standard error, because results are on standard
-// output.
+// Package prompt reads from the user: confirmations, lines, and secrets without
+// echo. Prompts go to standard error, because results are on standard output.
 //
-// Without a terminal nothing is asked: Confirm needs the --yes flag, and
+// Without a terminal there are no prompts: Confirm needs the --yes flag, and
 // secrets come from files or standard input.
 package prompt
 
@@ -22,7 +21,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Prompter asks questions on behalf of one command.
+// Prompter prompts on behalf of one command. It is not safe for concurrent use.
 type Prompter struct {
 	ctx      context.Context // of the command: Ctrl-C ends a question
 	in       io.Reader
@@ -32,9 +31,11 @@ type Prompter struct {
 }
 
 // New returns a prompter on the streams of a command. The end of the command's
-// context ends a question.
+// context ends a prompt.
 func New(command *cobra.Command) *Prompter {
 	p := &Prompter{ctx: command.Context(), in: command.InOrStdin(), Out: command.ErrOrStderr(), terminal: -1}
+	// The buffer is as small as bufio allows: term.ReadPassword reads the
+	// descriptor directly and would miss input that is buffered here.
 	p.lines = bufio.NewReaderSize(io.LimitReader(p.in, maxSecretBytes), 1)
 	if file, ok := p.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.terminal = int(file.Fd())
@@ -45,7 +46,8 @@ func New(command *cobra.Command) *Prompter {
 // Interactive reports whether standard input is a terminal.
 func (p *Prompter) Interactive() bool { return p.terminal >= 0 }
 
-// Line asks for a line with echo.
+// Line prompts for a line with echo. Input that ends without a line break
+// counts, but empty input does not.
 func (p *Prompter) Line(question string) (string, error) {
 	_, _ = fmt.Fprint(p.Out, question)
 	text, err := p.await(func() (string, error) { return p.lines.ReadString('\n') })
@@ -58,8 +60,8 @@ func (p *Prompter) Line(question string) (string, error) {
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-// Hidden asks for a secret without echo. If standard input is no terminal, it
-// reads one line of it without a question.
+// Hidden prompts for a secret without echo. If standard input is not a
+// terminal, it reads one line of it without a prompt.
 func (p *Prompter) Hidden(question string) (secret.Text, error) {
 	if !p.Interactive() {
 		text, err := p.lines.ReadString('\n')
@@ -69,6 +71,7 @@ func (p *Prompter) Hidden(question string) (secret.Text, error) {
 		return secret.New(strings.TrimRight(text, "\r\n")), nil
 	}
 	_, _ = fmt.Fprint(p.Out, question)
+	// The state is saved before ReadPassword turns the echo off.
 	before, err := term.GetState(p.terminal)
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("look at the terminal: %w", err)
@@ -79,7 +82,8 @@ func (p *Prompter) Hidden(question string) (secret.Text, error) {
 	})
 	_, _ = fmt.Fprintln(p.Out)
 	if p.ctx.Err() != nil {
-		// What reads is left behind: it would turn the echo on too late.
+		// The abandoned read would restore the echo only after the next line,
+		// so the terminal is restored here.
 		return secret.Text{}, errors.Join(errInterrupted, term.Restore(p.terminal, before))
 	}
 	if err != nil {
@@ -88,12 +92,13 @@ func (p *Prompter) Hidden(question string) (secret.Text, error) {
 	return secret.New(text), nil
 }
 
-// errInterrupted ends a question that was not answered.
+// errInterrupted ends a prompt whose context is canceled.
 var errInterrupted = errors.New("interrupted: nothing was done")
 
-// await runs read until it returns or the command ends. A read that is
-// interrupted stays behind in its goroutine: reading from a terminal cannot be
-// canceled.
+// await runs read until it returns or the context of the command ends. An
+// interrupted read stays behind in its goroutine, because a read from a
+// terminal cannot be canceled; the buffer of the channel lets it end. The
+// process exits soon after.
 func (p *Prompter) await(read func() (string, error)) (string, error) {
 	type response struct {
 		text string
@@ -112,8 +117,9 @@ func (p *Prompter) await(read func() (string, error)) (string, error) {
 	}
 }
 
-// ChooseTwice asks for a new password until it was entered twice the same. It
-// gives up after three attempts.
+// ChooseTwice prompts for a new password until two entries match. It gives up
+// after three attempts. Without a terminal one entry is enough: there are no
+// typing errors to catch.
 func (p *Prompter) ChooseTwice(question string) (secret.Text, error) {
 	const tries = 3
 	for range tries {
@@ -136,7 +142,9 @@ func (p *Prompter) ChooseTwice(question string) (secret.Text, error) {
 	return secret.Text{}, errors.New("the two passwords differ: nothing was changed")
 }
 
-// Confirm asks before a change. Where nobody can be asked, it needs the flag.
+// Confirm prompts before a change and returns an error unless the user agrees.
+// Without a terminal it needs the flag: a script must never block on a prompt,
+// nor change something without an explicit --yes.
 func (p *Prompter) Confirm(question string, yes bool) error {
 	if yes {
 		return nil

@@ -18,14 +18,16 @@ import (
 const maxSecretBytes = 64 << 10
 
 // SecretFlags are the ways to pass a token: a file, standard input, or the
-// command line, which other users of the machine can see.
+// command line, where other users of the machine can see it.
 type SecretFlags struct {
+	// what describes the secret in messages; flag is the name without dashes.
 	what, flag  string
 	value, file string
 }
 
-// ReadSecret reads a file with one secret; - is standard input. It warns about
-// a file that other users can read.
+// ReadSecret reads a file with one secret; - is standard input. White space
+// around it is trimmed. A file that other users can read causes a warning and
+// not an error.
 func ReadSecret(command *cobra.Command, path, what string) (secret.Text, error) {
 	from := command.InOrStdin()
 	if path != "-" {
@@ -43,6 +45,8 @@ func ReadSecret(command *cobra.Command, path, what string) (secret.Text, error) 
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("read %s: %w", what, err)
 	}
+	// The argument is evaluated now, so the whole buffer is cleared and not
+	// only the trimmed part.
 	defer clear(text)
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || len(text) > maxSecretBytes {
@@ -51,14 +55,15 @@ func ReadSecret(command *cobra.Command, path, what string) (secret.Text, error) 
 	return secret.New(string(text)), nil
 }
 
-// Add adds the flags --FLAG-file and --FLAG.
+// Add adds the flags --FLAG-file and --FLAG. It must be called before Read.
 func (s *SecretFlags) Add(command *cobra.Command, flag, what string) {
 	s.flag, s.what = flag, what
 	command.Flags().StringVar(&s.file, flag+"-file", "", "file with "+what+"; - is standard input")
 	command.Flags().StringVar(&s.value, flag, "", what+"; other users of the machine can see it: prefer --"+flag+"-file")
 }
 
-// Read returns the secret, and asks for it on a terminal if no flag is set.
+// Read returns the secret from the flags, or prompts for it on a terminal.
+// Without both it is a usage error.
 func (s *SecretFlags) Read(command *cobra.Command) (secret.Text, error) {
 	switch {
 	case s.value != "" && s.file != "":

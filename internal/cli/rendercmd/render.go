@@ -25,11 +25,14 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// manifestBytes bounds a file with an Application.
+// manifestBytes bounds a file with an Application. etcd does not store objects
+// much larger than this.
 const manifestBytes = 1 << 20
 
 // Worker returns the hidden command that a renderer starts as its worker
-// process: this program again, which renders what it reads from standard input.
+// process: this program again, which renders the requests on standard input.
+// The process boundary keeps a chart that crashes or never ends away from the
+// renderer.
 func Worker() *cobra.Command {
 	return &cobra.Command{
 		Use:    "render-worker",
@@ -42,21 +45,27 @@ func Worker() *cobra.Command {
 	}
 }
 
-// localRender is one render of a folder on this machine.
+// localRender is one render of a folder on this machine, with its flags.
 type localRender struct {
 	// ignored are the fields of the Application that have no effect.
 	ignored         []string
 	name, namespace string
-	path            string
-	kubeVersion     string
-	apiVersions     []string
-	application     string
-	source          sourceFlags
+	// path is relative to the folder of the argument.
+	path string
+	// kubeVersion and apiVersions are the capabilities that charts see; no
+	// cluster is contacted for them.
+	kubeVersion string
+	apiVersions []string
+	// application is the file of -f, empty without one.
+	application string
+	source      sourceFlags
 }
 
-// Command returns the command slipway render.
+// Command returns the command slipway render. It contacts no cluster, so its
+// output depends on the folder and the flags alone.
 func Command() *cobra.Command {
 	local := &localRender{}
+	// There is no table form: the manifests are the result.
 	output := &printer.Output{Form: printer.FormYAML, Allowed: []string{printer.FormYAML, printer.FormJSON, printer.FormName}}
 	command := &cobra.Command{
 		Use:   "render DIR",
@@ -82,6 +91,8 @@ path.`,
 				return err
 			}
 			objects, warnings, err := local.run(command.Context(), args[0])
+			// Warnings go to standard error, also on an error: they often
+			// explain it.
 			for _, warning := range warnings {
 				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning:", printer.Printable(warning))
 			}
@@ -103,7 +114,8 @@ path.`,
 	return command
 }
 
-// run renders in one worker, with the limits of the agent.
+// run renders in one worker process, with the limits of the agent. The second
+// result has the warnings; it is set on errors too.
 func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unstructured, []string, error) {
 	store, err := tree.NewFolder(dir)
 	if err != nil {
@@ -118,6 +130,8 @@ func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unst
 		return nil, nil, err
 	}
 	result, err := renderer.Render(ctx, request)
+	// The worker is stopped before the result is used, so that no process is
+	// left behind on any path.
 	if err = errors.Join(err, renderer.Close()); err != nil {
 		return nil, l.ignored, err
 	}
@@ -125,7 +139,7 @@ func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unst
 }
 
 // request builds the render request from the flags, or from the Application of
-// -f.
+// -f. Errors in flags are usage errors.
 func (l *localRender) request(dir string, store tree.Store) (render.Request, error) {
 	if l.application != "" {
 		return l.applicationRequest(store)
@@ -138,11 +152,15 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 	if err != nil {
 		return render.Request{}, exit.UsageError{Err: err}
 	}
+	// Path of the source is what the user wrote, for messages; that of the
+	// input is the cleaned form of the store.
 	source.Path = l.path
 	if source.Path == "" {
 		source.Path = "."
 	}
 	name := l.name
+	// The default is the name of the folder in lower case, because names of
+	// Helm releases must be.
 	if name == "" {
 		absolute, err := filepath.Abs(filepath.Join(dir, l.path))
 		if err != nil {
@@ -155,7 +173,9 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 	return request, nil
 }
 
-// bare returns a request without sources. Flags win over the Application.
+// bare returns a request without sources. Flags win over the Application, and
+// the namespace defaults to default. It is the part that both kinds of requests
+// share.
 func (l *localRender) bare(name, namespace string) render.Request {
 	if l.name != "" {
 		name = l.name
@@ -172,8 +192,9 @@ func (l *localRender) bare(name, namespace string) render.Request {
 }
 
 // applicationRequest builds the request from an Application; only the files
-// come from the folder. Flags for the source are refused: it would be unclear
-// which one counts.
+// come from the folder, regardless of the repository that its sources name.
+// Flags for the source are refused, because they would conflict with the
+// Application.
 func (l *localRender) applicationRequest(store tree.Store) (render.Request, error) {
 	if l.path != "" || l.source.given() {
 		return render.Request{}, exit.UsageError{Err: errors.New("-f takes path and options from the Application: leave out --path, --helm-…, --kustomize-…, --directory-… and --jsonnet-…")}
@@ -182,6 +203,7 @@ func (l *localRender) applicationRequest(store tree.Store) (render.Request, erro
 	if err != nil {
 		return render.Request{}, err
 	}
+	// Ignored fields are warnings: the agent accepts them too.
 	for _, warning := range app.Warnings {
 		l.ignored = append(l.ignored, warning.String())
 	}
@@ -192,8 +214,9 @@ func (l *localRender) applicationRequest(store tree.Store) (render.Request, erro
 	return request, err
 }
 
-// readApplicationFile reads the one Application of a file, strictly: a typo in
-// a field is what the user wants to find here.
+// readApplicationFile reads the one Application of a file. It is strict:
+// unknown and duplicate fields are errors, because users run this command to
+// find typos.
 func readApplicationFile(name string) (*v1alpha1.Application, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -221,8 +244,11 @@ func readApplicationFile(name string) (*v1alpha1.Application, error) {
 	return app, nil
 }
 
-// printObjects prints objects as one YAML stream, one JSON list, or names.
+// printObjects prints objects as one YAML stream, one JSON List that kubectl
+// accepts, or one name per line. The order is that of the renderer.
 func printObjects(w io.Writer, objects []*unstructured.Unstructured, form string) error {
+	// Objects are not masked: the result is for kubectl apply, and Secrets come
+	// from the user's own files.
 	if form == printer.FormJSON {
 		items := []any{}
 		for _, object := range objects {

@@ -10,28 +10,33 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// sourceFlags are the options of a source.
+// sourceFlags are the flags for the options of an Application's source. They
+// have the names of the fields in the Application, with a prefix.
 type sourceFlags struct {
 	helm      helmFlags
 	kustomize v1alpha1.ApplicationSourceKustomize
+	// labels and notes become the common labels and annotations of kustomize.
 	labels    map[string]string
 	notes     map[string]string
 	directory v1alpha1.ApplicationSourceDirectory
-	extVars   []string
-	tlas      []string
-	libs      []string
+	// The variables of Jsonnet, as name=value.
+	extVars []string
+	tlas    []string
+	libs    []string
 }
 
-// helmFlags are the options of a chart.
+// helmFlags are the flags for a chart.
 type helmFlags struct {
-	valueFiles            []string
+	valueFiles []string
+	// set, setString and files are name=value pairs, in the order of the
+	// command line; files names files in the repository.
 	set, setString, files []string
 	releaseName           string
 	skipCrds, skipTests   bool
 	skipSchema            bool
 }
 
-// add adds the flags. Their prefix names the kind of source that they are for.
+// add adds the flags. Their prefix names the kind of source that they apply to.
 func (s *sourceFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&s.helm.valueFiles, "helm-values", nil, "file of values, from the folder of the chart; may be repeated")
@@ -57,20 +62,24 @@ func (s *sourceFlags) add(command *cobra.Command) {
 	flags.StringArrayVar(&s.libs, "jsonnet-lib", nil, "folder that imports are looked for in; may be repeated")
 }
 
-// given reports whether any flag is set.
+// given reports whether any flag is set, also one with an error. A value that
+// does not parse counts as given, so that it is not ignored.
 func (s *sourceFlags) given() bool {
 	made, err := s.source()
 	return err != nil || made.Helm != nil || made.Kustomize != nil || made.Directory != nil
 }
 
-// source builds the source. Kinds without flags stay nil, so that the folder
-// itself decides what it is.
+// source builds the source. Kinds without flags stay nil, so that the renderer
+// detects the kind from the files of the folder. Flags of two kinds are an
+// error.
 func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 	var made v1alpha1.ApplicationSource
 	var err error
 	if made.Helm, err = s.helm.options(); err != nil {
 		return made, err
 	}
+	// Copies keep the result independent of the flags: source runs more than
+	// once.
 	kustomize := s.kustomize
 	kustomize.CommonLabels, kustomize.CommonAnnotations = s.labels, s.notes
 	if kustomize.NamePrefix != "" || kustomize.NameSuffix != "" || kustomize.Namespace != "" ||
@@ -84,6 +93,7 @@ func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 	if directory.Recurse || directory.Include != "" || directory.Exclude != "" || directory.Jsonnet != nil {
 		made.Directory = &directory
 	}
+	// The kinds exclude each other, as a folder is rendered as one of them.
 	kinds := 0
 	for _, set := range []bool{made.Helm != nil, made.Kustomize != nil, made.Directory != nil} {
 		if set {
@@ -96,11 +106,14 @@ func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 	return made, nil
 }
 
-// options builds the options of a chart, nil without any.
+// options builds the options of a chart, or nil without any flag. nil lets the
+// renderer detect the kind of the folder.
 func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 	made := &v1alpha1.ApplicationSourceHelm{
 		ValueFiles: h.valueFiles, ReleaseName: h.releaseName, SkipCrds: h.skipCrds, SkipTests: h.skipTests, SkipSchemaValidation: h.skipSchema,
 	}
+	// Parameters of --helm-set come before those of --helm-set-string,
+	// independent of their order on the command line.
 	for _, list := range []struct {
 		flag   string
 		values []string
@@ -120,15 +133,18 @@ func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 			return nil, err
 		}
 	}
+	// The struct has slices and cannot be compared with its zero value.
 	if len(made.ValueFiles)+len(made.Parameters)+len(made.FileParameters) == 0 && made.ReleaseName == "" && !made.SkipCrds && !made.SkipTests && !made.SkipSchemaValidation {
 		return nil, nil
 	}
 	return made, nil
 }
 
-// jsonnet builds the options of Jsonnet, nil without any.
+// jsonnet builds the options of Jsonnet, or nil without any flag. Libs are
+// folders in the repository.
 func (s *sourceFlags) jsonnet() (*v1alpha1.ApplicationSourceJsonnet, error) {
 	made := &v1alpha1.ApplicationSourceJsonnet{Libs: s.libs}
+	// Both flags are parsed, so that one run reports the errors of both.
 	err := errors.Join(
 		eachPair("jsonnet-ext-var", s.extVars, func(name, value string) {
 			made.ExtVars = append(made.ExtVars, v1alpha1.JsonnetVar{Name: name, Value: value})
@@ -143,7 +159,8 @@ func (s *sourceFlags) jsonnet() (*v1alpha1.ApplicationSourceJsonnet, error) {
 	return made, nil
 }
 
-// eachPair parses values of the form name=value.
+// eachPair parses texts of the form name=value and calls take for each. A value
+// may contain further equal signs, and may be empty.
 func eachPair(flag string, texts []string, take func(name, value string)) error {
 	for _, text := range texts {
 		name, value, found := strings.Cut(text, "=")

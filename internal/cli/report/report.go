@@ -1,5 +1,6 @@
-// Package report prints what checks have found: the validation of a chart's
-// values, and preflight checks.
+// Package report prints the findings of checks: the validation of a chart's
+// values, and preflight checks. Several commands share it, so that findings
+// have one format everywhere.
 package report
 
 import (
@@ -14,7 +15,9 @@ import (
 	"slipway.dev/slipway/internal/preflight"
 )
 
-// Values prints a validation report as text, or as JSON if output is json.
+// Values prints a validation report as text, or as JSON if output is json. The
+// text lists skipped checks first, then each finding with its fix, and one line
+// of summary if there is no error.
 func Values(w io.Writer, output string, report validate.Report) error {
 	if output == "json" {
 		encoder := json.NewEncoder(w)
@@ -26,6 +29,8 @@ func Values(w io.Writer, output string, report validate.Report) error {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, finding := range report.Findings {
+		// Keys and reasons may quote the values file and responses of servers,
+		// so they are made printable.
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", finding.Severity, finding.Code, printer.Printable(finding.Key), printer.Printable(finding.Reason))
 		if finding.Fix != "" {
 			_, _ = fmt.Fprintf(table, "\t\t\t→ %s\n", printer.Printable(finding.Fix))
@@ -34,6 +39,7 @@ func Values(w io.Writer, output string, report validate.Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	// With errors the caller prints the summary, as the error of the command.
 	if report.OK() {
 		how := ""
 		if report.Mode != "" {
@@ -48,8 +54,11 @@ func Values(w io.Writer, output string, report validate.Report) error {
 	return nil
 }
 
-// Check prints one preflight check with its findings and their fixes.
+// Check prints one preflight check with its findings and their fixes, as soon
+// as the check ends. The columns have a fixed width, because later checks are
+// not known yet.
 func Check(w io.Writer, result preflight.Result) {
+	// A skipped check has a reason instead of a summary.
 	about := result.Looked
 	if result.State == preflight.Skipped {
 		about = result.Reason
@@ -58,6 +67,8 @@ func Check(w io.Writer, result preflight.Result) {
 	for _, finding := range result.Findings {
 		_, _ = fmt.Fprintf(w, "       %s: %s: %s\n", finding.Severity, printer.Printable(finding.Subject), printer.Printable(finding.Message))
 		if finding.Fix != "" {
+			// A fix may have several lines, such as a manifest; all of them are
+			// indented.
 			_, _ = fmt.Fprintf(w, "         fix: %s\n", strings.ReplaceAll(printer.PrintableLines(strings.TrimRight(finding.Fix, "\n")), "\n", "\n           "))
 		}
 	}

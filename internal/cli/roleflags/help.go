@@ -31,12 +31,15 @@ const LayersText = "Options come from a file, from environment variables and fro
 	"over both, option by option. Names are the same everywhere, in any case: log.level is the key level under log in the " +
 	"file, the variable SLIPWAY_LOG_LEVEL and the flag --log.level. An option that does not exist is an error, wherever it is set."
 
-// PrintHelp prints the help of a role's command, with all its options, wrapped
-// to the terminal.
+// PrintHelp prints the help of a role's command with all its options, wrapped
+// to the terminal. Cobra's own help would list no options, because these
+// commands disable its flag parsing.
 func PrintHelp(command *cobra.Command, options []config.Option) {
 	w := command.OutOrStdout()
 	width := helpWidth(w)
 	p := helpPrinter{w: w, width: width}
+	// Long texts have line breaks of their own, which would mix with the
+	// wrapping.
 	p.paragraph(0, strings.ReplaceAll(command.Long, "\n", " "))
 	p.line("\nUsage:\n  %s\n\nExamples:\n%s\n", command.UseLine(), command.Example)
 	p.paragraph(0, LayersText)
@@ -45,6 +48,7 @@ func PrintHelp(command *cobra.Command, options []config.Option) {
 	p.paragraph(8, "Show this.")
 	p.line("  --print-config")
 	p.paragraph(8, "Print the effective options as a file, secrets redacted, and exit. It also checks them.")
+	// Options of a group are adjacent, so a heading appears once.
 	group := ""
 	for _, option := range options {
 		if option.Group() != group {
@@ -55,7 +59,8 @@ func PrintHelp(command *cobra.Command, options []config.Option) {
 	}
 }
 
-// helpWidth returns the width of the terminal, or that of COLUMNS.
+// helpWidth returns the width of the terminal, else that of COLUMNS, else the
+// default, within the bounds above.
 func helpWidth(w io.Writer) int {
 	width := defaultWidth
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
@@ -97,7 +102,7 @@ func (p helpPrinter) paragraph(indent int, text string) {
 }
 
 // Wrap breaks text at blanks into lines of at most width characters. A longer
-// word has a line of its own.
+// word gets a line of its own: URLs and flags are not broken.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line, length := "", 0

@@ -15,7 +15,7 @@ import (
 var Switches = []string{"help", "print-config"}
 
 // LogStart logs the version, the configuration file, and every option that
-// differs from its default.
+// differs from its default. Secrets are redacted by config.Changes.
 func LogStart(log *slog.Logger, role, file string, changes []config.Change) {
 	facts := buildinfo.Read()
 	log.Info(role+" starts", observe.KeyVersion, facts.Version, observe.KeyCommit, facts.Commit)
@@ -27,7 +27,8 @@ func LogStart(log *slog.Logger, role, file string, changes []config.Change) {
 	}
 }
 
-// Complete returns a completion function for the options of a role.
+// Complete returns a completion function for the options of a role. Cobra
+// cannot complete them, because it does not parse them.
 func Complete(options func() []config.Option) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if strings.Contains(typed, "=") {
@@ -35,6 +36,8 @@ func Complete(options func() []config.Option) cobra.CompletionFunc {
 		}
 		var found []cobra.Completion
 		for _, option := range options() {
+			// Named options, such as those of entry points, are completed with
+			// an example name that the user edits.
 			flag := strings.ReplaceAll(option.Flag(), "<name>", "web") + "="
 			if strings.HasPrefix(strings.ToLower(flag), strings.ToLower(typed)) {
 				sentence, _, _ := strings.Cut(option.Description, ". ")

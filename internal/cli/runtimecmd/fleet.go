@@ -15,11 +15,15 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// runtimeListCommand lists the runtimes of the account (R61).
+// runtimeListCommand lists the runtimes of the account (R61). The form name
+// prints one name per line, for loops in scripts. ListRuntimes reads all pages,
+// so that scripts see every runtime.
 func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the runtimes of the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		// The list has the status of the last heartbeats; no runtime is
+		// contacted.
 		all, err := client.ListRuntimes(command.Context())
 		if err != nil {
 			return err
@@ -33,6 +37,8 @@ func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 			return nil
 		}
 		if len(all) == 0 {
+			// The note is on standard error: the list on standard output stays
+			// empty.
 			printer.Note(command, "The account has no runtime yet: slipway runtime install says how to make one.")
 		}
 		return printer.Show(command, output, &platformv1.ListRuntimesResponse{Runtimes: all}, func(w io.Writer) error { return printRuntimes(w, all) })
@@ -40,7 +46,7 @@ func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// printRuntimes prints runtimes as a table.
+// printRuntimes prints runtimes as a table. An empty list prints no header.
 func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
 	if len(runtimes) == 0 {
 		return nil
@@ -55,12 +61,13 @@ func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
 	return flush()
 }
 
-// modeWord formats an access mode.
+// modeWord formats an access mode in lower case.
 func modeWord(mode platformv1.AccessMode) string {
 	return strings.ToLower(printer.EnumWord(mode.String(), "ACCESS_MODE_"))
 }
 
-// installationWord formats the state of the installation.
+// installationWord formats the status of the installation. An uninstallation in
+// progress wins over the last status.
 func installationWord(runtime *platformv1.Runtime) string {
 	if runtime.GetUninstalling() {
 		return "Uninstalling"
@@ -68,8 +75,8 @@ func installationWord(runtime *platformv1.Runtime) string {
 	return printer.EnumWord(runtime.GetInstallation().String(), "INSTALLATION_STATUS_")
 }
 
-// shownVersion formats the version, and marks a runtime that can be upgraded
-// (R112).
+// shownVersion formats the version, followed by a newer one if the runtime can
+// be upgraded (R112).
 func shownVersion(runtime *platformv1.Runtime) string {
 	version := printer.OrDash(runtime.GetVersion())
 	if newer := runtime.GetUpdateAvailable(); newer != "" {
@@ -78,7 +85,8 @@ func shownVersion(runtime *platformv1.Runtime) string {
 	return version
 }
 
-// runtimeGetCommand shows one runtime (R62, R63).
+// runtimeGetCommand shows one runtime (R62, R63): the last report of its agent,
+// as the platform stored it, also while the runtime is offline.
 func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "get NAME", Short: "Show a runtime with its components, Git Sources, clusters and pending steps",
@@ -95,8 +103,8 @@ func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// printRuntime prints a runtime: facts first, then tables for what it has any
-// of.
+// printRuntime prints a runtime: facts first, then one table for each non-empty
+// list. Optional facts without a value have no row.
 func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", one.GetName())
@@ -108,6 +116,8 @@ func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	if one.GetIngressClass() != "" {
 		facts.Row("Ingress class:", one.GetIngressClass())
 	}
+	// The facts of an offline runtime may be outdated; the time of the last
+	// heartbeat shows by how much.
 	online := "yes"
 	if !one.GetOnline() {
 		online = "no, last seen " + printer.Timestamp(one.GetLastHeartbeatAt())
@@ -124,6 +134,8 @@ func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	if err := flush(); err != nil {
 		return err
 	}
+	// Pending steps come first: a runtime that is not complete explains most of
+	// the problems below.
 	for _, part := range []func(io.Writer, *platformv1.Runtime) error{printSteps, printComponents, printSources, printClusters} {
 		if err := part(w, one); err != nil {
 			return err
@@ -132,7 +144,9 @@ func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	return nil
 }
 
-// printSteps prints the pending steps with the command for each (R63).
+// printSteps prints the pending steps of the installation, each with the
+// command that completes it (R63). A complete runtime has none, and prints
+// nothing.
 func printSteps(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetPendingSteps()) == 0 {
 		return nil
@@ -147,7 +161,8 @@ func printSteps(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
-// printComponents prints the components of the runtime.
+// printComponents prints the components of the runtime with their sync and
+// health status.
 func printComponents(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetComponents()) == 0 {
 		return nil
@@ -161,7 +176,7 @@ func printComponents(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
-// printSources prints the Git Sources of the runtime.
+// printSources prints the Git Sources of the runtime with their status.
 func printSources(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetGitSources()) == 0 {
 		return nil
@@ -175,7 +190,8 @@ func printSources(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
-// printClusters prints the clusters of the runtime.
+// printClusters prints the clusters that the runtime delivers to. Status is the
+// text of the runtime and not an enum, so it is printed as it is.
 func printClusters(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetClusters()) == 0 {
 		return nil
@@ -189,7 +205,9 @@ func printClusters(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
-// runtimeCheckCommand checks a name before an installation (R33).
+// runtimeCheckCommand checks a name before an installation (R33). A name that
+// is taken or invalid is an error with a free proposal. The check does not
+// reserve the name; the installation checks it again.
 func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "check-name NAME", Short: "Check whether a runtime name is valid and free", Args: cobra.ExactArgs(1),
@@ -205,14 +223,17 @@ func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// runtimeConfigureCommand makes the runtime an Application of itself (R71): it
-// writes its chart and values to the Shared Configuration Repository and
-// follows them from then on.
+// runtimeConfigureCommand makes the runtime an Application of itself (R71): the
+// runtime writes its chart and values to the Shared Configuration Repository
+// and reconciles itself from there from then on. The request goes through the
+// platform to the runtime, which must be online.
 func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "configure NAME", Short: "Make a runtime an Application of itself, kept in Git",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			// The name becomes part of the request path, so it is checked
+			// first.
 			if err := wire.RuntimeName(args[0]); err != nil {
 				return exit.UsageError{Err: err}
 			}

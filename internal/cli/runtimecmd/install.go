@@ -8,7 +8,10 @@ import (
 )
 
 // runtimeInstallCommand installs a runtime, or prints the commands for it (R49
-// to R53, R76). The work is lifecycle.Install.
+// to R53, R76). It only parses flags; lifecycle.Install does the work and
+// validates the combination of flags. A platform is optional: with --print, and
+// for a runtime that joins none, lifecycle gets nil and decides whether it
+// needs one.
 func runtimeInstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &lifecycle.InstallOptions{}
 	shared := &releaseFlags{}
@@ -35,6 +38,8 @@ the same. A key that is made then goes to a new file.`,
   slipway runtime install prod --key-file key.txt --mode mesh --ingress-url https://prod.example.com --print terraform`,
 		Args: cobra.MaximumNArgs(1),
 	}
+	// The flags below exist for install only; upgrade keeps these settings in
+	// the values of the release.
 	shared.add(command, &given.Options)
 	flags := command.Flags()
 	flags.StringVar(&given.Mode, "mode", "tunnel", "how the platform reaches it: tunnel, ingress, http-route or mesh")
@@ -48,10 +53,13 @@ the same. A key that is made then goes to a new file.`,
 	flags.BoolVar(&given.NoWait, "no-wait", false, "with --print: do not have Helm wait")
 	flags.StringVar(&given.Print, "print", "", "print what installs it, and install nothing: helm or terraform")
 	command.RunE = func(command *cobra.Command, args []string) error {
+		// Without a name lifecycle takes that of the values files.
 		name := ""
 		if len(args) == 1 {
 			name = args[0]
 		}
+		// finish runs after parsing, because it depends on flags that were
+		// changed.
 		shared.finish(command, &given.Options)
 		return withOptionalPlatform(choice, func(platform lifecycle.Platform) error {
 			return lifecycle.Install(command.Context(), newUI(command), platform, name, given)

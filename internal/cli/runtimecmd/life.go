@@ -12,12 +12,13 @@ import (
 )
 
 // runtimeConfigurationCommand makes a runtime the configuration runtime (R119).
-// The account has one; the platform takes the flag from the one before.
+// An account has one; the platform removes the role from the previous one.
 func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "set-configuration NAME", Short: "Make a runtime the configuration runtime of the account",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			// The field is optional in the API: an absent one keeps the role.
 			yes := true
 			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], ConfigurationRuntime: &yes})
 			if err == nil {
@@ -28,8 +29,8 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
-// runtimeRenameCommand is hidden. It exists to explain why a name cannot
-// change: the platform's refusal says it.
+// runtimeRenameCommand is hidden. It exists for users who try it: the platform
+// refuses the request with the reason why a name cannot change.
 func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "rename NAME NEW-NAME", Short: "Explain why a runtime cannot be renamed", Args: cobra.ExactArgs(2), Hidden: true,
@@ -38,12 +39,17 @@ func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// A platform that accepts the request without an error must not
+			// pass for a successful rename.
 			return errors.New("the runtime keeps its name")
 		}),
 	}
 }
 
-// runtimeRevokeCommand revokes the credentials of a runtime, after asking.
+// runtimeRevokeCommand revokes the credentials of a runtime, after
+// confirmation. It is for leaked credentials: the cluster keeps its workloads.
+// The runtime continues to reconcile its Applications, but is offline until it
+// joins again with a new key.
 func runtimeRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
@@ -68,7 +74,8 @@ key.`,
 }
 
 // runtimeDeleteCommand deletes the registration of an offline runtime, after
-// asking. Nothing happens in its cluster.
+// confirmation. The platform refuses an online one. The cluster is not
+// contacted.
 func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{

@@ -16,11 +16,13 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// logsTimeout bounds reading all logs of a runtime.
+// logsTimeout bounds the stream of all logs of a runtime. It is longer than the
+// timeout of requests, because archives can be large.
 const logsTimeout = 10 * time.Minute
 
 // runtimeLogsCommand reads the logs of a runtime's components (R118). The
-// archive is a private file: logs may contain what only admins should see.
+// archive is a file with mode 0600, because logs may contain data for admins
+// only. The runtime streams the logs through the platform.
 func runtimeLogsCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted, path := &runtimev1.ComponentLogsRequest{}, ""
 	command := &cobra.Command{
@@ -37,21 +39,26 @@ read, or those of one component as lines.`,
 	flags.Int64Var(&wanted.TailLines, "tail", 0, "only so many last lines of each container (default what the runtime gives)")
 	flags.StringVarP(&path, "output", "o", "", "file to write to; - is standard output (default NAME-logs-TIME.tar.gz, or standard output with --component)")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		// The name is part of the request path and of the file name.
 		if err := wire.RuntimeName(args[0]); err != nil {
 			return exit.UsageError{Err: err}
 		}
+		// A default name includes the time, so that a second archive does not
+		// replace the first.
 		if path == "" {
 			path = fmt.Sprintf("%s-logs-%s.tar.gz", args[0], time.Now().UTC().Format("20060102T150405Z"))
 			if wanted.Component != "" {
 				path = "-"
 			}
 		}
+		// The timeout covers the whole stream, and Ctrl-C ends it earlier.
 		ctx, cancel := context.WithTimeout(command.Context(), logsTimeout)
 		defer cancel()
 		copying := func(w io.Writer) error { return client.CopyLogs(ctx, args[0], wanted, w) }
 		if path == "-" {
 			return copying(command.OutOrStdout())
 		}
+		// On an error no partial file is left with that name.
 		if err := files.WritePrivate(path, copying); err != nil {
 			return err
 		}

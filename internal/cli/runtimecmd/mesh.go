@@ -22,17 +22,20 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// meshManager is the field manager of mesh apply.
+// meshManager is the field manager of mesh apply. A rename would leave fields
+// behind that an earlier version owns.
 const meshManager = "slipway-mesh"
 
-// meshFlags are common to the mesh commands.
+// meshFlags are the flags that the mesh commands share. They are persistent
+// flags of the group; those of the cluster are not, because generate contacts
+// none.
 type meshFlags struct {
 	mode.MeshSettings
 	choice kube.UserChoice
 }
 
-// runtimeMeshCommand returns slipway runtime mesh, which manages Istio's routes
-// to a runtime.
+// runtimeMeshCommand returns slipway runtime mesh, which manages the Istio
+// routes to a runtime. It contacts the cluster and not the platform.
 func runtimeMeshCommand() *cobra.Command {
 	given := &meshFlags{}
 	command := &cobra.Command{
@@ -57,15 +60,17 @@ sources.`,
 	return command
 }
 
-// settings checks the flags and returns them with defaults. Warnings go to
-// standard error.
+// settings validates the flags and returns them with defaults. All problems are
+// reported at once; warnings go to standard error and do not fail the command.
 func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.MeshSettings, error) {
+	// A copy: the flags stay as the user gave them.
 	settings := f.MeshSettings
 	if settings.Namespace == "" {
 		settings.Namespace = settings.Runtime
 	}
 	var problems []error
 	for _, finding := range settings.Check(needsGateway) {
+		// Findings name settings; users set them as flags.
 		keys := make([]string, 0, len(finding.Keys))
 		for _, key := range finding.Keys {
 			keys = append(keys, "--"+key)
@@ -83,12 +88,13 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 	return settings, nil
 }
 
-// addCluster adds the flags of commands that connect to a cluster.
+// addCluster adds the flags of the commands that contact a cluster.
 func (f *meshFlags) addCluster(command *cobra.Command) {
 	kubeflags.Add(command.Flags(), &f.choice)
 }
 
-// open connects to the cluster.
+// open creates the client of the cluster, without a request. The caller closes
+// it.
 func (f *meshFlags) open() (*kube.Cluster, error) {
 	cluster, err := kubeflags.Connect(f.choice)
 	if err != nil {
@@ -97,7 +103,8 @@ func (f *meshFlags) open() (*kube.Cluster, error) {
 	return cluster, nil
 }
 
-// meshGenerateCommand prints the VirtualServices, for kubectl or Git.
+// meshGenerateCommand prints the VirtualServices as YAML, for kubectl or Git.
+// It needs neither a cluster nor a platform, so that pipelines can run it.
 func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "generate",
@@ -119,7 +126,8 @@ func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	}
 }
 
-// meshApplyCommand applies the VirtualServices, and verifies them then.
+// meshApplyCommand applies the VirtualServices and verifies the result, because
+// routes of other VirtualServices may take precedence.
 func meshApplyCommand(given *meshFlags) *cobra.Command {
 	var force bool
 	command := &cobra.Command{
@@ -149,7 +157,10 @@ given.`,
 		if err != nil {
 			return err
 		}
+		// Without --force nothing is written unless all names are free or ours.
 		objects := mode.VirtualServices(settings)
+		// The check is not atomic with the apply, which forces conflicts: a
+		// VirtualService that appears in between is overwritten.
 		if !force {
 			if err := refuseStrangers(ctx, services, objects); err != nil {
 				return err
@@ -161,12 +172,14 @@ given.`,
 		for _, object := range objects {
 			_, _ = fmt.Fprintf(command.ErrOrStderr(), "VirtualService %s/%s is applied.\n", settings.Namespace, object.Name())
 		}
+		// The apply command has no --output flag; its result is always a table.
 		return verifyMesh(ctx, command, services, settings, &printer.Output{Form: printer.FormTable})
 	}
 	return command
 }
 
-// applyServices applies the VirtualServices with server-side apply.
+// applyServices applies the VirtualServices with server-side apply. It takes
+// over the fields that it sets and keeps all others.
 func applyServices(ctx context.Context, cluster *kube.Cluster, namespace string, objects []mode.Object) error {
 	text, err := mode.YAML(objects...)
 	if err != nil {
@@ -176,8 +189,9 @@ func applyServices(ctx context.Context, cluster *kube.Cluster, namespace string,
 	return explainMesh(err, namespace)
 }
 
-// refuseStrangers refuses to overwrite VirtualServices of our names without our
-// label.
+// refuseStrangers returns an error if a VirtualService with one of our names
+// lacks our label. It lists all of them, and runs before any write. An object
+// that is missing is fine: apply creates it.
 func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, objects []mode.Object) error {
 	var problems []error
 	for _, object := range objects {
@@ -196,8 +210,9 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 	return errors.Join(problems...)
 }
 
-// meshVerifyCommand checks every path of every host. It reads VirtualServices
-// of any origin: routes by hand are as good as ours.
+// meshVerifyCommand checks every path of every host. It considers all
+// VirtualServices of the namespace, because manually written routes are equally
+// valid.
 func meshVerifyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
@@ -212,6 +227,7 @@ Without --gateway any gateway will do.`,
 	given.addCluster(command)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		// Flags are checked before a connection is made.
 		if err := output.Check(); err != nil {
 			return err
 		}
@@ -237,7 +253,10 @@ Without --gateway any gateway will do.`,
 
 // virtualServices returns the client for VirtualServices in the version that
 // the cluster prefers: old and new releases of Istio have no version in common.
+// A missing API group means that Istio is not installed, which is an error with
+// a remedy.
 func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceInterface, error) {
+	// Discovery instead of a fixed version costs one request.
 	groups, err := cluster.Client.Discovery().ServerGroups()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server at %s what it knows: %w", cluster.Config.Host, err)
@@ -250,14 +269,17 @@ func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceI
 	return cluster.Dynamic.Resource(resource).Namespace(namespace), nil
 }
 
-// verifyMesh prints where the paths lead, and returns an error if one leads
-// elsewhere.
+// verifyMesh prints the destination of each path and returns an error with exit
+// code 1 if one does not lead to the runtime. The match approximates that of
+// Istio's gateway: conditions on headers and ports are reported, but not
+// evaluated.
 func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.ResourceInterface, settings mode.MeshSettings, output *printer.Output) error {
 	listed, err := services.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return explainMesh(err, settings.Namespace)
 	}
 	states := mode.VerifyMesh(settings, meshObjects(listed))
+	// The table comes first; the exit code reports the result to scripts.
 	if err := printMesh(command.OutOrStdout(), states, output); err != nil {
 		return err
 	}
@@ -273,7 +295,8 @@ func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.Re
 	return nil
 }
 
-// meshObjects converts a list for package mode, which knows no client-go types.
+// meshObjects converts a list for package mode, which does not import
+// client-go.
 func meshObjects(listed *unstructured.UnstructuredList) []mode.Object {
 	var objects []mode.Object
 	for i := range listed.Items {
@@ -282,7 +305,8 @@ func meshObjects(listed *unstructured.UnstructuredList) []mode.Object {
 	return objects
 }
 
-// printMesh prints the state of the paths.
+// printMesh prints the state of the paths, one row each. By names the
+// VirtualService that a path matched, which helps to find conflicting ones.
 func printMesh(w io.Writer, states []mode.PathState, output *printer.Output) error {
 	if output.Form != printer.FormTable {
 		return output.Encode(w, map[string]any{"paths": states})
@@ -299,8 +323,9 @@ func printMesh(w io.Writer, states []mode.PathState, output *printer.Output) err
 	return flush()
 }
 
-// explainMesh turns an error of the API server into one that tells the user
-// what to do.
+// explainMesh turns an error of the API server into one with a remedy: a
+// missing Istio and missing permissions are the common causes. Other errors are
+// wrapped with the namespace.
 func explainMesh(err error, namespace string) error {
 	switch {
 	case err == nil:

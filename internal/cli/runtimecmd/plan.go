@@ -13,9 +13,12 @@ import (
 	"slipway.dev/slipway/internal/install/release"
 )
 
-// showPlan prints what an operation will do: every object, and for an upgrade
-// the changes in it. Values of Secrets are masked.
+// showPlan prints the plan of an operation: every object, and for an upgrade
+// the diff of each. Values of Secrets are masked. Cluster-scoped objects are
+// marked, because they affect more than the namespace.
 func showPlan(w io.Writer, plan *release.Plan) error {
+	// The first line names the release and both versions; a change of values
+	// alone keeps the version.
 	head := fmt.Sprintf("Release %s: install %s %s", plan.Place, plan.Chart, plan.Version)
 	if !plan.Install() {
 		head = fmt.Sprintf("Release %s: revision %d, %s %s", plan.Place, plan.Revision, plan.Chart, plan.Version)
@@ -25,6 +28,7 @@ func showPlan(w io.Writer, plan *release.Plan) error {
 	}
 	_, _ = fmt.Fprintln(w, printer.Printable(head))
 	rows, flush := printer.NewTable(w)
+	// The summary counts actions, so that an unexpected deletion stands out.
 	counts := map[release.Action]int{}
 	for _, change := range plan.Changes {
 		scope := ""
@@ -47,18 +51,23 @@ func showPlan(w io.Writer, plan *release.Plan) error {
 	for _, remark := range plan.Remarks {
 		_, _ = fmt.Fprintln(w, "note:", printer.Printable(remark))
 	}
+	// The objects of an installation are all new: a diff would repeat the
+	// chart.
 	if plan.Install() {
 		return nil
 	}
 	return showDifferences(w, plan)
 }
 
-// showDifferences prints an upgrade object by object, as unified diff.
+// showDifferences prints an upgrade object by object, as unified diff. Objects
+// without a difference are left out.
 func showDifferences(w io.Writer, plan *release.Plan) error {
 	for _, change := range plan.Changes {
 		if change.Passing || change.Before == nil && change.After == nil {
 			continue
 		}
+		// Masking works on the pair: a changed secret value must still show as
+		// a difference.
 		before, after := inspect.MaskedPair(change.Before, change.After)
 		old, err := objectYAML(before)
 		if err != nil {
@@ -79,7 +88,8 @@ func showDifferences(w io.Writer, plan *release.Plan) error {
 	return nil
 }
 
-// objectYAML formats an object, empty for none.
+// objectYAML formats an object, or returns an empty text for nil, so that the
+// diff of a created or deleted object has only one side.
 func objectYAML(object *unstructured.Unstructured) (string, error) {
 	if object == nil {
 		return "", nil

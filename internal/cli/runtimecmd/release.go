@@ -12,14 +12,15 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// releaseFlags are the flags of install, upgrade and restore that do not map to one
-// field of lifecycle.Options.
+// releaseFlags are the flags of install, upgrade and restore that do not map to
+// one field of lifecycle.Options. finish converts them.
 type releaseFlags struct {
 	local        kube.UserChoice
 	outputValues string
 }
 
-// add adds the flags that install, upgrade and restore share.
+// add adds the flags that install, upgrade and restore share. Most are bound to
+// options directly.
 func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	flags := command.Flags()
 	kubeflags.Add(command.Flags(), &f.local)
@@ -27,6 +28,7 @@ func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	flags.StringVar(&options.Release, "release", release.DefaultName, "name of the Helm release")
 	flags.StringVar(&options.Chart, "chart", "", "folder, archive or oci:// address of the chart (default the one in this program)")
 	flags.StringVar(&options.Version, "version", "", "version of the chart (default the newest, or that of this program)")
+	// chart-version is a hidden alias of version.
 	flags.StringVar(&options.Version, "chart-version", "", "")
 	_ = flags.MarkHidden("chart-version") // it is there
 	flags.BoolVar(&options.PlainHTTP, "plain-http", false, "fetch the chart from a registry without TLS")
@@ -41,9 +43,13 @@ func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	flags.BoolVar(&options.SkipPreflight, "skip-preflight", false, "leave out the checks of slipway preflight before and after")
 }
 
-// finish completes the options when the flags are parsed.
+// finish completes the options once the flags are parsed. It must be called
+// before the options are used.
 func (f *releaseFlags) finish(command *cobra.Command, options *lifecycle.Options) {
+	// The default namespace gives way to the one of the platform's record; one
+	// that the user names does not.
 	options.NamespaceGiven = command.Flags().Changed("namespace")
+	// lifecycle connects only when it needs the cluster.
 	options.Connect = func() (*kube.Cluster, error) { return kubeflags.Connect(f.local) }
 	switch f.outputValues {
 	case "":

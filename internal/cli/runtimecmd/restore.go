@@ -16,8 +16,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// gitFlags select the Shared Configuration Repository of a restore, and what opens
-// it.
+// gitFlags select the Shared Configuration Repository of a restore, and the
+// credentials for it. All fields but from and user are paths of files.
 type gitFlags struct {
 	from             string
 	token, user      string
@@ -25,10 +25,13 @@ type gitFlags struct {
 	sshKey, sshHosts string
 }
 
-// runtimeRestoreCommand installs a lost runtime on a new cluster (R117). The
-// work is lifecycle.Restore; the command reads the credentials. It needs a
-// platform: the old registration has to be checked and replaced.
+// runtimeRestoreCommand installs a lost runtime on a new cluster (R117).
+// lifecycle.Restore does the work; the command reads the credentials. It needs
+// a platform, because the old registration has to be checked and replaced. A
+// runtime that is still online is refused, because two of one name would
+// reconcile the same Applications.
 func runtimeRestoreCommand(choice *apiclient.Choice) *cobra.Command {
+	// The mode is the default of install; restore has no flag for it.
 	given := &lifecycle.RestoreOptions{InstallOptions: lifecycle.InstallOptions{Mode: "tunnel"}}
 	shared, git := &releaseFlags{}, &gitFlags{}
 	command := &cobra.Command{
@@ -61,6 +64,8 @@ them with --values or --set.`,
 	flags.StringVar(&git.sshKey, "ssh-key-file", "", "file with a private SSH key, for a repository over SSH")
 	flags.StringVar(&git.sshHosts, "known-hosts-file", "", "file with lines of known_hosts, for a repository over SSH")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		// The repository is parsed before credentials are read, which may
+		// consume standard input.
 		var err error
 		if given.From, err = wire.ParseSharedRepository(git.from); err != nil {
 			return exit.UsageError{Err: fmt.Errorf("--from: %w", err)}
@@ -74,11 +79,15 @@ them with --values or --set.`,
 	return command
 }
 
-// access reads the credentials: those that open the repository here, and the same for
-// the runtime. Without a token the runtime gets nothing.
+// access reads the credentials. The first result opens the repository from this
+// machine; the second has the same credentials for the runtime, and is nil
+// without a token: SSH credentials are sent to the runtime only together with
+// one.
 func (f *gitFlags) access(command *cobra.Command) (remote.Access, *runtimev1.SetRuntimeCredentialsRequest, error) {
 	var access remote.Access
 	given := &runtimev1.SetRuntimeCredentialsRequest{Username: f.user}
+	// All files are read before the first change, so that a missing one fails
+	// early.
 	for _, one := range []struct {
 		path, what string
 		take       func(secret.Text)
@@ -87,6 +96,7 @@ func (f *gitFlags) access(command *cobra.Command) (remote.Access, *runtimev1.Set
 			access.Credential.Username, access.Credential.Password, given.Token = f.user, text, text.Reveal()
 		}},
 		{f.sshKey, "the SSH key", func(text secret.Text) {
+			// SSH tools need the newline at the end that ReadSecret trims.
 			access.Credential.SSHPrivateKey, given.SshPrivateKey = secret.New(text.Reveal()+"\n"), text.Reveal()+"\n"
 		}},
 		{f.sshHosts, "the known hosts", func(text secret.Text) {
@@ -102,6 +112,7 @@ func (f *gitFlags) access(command *cobra.Command) (remote.Access, *runtimev1.Set
 		}
 		one.take(text)
 	}
+	// CA certificates are public and have no check of the file mode.
 	authorities, err := files.ReadAuthorities(f.ca)
 	if err != nil {
 		return access, nil, exit.UsageError{Err: fmt.Errorf("--git-ca-file: %w", err)}

@@ -10,7 +10,7 @@ import (
 )
 
 // Command returns the command slipway runtime. The flags for the platform are
-// on each subcommand and not on the group: mesh has no platform, and a
+// on each subcommand and not on the group, because mesh has no platform, and a
 // --runtime flag of its own.
 func Command() *cobra.Command {
 	command := &cobra.Command{
@@ -20,6 +20,7 @@ func Command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	// All commands share one choice: only one of them runs per process.
 	choice := &apiclient.Choice{}
 	fleet := []*cobra.Command{
 		runtimeListCommand(choice), runtimeGetCommand(choice), runtimeCheckCommand(choice),

@@ -24,8 +24,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// terminalUI is the lifecycle.UI of a command: questions, notes and findings on
-// standard error, plans and results on standard output.
+// terminalUI is the lifecycle.UI of a command. Prompts, notes and findings go
+// to standard error, plans and results to standard output.
 type terminalUI struct {
 	command *cobra.Command
 	// leftovers is the form of an uninstall's leftovers; nil for the table.
@@ -35,20 +35,21 @@ type terminalUI struct {
 // newUI returns the UI of a command.
 func newUI(command *cobra.Command) *terminalUI { return &terminalUI{command: command} }
 
-// Note implements lifecycle.UI.
+// Note implements lifecycle.UI with a line on standard error.
 func (u *terminalUI) Note(format string, args ...any) { printer.Note(u.command, format, args...) }
 
-// Confirm implements lifecycle.UI.
+// Confirm implements lifecycle.UI. Questions quote names from the cluster, so
+// they are made printable.
 func (u *terminalUI) Confirm(question string, yes bool) error {
 	return prompt.New(u.command).Confirm(printer.Printable(question), yes)
 }
 
-// ReadSecret implements lifecycle.UI.
+// ReadSecret implements lifecycle.UI: a file, or - for standard input.
 func (u *terminalUI) ReadSecret(path, what string) (secret.Text, error) {
 	return prompt.ReadSecret(u.command, path, what)
 }
 
-// WriteSecret implements lifecycle.UI.
+// WriteSecret implements lifecycle.UI with a file of mode 0600.
 func (u *terminalUI) WriteSecret(path string, text secret.Text) error {
 	return files.WritePrivate(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, text.Reveal())
@@ -56,17 +57,19 @@ func (u *terminalUI) WriteSecret(path string, text secret.Text) error {
 	})
 }
 
-// Input implements lifecycle.UI.
+// Input implements lifecycle.UI with standard input, for values from a pipe.
 func (u *terminalUI) Input() io.Reader { return u.command.InOrStdin() }
 
-// Output implements lifecycle.UI. What is written to it is made printable, because
-// notes of a chart come from elsewhere.
+// Output implements lifecycle.UI. Text written to it is made printable, because
+// the notes of a chart are foreign input.
 func (u *terminalUI) Output() io.Writer { return printableWriter{u.command.OutOrStdout()} }
 
-// printableWriter makes text safe for a terminal. Writers of whole lines use it.
+// printableWriter makes text safe for a terminal. Writes must contain whole
+// characters: a split UTF-8 sequence would be replaced.
 type printableWriter struct{ w io.Writer }
 
-// Write writes text without control characters, and reports its original length.
+// Write writes text without control characters. It returns the original length,
+// as io.Writer requires, although replaced characters may have another.
 func (p printableWriter) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.w, printer.PrintableLines(string(text))); err != nil {
 		return 0, err
@@ -79,7 +82,8 @@ func (u *terminalUI) ShowPlan(plan *release.Plan) error {
 	return showPlan(u.command.OutOrStdout(), plan)
 }
 
-// ShowRemoval implements lifecycle.UI.
+// ShowRemoval implements lifecycle.UI. The list goes to standard error, because
+// standard output is for the leftovers. Cluster-scoped objects are marked.
 func (u *terminalUI) ShowRemoval(objects []release.ID) error {
 	rows, flush := printer.NewTable(u.command.ErrOrStderr())
 	for _, id := range objects {
@@ -92,17 +96,18 @@ func (u *terminalUI) ShowRemoval(objects []release.ID) error {
 	return flush()
 }
 
-// ShowReport implements lifecycle.UI.
+// ShowReport implements lifecycle.UI on standard error.
 func (u *terminalUI) ShowReport(found validate.Report) error {
 	return report.Values(u.command.ErrOrStderr(), "text", found)
 }
 
-// ShowCheck implements lifecycle.UI.
+// ShowCheck implements lifecycle.UI on standard error.
 func (u *terminalUI) ShowCheck(result preflight.Result) {
 	report.Check(u.command.ErrOrStderr(), result)
 }
 
-// ShowLeftovers implements lifecycle.UI.
+// ShowLeftovers implements lifecycle.UI. It is the result of an uninstall, in
+// the form of --output.
 func (u *terminalUI) ShowLeftovers(left []release.Leftover) error {
 	w := u.command.OutOrStdout()
 	if u.leftovers != nil && u.leftovers.Form != printer.FormTable {
@@ -111,7 +116,8 @@ func (u *terminalUI) ShowLeftovers(left []release.Leftover) error {
 	return printLeftovers(w, left)
 }
 
-// printLeftovers prints what is left, each with the command that removes it.
+// printLeftovers prints the objects that an uninstall leaves, each with the
+// reason and the command that removes it.
 func printLeftovers(w io.Writer, left []release.Leftover) error {
 	if len(left) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing is left.")
@@ -131,11 +137,14 @@ func printLeftovers(w io.Writer, left []release.Leftover) error {
 	return nil
 }
 
-// platform is a client as lifecycle.Platform.
+// platform adapts a client to lifecycle.Platform, which keeps lifecycle free of
+// the command line. Errors are those of apiclient.Call, with a remedy for the
+// user.
 type platform struct{ client *apiclient.Client }
 
-// withOptionalPlatform calls run with the chosen platform, or with nil if none is
-// chosen: Helm releases can be worked on without one.
+// withOptionalPlatform calls run with the chosen platform, or with nil if none
+// is chosen: Helm releases can be managed without one. It closes the client
+// afterwards.
 func withOptionalPlatform(choice *apiclient.Choice, run func(lifecycle.Platform) error) error {
 	client, err := apiclient.OpenOptional(choice)
 	if err != nil {
@@ -154,10 +163,11 @@ func (p platform) BaseURL() string { return p.client.BaseURL() }
 // CAFile implements lifecycle.Platform.
 func (p platform) CAFile() string { return p.client.CAFile }
 
-// Authorities implements lifecycle.Platform.
+// Authorities implements lifecycle.Platform. It reads the CA file again, which
+// the runtime gets as PEM.
 func (p platform) Authorities() ([]byte, error) { return files.ReadAuthorities(p.client.CAFile) }
 
-// Key implements lifecycle.Platform.
+// Key implements lifecycle.Platform with the API key of the user.
 func (p platform) Key() secret.Text { return p.client.Key }
 
 // Me implements lifecycle.Platform.
@@ -165,7 +175,8 @@ func (p platform) Me(ctx context.Context) (*platformv1.MeResponse, error) {
 	return apiclient.Call(ctx, p.client, p.client.Auth().Me, &platformv1.MeRequest{})
 }
 
-// MeWith implements lifecycle.Platform.
+// MeWith implements lifecycle.Platform. It uses a client of its own, so that
+// the key of the user is not sent with the request.
 func (p platform) MeWith(ctx context.Context, key secret.Text) (*platformv1.MeResponse, error) {
 	as := p.client.Context
 	as.Key = key
@@ -183,7 +194,8 @@ func (p platform) Runtime(ctx context.Context, name string) (*platformv1.Runtime
 	return response.GetRuntime(), err
 }
 
-// FindRuntime implements lifecycle.Platform.
+// FindRuntime implements lifecycle.Platform. Unlike Runtime, a missing runtime
+// is not an error.
 func (p platform) FindRuntime(ctx context.Context, name string) (*platformv1.Runtime, error) {
 	return p.client.FindRuntime(ctx, name)
 }
@@ -210,7 +222,7 @@ func (p platform) CreateInstallKey(ctx context.Context, name string) (*platformv
 	return p.client.CreateInstallKey(ctx, name)
 }
 
-// RevokeKey implements lifecycle.Platform.
+// RevokeKey implements lifecycle.Platform, for keys of failed installations.
 func (p platform) RevokeKey(ctx context.Context, id string) error { return p.client.RevokeKey(ctx, id) }
 
 // GitSettings implements lifecycle.Platform.
@@ -219,12 +231,14 @@ func (p platform) GitSettings(ctx context.Context) (*platformv1.GitSettings, err
 	return response.GetSettings(), err
 }
 
-// SetRuntimeCredentials implements lifecycle.Platform. A refusal of the runtime is
-// final; a runtime that cannot be reached yet is not.
+// SetRuntimeCredentials implements lifecycle.Platform. A refusal of the runtime
+// is final; lifecycle retries other errors, because the runtime may not be
+// reachable yet.
 func (p platform) SetRuntimeCredentials(ctx context.Context, runtime string, request *runtimev1.SetRuntimeCredentialsRequest) (final bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, apiclient.RequestTimeout)
 	defer cancel()
 	_, err = p.client.Integrations(runtime).SetRuntimeCredentials(bounded, connect.NewRequest(request))
+	// CodeOf returns CodeUnknown for errors without a code.
 	switch connect.CodeOf(err) {
 	case connect.CodeInvalidArgument, connect.CodePermissionDenied, connect.CodeUnauthenticated:
 		final = err != nil
@@ -235,8 +249,8 @@ func (p platform) SetRuntimeCredentials(ctx context.Context, runtime string, req
 // ForPreflight implements lifecycle.Platform.
 func (p platform) ForPreflight() *preflight.Platform { return p.client.ForPreflight() }
 
-// finish turns an error of lifecycle into one of the command line: with the exit code
-// for wrong input, and with text that is safe for a terminal.
+// finish turns an error of lifecycle into one of the command line, with exit
+// code 2 for wrong input and text that is safe for a terminal.
 func finish(err error) error {
 	var invalid lifecycle.InvalidError
 	switch {
@@ -251,7 +265,9 @@ func finish(err error) error {
 	return printable(err)
 }
 
-// printable makes the text of an error safe for a terminal.
+// printable makes the text of an error safe for a terminal. It keeps joined
+// errors apart, because the caller prints them as a list, and keeps the chain
+// for errors.Is and errors.As.
 func printable(err error) error {
 	if err == nil {
 		return nil
@@ -269,7 +285,7 @@ func printable(err error) error {
 	return err
 }
 
-// printableError is an error with another text.
+// printableError is an error with its text replaced.
 type printableError struct {
 	text string
 	err  error

@@ -11,8 +11,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// runtimeUninstallCommand uninstalls a runtime (R113). The work is
-// lifecycle.Uninstall.
+// runtimeUninstallCommand uninstalls a runtime (R113). It only parses flags;
+// lifecycle.Uninstall does the work and lists the leftovers. A platform is
+// optional: without one only the Helm release is removed.
 func runtimeUninstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given, local := &lifecycle.UninstallOptions{}, kube.UserChoice{}
 	command := &cobra.Command{
@@ -48,9 +49,12 @@ its cluster.`,
 		if err := output.Check(); err != nil {
 			return err
 		}
+		// A namespace from the flag wins over the one of the platform's record.
 		given.NamespaceGiven = command.Flags().Changed("namespace")
+		// lifecycle connects only when it needs the cluster.
 		given.Connect = func() (*kube.Cluster, error) { return kubeflags.Connect(local) }
 		ui := newUI(command)
+		// The result of an uninstall is the list of leftovers.
 		ui.leftovers = output
 		return withOptionalPlatform(choice, func(platform lifecycle.Platform) error {
 			return lifecycle.Uninstall(command.Context(), ui, platform, args[0], given)

@@ -8,7 +8,9 @@ import (
 )
 
 // runtimeUpgradeCommand upgrades a runtime or changes its values (R110, R111).
-// The work is lifecycle.Upgrade.
+// It only parses flags; lifecycle.Upgrade does the work. Installation and
+// upgrade are separate commands, unlike helm upgrade --install, so that a
+// misspelled name does not install a second runtime.
 func runtimeUpgradeCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &lifecycle.UpgradeOptions{}
 	shared := &releaseFlags{}
@@ -39,6 +41,7 @@ command of Helm that does the same.`,
 	flags.BoolVar(&given.Force, "force", false, "also take an older version, and also upgrade a runtime that is an Application of itself")
 	flags.StringVar(&given.Print, "print", "", "print what upgrades it, and change nothing: helm")
 	command.RunE = func(command *cobra.Command, args []string) error {
+		// The namespace defaults to that of the registered runtime.
 		shared.finish(command, &given.Options)
 		return withOptionalPlatform(choice, func(platform lifecycle.Platform) error {
 			return lifecycle.Upgrade(command.Context(), newUI(command), platform, args[0], given)

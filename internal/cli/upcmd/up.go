@@ -19,7 +19,8 @@ import (
 	"slipway.dev/slipway/internal/up"
 )
 
-// Command returns the command slipway up.
+// Command returns the command slipway up. It stays in the foreground and owns
+// all processes that it starts.
 func Command() *cobra.Command {
 	var options up.Options
 	output := "table"
@@ -40,6 +41,8 @@ created at the first start only; --reset creates them again.`,
   slipway up --output json | head -n 1`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			// With JSON, standard output has one line of JSON and progress goes
+			// to standard error.
 			out, progress := command.OutOrStdout(), command.OutOrStdout()
 			switch output {
 			case "table":
@@ -49,6 +52,7 @@ created at the first start only; --reset creates them again.`,
 			default:
 				return exit.UsageError{Err: fmt.Errorf("--output %q is neither table nor json", output)}
 			}
+			// All components run in the version of this program.
 			options.Version = buildinfo.Read().Version
 			ctx, killNow, release := takeSignals(command.Context())
 			defer release()
@@ -66,8 +70,8 @@ created at the first start only; --reset creates them again.`,
 	return command
 }
 
-// signalPause is how long after the first signal another one counts as the
-// same: some supervisors send a signal to the process and again to its group.
+// signalPause is the time after the first signal during which further ones
+// count as the same: some supervisors signal the process and again its group.
 const signalPause = 300 * time.Millisecond
 
 // takeSignals returns a context that the first SIGINT or SIGTERM cancels, and a
@@ -76,13 +80,16 @@ const signalPause = 300 * time.Millisecond
 // until release is called.
 func takeSignals(parent context.Context) (ctx context.Context, again <-chan struct{}, release func()) {
 	ctx, cancel := context.WithCancel(parent)
+	// The buffer of one keeps a signal that arrives before the goroutine runs.
 	signals := make(chan os.Signal, 1)
+	// Reset removes the handlers of the root command for these signals.
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	released, ended, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		var first time.Time
+		// The goroutine ends at the second signal, or when release is called.
 		for {
 			select {
 			case <-signals:
@@ -101,6 +108,8 @@ func takeSignals(parent context.Context) (ctx context.Context, again <-chan stru
 	}()
 	return ctx, second, func() {
 		close(released)
+		// release waits for the goroutine, so that no signal closes second
+		// afterwards.
 		<-ended
 		signal.Stop(signals)
 		cancel()
