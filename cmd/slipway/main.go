@@ -1,5 +1,5 @@
-// Command slipway takes what is in Git, makes it live on Kubernetes, and
-// serves the traffic for it. See internal/cli for its commands.
+// Command slipway delivers applications from Git to Kubernetes and serves their
+// traffic. See internal/cli for its commands.
 package main
 
 import (
@@ -8,4 +8,6 @@ import (
 	"slipway.dev/slipway/internal/cli"
 )
 
+// main only maps the result to an exit code; cli.Main owns flags, signals and
+// output.
 func main() { os.Exit(cli.Main()) }

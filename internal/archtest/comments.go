@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// docComments finds exported declarations that say nothing about themselves.
-// A method counts if its type is exported.
+// docComments reports exported declarations without a doc comment. A method
+// counts only if its type is exported as well: otherwise godoc does not show
+// it.
 func (c *sourceCheck) docComments(f goFile) {
 	for _, decl := range f.tree.Decls {
 		switch d := decl.(type) {
@@ -25,11 +26,14 @@ func (c *sourceCheck) docComments(f goFile) {
 	}
 }
 
-// specComment accepts a comment above or beside the name. One comment for a
-// group of constants or variables is enough; each type has its own.
+// specComment checks one name of a declaration. A comment above or beside it
+// counts. One comment is enough for a group of constants or variables; each
+// type needs its own.
 func (c *sourceCheck) specComment(f goFile, d *ast.GenDecl, spec ast.Spec) {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
+		// The comment above "type (" describes the group and not its first
+		// type.
 		alone := !d.Lparen.IsValid() && says(d.Doc)
 		if s.Name.IsExported() && !alone && !says(s.Doc) && !says(s.Comment) {
 			c.undocumented(f, s, s.Name.Name)
@@ -46,15 +50,17 @@ func (c *sourceCheck) specComment(f goFile, d *ast.GenDecl, spec ast.Spec) {
 	}
 }
 
-// says reports whether a comment has words; a directive such as go:embed has
-// none.
+// says reports whether a comment has text. Text drops directives such as
+// go:embed, and it accepts a nil group.
 func says(comment *ast.CommentGroup) bool { return strings.TrimSpace(comment.Text()) != "" }
 
+// undocumented reports a missing doc comment at the line of a declaration.
 func (c *sourceCheck) undocumented(f goFile, n ast.Node, name string) {
 	c.reportLine(f.name, f.line(n.Pos()), "%s is exported and has no doc comment; say what a caller can rely on", name)
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type, without pointer, parentheses
+// and type parameters.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	for {
@@ -75,9 +81,12 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
+// importsPath reports whether a file imports a package.
 func importsPath(file *ast.File, importPath string) bool { return importName(file, importPath) != "" }
 
-// importName is the name of an imported package in a file, or empty.
+// importName returns the name that a file uses for an imported package, or an
+// empty string. Without an explicit name it is the last element of the path,
+// which holds for the packages that the rules refer to.
 func importName(file *ast.File, importPath string) string {
 	for _, spec := range file.Imports {
 		if unquoted, err := strconv.Unquote(spec.Path.Value); err != nil || unquoted != importPath {

@@ -13,16 +13,22 @@ import (
 	"strings"
 )
 
+// Forms of a decision record: its file name, its status line, a reference to
+// one or more records in a package comment ("decisions 0003, 0007 and 0012"),
+// and the number in such a reference.
 var (
-	decisionFile   = regexp.MustCompile(`^(\d{4})-[a-z0-9-]+\.md$`)
+	// A record is called NNNN-title.md.
+	decisionFile = regexp.MustCompile(`^(\d{4})-[a-z0-9-]+\.md$`)
+	// The status is on a line of its own, after the date.
 	decisionStatus = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d\. Status: (accepted|replaced by \d{4})$`)
 	decisionName   = regexp.MustCompile(`(?i)decisions? (\d{4})(?:(?:, | and )(\d{4}))*`)
 	decisionNumber = regexp.MustCompile(`\d{4}`)
 )
 
-// CheckDecisions looks at the decision records in a folder. Each has a date and
-// a status, and one that is accepted is named in the package comment of the
-// code that it governs, where a reader of the code finds it.
+// CheckDecisions checks the decision records in a folder. Each needs a line
+// with a date and a status, and each accepted record has to be named in the
+// package comment of the code that it governs, where a reader of the code finds
+// it. Replaced records need no reference.
 func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -34,6 +40,7 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 	}
 	var findings []Finding
 	for _, entry := range entries {
+		// Other files, such as an index, are not records.
 		match := decisionFile.FindStringSubmatch(entry.Name())
 		if match == nil {
 			continue
@@ -46,6 +53,7 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 		switch {
 		case status == nil:
 			findings = append(findings, Finding{Where: entry.Name(), Message: `has no line such as "2026-01-31. Status: accepted" or "2026-01-31. Status: replaced by 0042"`})
+		// A record that is replaced stays for its history and governs no code.
 		case string(status[1]) == "accepted" && !named[match[1]]:
 			findings = append(findings, Finding{Where: entry.Name(), Message: fmt.Sprintf(
 				"no package comment names decision %s; name it in the package that it governs", match[1])})
@@ -55,8 +63,9 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 	return findings, nil
 }
 
-// decisionsInPackageComments collects the numbers of the decisions that the
-// package comments below dir name.
+// decisionsInPackageComments returns the numbers of the decisions that package
+// comments below dir refer to. It parses only up to the package clause, so it
+// is fast and works on files that do not compile.
 func decisionsInPackageComments(dir string, rules SourceRules) (map[string]bool, error) {
 	named := map[string]bool{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -72,7 +81,10 @@ func decisionsInPackageComments(dir string, rules SourceRules) (map[string]bool,
 		if err != nil {
 			return err
 		}
-		comment := strings.Join(strings.Fields(tree.Doc.Text()), " ") // a name may be broken over two lines
+		// Whitespace is normalized, because a reference may span two lines.
+		comment := strings.Join(strings.Fields(tree.Doc.Text()), " ")
+		// The expression keeps only the last repeated group, so the numbers are
+		// extracted from the whole match.
 		for _, match := range decisionName.FindAllString(comment, -1) {
 			for _, number := range decisionNumber.FindAllString(match, -1) {
 				named[number] = true

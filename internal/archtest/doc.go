@@ -1,13 +1,13 @@
-// Package archtest keeps docs/architecture.md true: who may import whom, and
-// how names, sizes and comments look. It is a test, so a boundary is moved by
-// a decision and never by accident.
+// Package archtest enforces docs/architecture.md: which package may import
+// which, and the rules for names, sizes and comments. It runs as a test, so
+// that a boundary changes by a decision and not by accident.
 //
-// HouseTable and HouseRules are this repository's rules, written out as
-// literals. CheckImports and CheckSource apply rules to a folder and return
-// every finding at once; they change nothing and know nothing about Slipway.
+// HouseTable and HouseRules are the rules of this repository, as literals.
+// CheckImports and CheckSource apply rules to a folder and return all findings
+// at once; they modify nothing and are independent of Slipway.
 //
-// Imports of test files are not judged: a test may look at anything. Nor are
-// folders that hold no Go of ours, such as bin and web.
+// Imports of test files are not checked: a test may use any package. Folders
+// without Go code of this repository, such as bin and web, are skipped.
 //
 // See decision 0003 in docs/decisions: staticcheck and not golangci-lint.
 package archtest
@@ -25,7 +25,8 @@ type Finding struct {
 	Message string // what is wrong and what to do
 }
 
-// String is the finding on one line, in the compiler's form.
+// String returns the finding on one line in the form of compiler errors, which
+// editors and CI link to the source.
 func (f Finding) String() string {
 	if f.Line == 0 {
 		return f.Where + ": " + f.Message
@@ -33,6 +34,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.Where, f.Line, f.Message)
 }
 
+// sortFindings sorts findings by place. Checks collect them from maps, and the
+// output of a failed test has to be stable.
 func sortFindings(findings []Finding) {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Where, b.Where), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))

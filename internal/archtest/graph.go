@@ -17,9 +17,9 @@ import (
 	"strings"
 )
 
-// graph is who imports whom, for a module and all that it depends on. Packages
-// of the module are written ./internal/edge, all others by their import path:
-// the standard library has folders called internal, too.
+// graph is the import graph of a module and all of its dependencies. Packages
+// of the module are written as ./internal/edge and all others by their import
+// path, because the standard library has folders called internal as well.
 type graph struct {
 	ours     []string            // packages of the module, sorted
 	imports  map[string][]string // imports of non-test files, sorted
@@ -27,8 +27,10 @@ type graph struct {
 	broken   []Finding           // packages that the go command cannot read
 }
 
-// isStandard also knows packages that only other platforms have, by their
-// spelling: the first part of a foreign path is a domain.
+// isStandard reports whether a package is in the standard library. Packages
+// that exist only on other platforms are not in the output of go list; they are
+// recognized by their path, since the first element of a foreign path is a
+// domain.
 func (g *graph) isStandard(pkg string) bool {
 	standard, known := g.standard[pkg]
 	if known {
@@ -38,7 +40,8 @@ func (g *graph) isStandard(pkg string) bool {
 	return !strings.Contains(domain, ".")
 }
 
-// listed is the part of the output of go list that matters here.
+// listed is the subset of the go list output that the graph needs. The fields
+// are the same as in the -json flag of load.
 type listed struct {
 	Dir, ImportPath, Name string
 	Standard              bool
@@ -51,11 +54,14 @@ type listed struct {
 	Error *struct{ Err string }
 }
 
-// load asks the go command, which knows build constraints and modules.
+// load reads the graph with the go command, which evaluates build constraints
+// and modules. -e keeps packages with errors in the output, so that they become
+// findings and do not hide all others.
 func load(ctx context.Context, dir string) (*graph, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-e", "-deps",
 		"-json=Dir,ImportPath,Name,Standard,Imports,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = dir
+	// A go.work file of the developer would add modules.
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -63,6 +69,7 @@ func load(ctx context.Context, dir string) (*graph, error) {
 		return nil, fmt.Errorf("go list in %s: %w\n%s", dir, err, stderr.String())
 	}
 	var packages []listed
+	// The output is a sequence of objects and not an array.
 	for dec := json.NewDecoder(&stdout); ; {
 		var p listed
 		err := dec.Decode(&p)
@@ -77,6 +84,7 @@ func load(ctx context.Context, dir string) (*graph, error) {
 	return newGraph(packages)
 }
 
+// newGraph builds the graph from the output of go list.
 func newGraph(packages []listed) (*graph, error) {
 	g := &graph{imports: map[string][]string{}, standard: map[string]bool{}}
 	module := ""
@@ -85,9 +93,12 @@ func newGraph(packages []listed) (*graph, error) {
 			module = p.Module.Path
 		}
 	}
+	// Without the path of the module, all packages would count as foreign and
+	// nothing would be checked.
 	if module == "" {
 		return nil, errors.New("go list names no package of the main module; is this its folder?")
 	}
+	// Packages of the module get a relative name, as patterns have it.
 	short := func(importPath string) string {
 		if importPath == module {
 			return "."
@@ -105,6 +116,8 @@ func newGraph(packages []listed) (*graph, error) {
 			if p.Error != nil {
 				g.broken = append(g.broken, Finding{Where: name, Message: "cannot be read: " + strings.TrimSpace(p.Error.Err)})
 			}
+			// Only packages of this module are parsed: the files of others are
+			// not checked.
 			more, err := ignoredImports(p)
 			if err != nil {
 				return nil, err
@@ -115,6 +128,7 @@ func newGraph(packages []listed) (*graph, error) {
 			g.imports[name] = append(g.imports[name], short(i))
 		}
 		slices.Sort(g.imports[name])
+		// An ignored file repeats most imports of its package.
 		g.imports[name] = slices.Compact(g.imports[name])
 		g.standard[name] = p.Standard
 	}
@@ -122,9 +136,10 @@ func newGraph(packages []listed) (*graph, error) {
 	return g, nil
 }
 
-// ignoredImports reads the files that are left out on this platform: an import
-// counts on every platform. Files of another package name are programs to be
-// run by hand, such as generators.
+// ignoredImports returns the imports of files that build constraints exclude on
+// this platform, because the rules apply on every platform. Files with a
+// different package name are programs that are run by hand, such as generators,
+// and are skipped.
 func ignoredImports(p listed) ([]string, error) {
 	var imports []string
 	for _, name := range p.IgnoredGoFiles {
@@ -135,6 +150,8 @@ func ignoredImports(p listed) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A generator with the constraint "ignore" is package main in a folder
+		// of another package.
 		if file.Name.Name != p.Name {
 			continue
 		}

@@ -37,7 +37,7 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, erro
 			}
 		}
 		for _, imported := range g.imports[pkg] {
-			// What a ban found is reported once, with the ban's reason.
+			// A banned import is reported once, with the reason of the ban.
 			if !banned[imported] && !row.allows(g, imported) {
 				findings = append(findings, Finding{Where: pkg, Message: fmt.Sprintf("must not import %s: its row allows %s; move the code, "+
 					"or change the table and docs/architecture.md with a decision", imported, row.allowed(imported))})
@@ -49,6 +49,8 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, erro
 	return findings, nil
 }
 
+// bannedFinding describes a violated ban with the chain of imports that leads
+// to it.
 func bannedFinding(chain []string, ban Ban) Finding {
 	pkg, target := chain[0], chain[len(chain)-1]
 	how := ""
@@ -58,10 +60,12 @@ func bannedFinding(chain []string, ban Ban) Finding {
 	return Finding{Where: pkg, Message: fmt.Sprintf("must never use %s%s: %s", target, how, ban.Reason)}
 }
 
-// row is the most particular row for a package.
+// row returns the most specific row for a package, which is the one with the
+// longest pattern.
 func (t Table) row(pkg string) (Row, bool) {
 	var best Row
 	for _, row := range t.Rows {
+		// The zero Row has an empty pattern, so any match replaces it.
 		if match(row.Packages, pkg) && len(row.Packages) > len(best.Packages) {
 			best = row
 		}
@@ -69,7 +73,8 @@ func (t Table) row(pkg string) (Row, bool) {
 	return best, best.Packages != ""
 }
 
-// allows reports whether a direct import is listed.
+// allows reports whether the row permits a direct import. A package may always
+// import the packages of its own row and the standard library.
 func (r Row) allows(g *graph, imported string) bool {
 	if isOurs(imported) {
 		return match(r.Packages, imported) || matchAny(r.MayUse, imported)
@@ -77,7 +82,7 @@ func (r Row) allows(g *graph, imported string) bool {
 	return g.isStandard(imported) || matchAny(r.Foreign, imported)
 }
 
-// allowed is what a row lists, in words.
+// allowed formats the list of the row that applies to an import.
 func (r Row) allowed(imported string) string {
 	list := r.Foreign
 	absent := "no code but the standard library"
@@ -91,7 +96,8 @@ func (r Row) allowed(imported string) string {
 	return "only " + strings.Join(list, ", ")
 }
 
-// forbids reports whether the ban holds for pkg.
+// forbids reports whether a ban applies to a package. It does not apply to the
+// banned package itself and to its exception.
 func (t Table) forbids(pkg string, ban Ban) bool {
 	if match(ban.Package, pkg) || ban.Except != "" && match(ban.Except, pkg) {
 		return false
@@ -100,9 +106,10 @@ func (t Table) forbids(pkg string, ban Ban) bool {
 	return slices.Contains(t.Never, ban) || slices.ContainsFunc(row.Never, func(b Ban) bool { return b.Package == ban.Package })
 }
 
-// chain is the shortest way from pkg to what the ban forbids, or nil. It does
-// not lead through packages that the ban holds for as well: they are reported
-// themselves, and one mistake gives one finding.
+// chain returns the shortest chain of imports from a package to a banned one,
+// or nil. The breadth-first search does not continue through packages to which
+// the ban applies as well: they are reported themselves, so one violation gives
+// one finding.
 func (t Table) chain(g *graph, pkg string, ban Ban) []string {
 	if !t.forbids(pkg, ban) {
 		return nil
@@ -113,6 +120,7 @@ func (t Table) chain(g *graph, pkg string, ban Ban) []string {
 		if match(ban.Package, at) {
 			return trail(from, at)
 		}
+		// The start is exempt, or every search would end there.
 		if at != pkg && isOurs(at) && t.forbids(at, ban) {
 			continue
 		}
@@ -126,7 +134,8 @@ func (t Table) chain(g *graph, pkg string, ban Ban) []string {
 	return nil
 }
 
-// trail goes back from the end of a search to its start.
+// trail returns the path of a search from its start to end. The map from has
+// the predecessor of each visited node.
 func trail(from map[string]string, end string) []string {
 	steps := []string{end}
 	for at := from[end]; at != ""; at = from[at] {
@@ -136,9 +145,9 @@ func trail(from map[string]string, end string) []string {
 	return steps
 }
 
-// cycles finds folders that import each other, over any number of steps. A
-// folder is the first one below internal. Go forbids cycles of packages only,
-// and of two folders that import each other no reader can say which is below.
+// cycles reports folders that import each other, directly or through others. A
+// folder is the first level below internal. Go rejects cycles of packages only;
+// of two folders in a cycle, neither is the lower layer.
 func cycles(g *graph) []Finding {
 	edges := map[string]map[string]string{} // folder -> folder -> one import of it
 	for _, pkg := range g.ours {
@@ -175,7 +184,8 @@ func cycles(g *graph) []Finding {
 	return findings
 }
 
-// shortestLoop leads from start over other folders and back, or is nil.
+// shortestLoop returns the shortest cycle through start, or nil. Folders are
+// visited in sorted order, so that the result is stable.
 func shortestLoop(edges map[string]map[string]string, start string) []string {
 	from := map[string]string{start: ""}
 	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
@@ -192,7 +202,7 @@ func shortestLoop(edges map[string]map[string]string, start string) []string {
 	return nil
 }
 
-// folder is ./internal/NAME, or ./NAME for what is not internal.
+// folder returns ./internal/NAME for an internal package and ./NAME for others.
 func folder(pkg string) string {
 	parts := strings.SplitN(pkg, "/", 4)
 	keep := 2
@@ -202,10 +212,11 @@ func folder(pkg string) string {
 	return strings.Join(parts[:min(keep, len(parts))], "/")
 }
 
+// isOurs reports whether a package belongs to the checked module.
 func isOurs(pkg string) bool { return pkg == "." || strings.HasPrefix(pkg, "./") }
 
-// match reports whether a pattern covers a package. The pattern ... is any
-// foreign code, ./... any package of the module.
+// match reports whether a pattern covers a package. The pattern ... matches all
+// foreign code, and ./... all packages of the module.
 func match(pattern, pkg string) bool {
 	if pattern == "..." {
 		return !isOurs(pkg)
@@ -214,6 +225,7 @@ func match(pattern, pkg string) bool {
 	return pkg == base || below && strings.HasPrefix(pkg, base+"/")
 }
 
+// matchAny reports whether one of the patterns covers a package.
 func matchAny(patterns []string, pkg string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, pkg) })
 }

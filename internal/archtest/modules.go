@@ -11,15 +11,17 @@ import (
 	"strings"
 )
 
-// requirement is one module that a go.mod file requires.
+// requirement is a module that a go.mod file requires, with replacements
+// applied.
 type requirement struct {
+	// version is that of a replacement with the same path, if there is one.
 	version  string
 	indirect bool
 }
 
 // CheckVersions compares the modules that two Go modules of a repository both
-// require. A different version is a finding: the go command then compiles the
-// module, and everything above it, twice.
+// require. Different versions are a finding: the go command then compiles the
+// module, and everything that depends on it, twice.
 func CheckVersions(ctx context.Context, first, second string) ([]Finding, error) {
 	a, err := requirements(ctx, first)
 	if err != nil {
@@ -31,6 +33,7 @@ func CheckVersions(ctx context.Context, first, second string) ([]Finding, error)
 	}
 	var findings []Finding
 	for path, one := range a {
+		// Only paths in both modules are compared; each may have its own.
 		if other, shared := b[path]; shared && other.version != one.version {
 			findings = append(findings, Finding{Where: filepath.ToSlash(filepath.Join(second, "go.mod")), Message: fmt.Sprintf(
 				"requires %s %s, and %s requires %s; require one version in both", path, other.version, filepath.ToSlash(filepath.Join(first, "go.mod")), one.version)})
@@ -40,12 +43,13 @@ func CheckVersions(ctx context.Context, first, second string) ([]Finding, error)
 	return findings, nil
 }
 
-// chosenPart matches a module path in a row of the table of chosen parts.
+// chosenPart matches a module path in backquotes in the table of chosen parts.
 var chosenPart = regexp.MustCompile("`([a-z0-9.-]+\\.[a-z]+(?:/[A-Za-z0-9._~-]+)*)`")
 
-// CheckDependencies compares the direct requirements of a module with the table
-// below the heading "Chosen parts" of a page. Each needs a row that names it in
-// backquotes, and each row needs a module that still requires it.
+// CheckDependencies compares the direct requirements of modules with the table
+// below the heading "Chosen parts" of a page. Each requirement needs a row that
+// names it in backquotes, and each row needs a module that requires it.
+// Indirect requirements are not checked, since the direct ones choose them.
 func CheckDependencies(ctx context.Context, page string, modules ...string) ([]Finding, error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -55,7 +59,9 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 	if !found {
 		return nil, fmt.Errorf("%s has no heading \"Chosen parts\"", page)
 	}
+	// Backquotes in later sections are not rows of the table.
 	table, _, _ = strings.Cut(table, "\n## ")
+	// The value is whether a module requires the path; it is set below.
 	chosen := map[string]bool{}
 	for _, match := range chosenPart.FindAllStringSubmatch(table, -1) {
 		chosen[match[1]] = false
@@ -67,6 +73,7 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 			return nil, err
 		}
 		for path, one := range required {
+			// The go command maintains indirect requirements.
 			if one.indirect {
 				continue
 			}
@@ -77,6 +84,7 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 			chosen[path] = true
 		}
 	}
+	// Rows that outlive their module mislead readers of the page.
 	for path, used := range chosen {
 		if !used {
 			findings = append(findings, Finding{Where: filepath.ToSlash(page), Message: fmt.Sprintf(
@@ -87,8 +95,8 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 	return findings, nil
 }
 
-// requirements reads the requirements of the module in dir, replacements
-// applied. It reads the file only and never the network.
+// requirements returns the requirements of the module in dir. go mod edit reads
+// the file only and never accesses the network.
 func requirements(ctx context.Context, dir string) (map[string]requirement, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
 	command.Dir = dir
@@ -96,6 +104,8 @@ func requirements(ctx context.Context, dir string) (map[string]requirement, erro
 	if err != nil {
 		return nil, fmt.Errorf("read go.mod of %s: %w", dir, err)
 	}
+	// The names follow the JSON of go mod edit, which is documented in go help
+	// mod edit.
 	type module struct{ Path, Version string }
 	var file struct {
 		Require []struct {
@@ -112,6 +122,8 @@ func requirements(ctx context.Context, dir string) (map[string]requirement, erro
 		required[one.Path] = requirement{version: one.Version, indirect: one.Indirect}
 	}
 	for _, one := range file.Replace {
+		// A replacement by another path or by a folder keeps the version: the
+		// comparison is about modules that share a path.
 		if old, ok := required[one.Old.Path]; ok && one.New.Path == one.Old.Path {
 			old.version = one.New.Version
 			required[one.Old.Path] = old

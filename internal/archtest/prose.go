@@ -15,16 +15,16 @@ import (
 	"strings"
 )
 
-// ProseRules are rules about the comments of Go code that is neither a test nor
-// generated. They bound how often words occur and do not forbid single uses:
-// "says" is a fine word about a person.
+// ProseRules are rules for the comments of Go code that is neither a test nor
+// generated. They bound the frequency of words and do not forbid single uses,
+// since most words have a correct one.
 type ProseRules struct {
-	// MinComments is the least number of comment lines for each line of code.
+	// MinComments is the minimum of comment lines per line of code.
 	MinComments float64
 	Densities   []Density
 }
 
-// Density bounds how often a pattern occurs in 1,000 lines of comments.
+// Density bounds how often a pattern occurs per 1,000 lines of comments.
 type Density struct {
 	Name    string
 	Pattern *regexp.Regexp
@@ -33,20 +33,22 @@ type Density struct {
 	Reason  string
 }
 
-// Prose is what CheckProse counted.
+// Prose has the counts of CheckProse.
 type Prose struct {
-	Code     int            // lines with code
-	Comments int            // lines with nothing but a comment
-	Counts   map[string]int // occurrences by the name of the Density
+	Code     int // lines with code
+	Comments int // lines with nothing but a comment
+	// Every rule is counted, including those without a bound, so that a report
+	// shows trends.
+	Counts map[string]int // occurrences by the name of the Density
 }
 
-// Density is the number of occurrences in 1,000 lines of comments.
+// Density returns the number of occurrences per 1,000 lines of comments.
 func (p Prose) Density(name string) float64 {
 	return 1000 * float64(p.Counts[name]) / float64(max(p.Comments, 1))
 }
 
 // CheckProse counts the words in all comments below dir and compares them with
-// the rules. The counts are returned for a report.
+// the rules. It also returns the counts, for a report.
 func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []Finding, error) {
 	prose := Prose{Counts: map[string]int{}}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -70,16 +72,20 @@ func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []Find
 	return prose, prose.judge(rules), nil
 }
 
-// add counts the lines and words of one file.
+// add counts the lines and words of one file. A line with code and a trailing
+// comment counts as code.
 func (p *Prose) add(rules ProseRules, name string, text []byte) error {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
+	// Generators choose their own words.
 	if ast.IsGenerated(tree) {
 		return nil
 	}
+	// Positions come from the parser, so that "//" inside a string literal is
+	// not taken for a comment.
 	comment := map[int]bool{} // lines that a comment covers
 	for _, group := range tree.Comments {
 		for _, one := range group.List {
@@ -88,12 +94,14 @@ func (p *Prose) add(rules ProseRules, name string, text []byte) error {
 			}
 		}
 	}
+	// Blank lines count as neither code nor comment.
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
 		line = bytes.TrimSpace(line)
 		switch {
 		case len(line) == 0:
+		// A line inside a block comment need not start with a comment marker.
 		case !comment[number] || !startsComment(line) && !insideBlock(tree, set, number):
 			p.Code++
 		default:
@@ -106,11 +114,13 @@ func (p *Prose) add(rules ProseRules, name string, text []byte) error {
 	return nil
 }
 
+// startsComment reports whether a trimmed line begins with a comment.
 func startsComment(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*"))
 }
 
-// insideBlock reports whether a line continues a comment that began above it.
+// insideBlock reports whether a line continues a block comment from a line
+// above.
 func insideBlock(tree *ast.File, set *token.FileSet, line int) bool {
 	for _, group := range tree.Comments {
 		for _, one := range group.List {
@@ -125,6 +135,7 @@ func insideBlock(tree *ast.File, set *token.FileSet, line int) bool {
 // judge compares the counts with the rules.
 func (p Prose) judge(rules ProseRules) []Finding {
 	var findings []Finding
+	// max avoids a division by zero in an empty folder.
 	if ratio := float64(p.Comments) / float64(max(p.Code, 1)); ratio < rules.MinComments {
 		findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
 			"%.3f lines for each line of code, the least is %.2f; say why, in which order, and who owns what", ratio, rules.MinComments)})
@@ -135,6 +146,8 @@ func (p Prose) judge(rules ProseRules) []Finding {
 			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
 				"%s: %.1f in 1,000 lines, below %.0f is allowed; %s", density.Name, seen, density.Below, density.Reason)})
 		}
+		// The lower bound is for the words of the field: their absence is the
+		// finding.
 		if density.Above > 0 && seen <= density.Above {
 			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
 				"%s: %.1f in 1,000 lines, above %.0f is wanted; %s", density.Name, seen, density.Above, density.Reason)})

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// CheckRooms compares the packages below dir with the map: the fenced block
-// below the heading "The rooms" of a page, where the first word of each line
-// that is not indented is a folder. A package that is not on the map is a
+// CheckRooms compares the packages below dir with the map of a page: the fenced
+// block below the heading "The rooms", where the first word of each line that
+// is not indented is a folder. A package that is missing from the map is a
 // finding, and so is a line for a folder that does not exist.
 func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 	text, err := os.ReadFile(page)
@@ -23,10 +23,12 @@ func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 	if !found {
 		return nil, fmt.Errorf("%s has no heading \"The rooms\"", page)
 	}
+	// The map is the first fenced block of the section.
 	_, block, found := strings.Cut(section, "\n```\n")
 	if block, _, _ = strings.Cut(block, "\n```"); !found || block == "" {
 		return nil, fmt.Errorf("%s has no block below the heading \"The rooms\"", page)
 	}
+	// Indented lines continue the description of the folder above.
 	rooms := map[string]bool{}
 	for line := range strings.Lines(block) {
 		if room, _, _ := strings.Cut(strings.TrimSpace(line), " "); room != "" && line[0] != ' ' {
@@ -38,11 +40,14 @@ func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 		return nil, err
 	}
 	var findings []Finding
+	// Every package needs its own line: a line of a parent folder is not
+	// enough.
 	for _, folder := range packages {
 		if !rooms[folder] {
 			findings = append(findings, Finding{Where: folder, Message: "is a package and not on the map; add a line below \"The rooms\" of " + filepath.ToSlash(page)})
 		}
 	}
+	// The map may also name folders without Go code. They only have to exist.
 	for room := range rooms {
 		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(room))); err != nil || !info.IsDir() {
 			findings = append(findings, Finding{Where: filepath.ToSlash(page), Message: fmt.Sprintf("the map has %s, which is no folder; remove the line", room)})
@@ -52,8 +57,8 @@ func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 	return findings, nil
 }
 
-// packageFolders lists the folders below dir that contain Go files, tests
-// included, in order.
+// packageFolders returns the folders below dir that contain Go files, including
+// tests, in the order of the walk. rules has the folders to skip.
 func packageFolders(dir string, rules SourceRules) ([]string, error) {
 	var folders []string
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -63,6 +68,8 @@ func packageFolders(dir string, rules SourceRules) ([]string, error) {
 		case d.IsDir() && (slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name)):
 			return fs.SkipDir
 		case !d.IsDir() && path.Ext(name) == ".go":
+			// Subfolders may come between two files of a folder, so comparing
+			// with the last entry is not enough.
 			if folder := path.Dir(name); !slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}

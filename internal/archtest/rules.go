@@ -2,13 +2,14 @@ package archtest
 
 import "regexp"
 
-// SourceRules are rules about the text of a repository.
+// SourceRules are rules for the files of a repository. Sizes are maxima.
 type SourceRules struct {
-	SkipAnywhere []string // folders that are not looked at, by name
-	SkipAtRoot   []string // the same, only at the top
+	SkipAnywhere []string // folders to skip, by name
+	SkipAtRoot   []string // folders to skip at the top only
 
 	Names []string // names that no package, folder or Go file may have
 
+	// Generated files are exempt from the sizes.
 	FileLines      int
 	FuncLines      int // without an exception
 	FuncLinesLimit int // with one
@@ -19,23 +20,23 @@ type SourceRules struct {
 	Words []Word
 }
 
-// LongFunc lets one function be longer than FuncLines. An exception that is no
-// longer needed is a finding.
+// LongFunc permits one function to be longer than FuncLines. An exception that
+// is no longer needed is a finding, so the list does not grow stale.
 type LongFunc struct {
 	File   string // from the top of the repository, with slashes
 	Func   string // Name, or Type.Name for a method
 	Reason string
 }
 
-// Word is text that no file may contain.
+// Word is a pattern that no file may contain, in code, comments or text.
 type Word struct {
 	Pattern *regexp.Regexp
 	Reason  string
 }
 
-// HouseRules are the rules of this repository, both modules.
+// HouseRules returns the rules of this repository, for both modules.
 func HouseRules() SourceRules {
-	// The patterns are spelt so that they do not find themselves.
+	// The patterns are spelled so that they do not match themselves.
 	const (
 		machine = "it names a path of one developer's machine; use a path relative to the repository, or t.TempDir()"
 		later   = "unfinished work belongs in an issue; finish it or leave it out"
@@ -66,11 +67,12 @@ func HouseRules() SourceRules {
 	}
 }
 
-// HouseProse are the rules for the comments of this repository. The bounds come
-// from a comparison with Contour, Flux, Caddy and controller-runtime: their
-// comments speak of caches, queues and retries, and so must ours. Each bound is
-// the state of the repository and moves in one direction only; the goals are 0.20
-// lines of comments for each line of code, and 5, 1 and 1 for the first three.
+// HouseProse returns the rules for the comments of this repository. The bounds
+// come from a comparison with Contour, Flux, Caddy and controller-runtime,
+// whose comments use the terms of the field: cache, queue, retry. Each bound is
+// the current state of the repository and moves in one direction only; the
+// goals are 0.20 lines of comments per line of code, and 5, 1 and 1 for the
+// first three densities.
 func HouseProse() ProseRules {
 	const glossary = "docs/glossary.md has the words of the field"
 	return ProseRules{

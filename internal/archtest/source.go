@@ -14,13 +14,14 @@ import (
 	"strings"
 )
 
-// maxTextSize is the largest file that is searched for words. A larger one was
-// not written by hand.
+// maxTextSize is the size up to which a file is checked. A larger one is not
+// written by hand, and reading it would only cost time.
 const maxTextSize = 2 << 20
 
-// CheckSource applies the rules to every file below dir, whatever module or
-// platform it belongs to. Generated Go files are judged by their words and
-// names only. An error means that a file could not be read.
+// CheckSource applies the rules to every file below dir, in all modules and for
+// all platforms: it parses files itself and does not use the go command.
+// Generated Go files are checked for words and names only. An error means that
+// a file could not be read.
 func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 	c := &sourceCheck{rules: rules, packages: map[string]*packageDoc{}, needed: map[LongFunc]bool{}}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -33,6 +34,7 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 			}
 			return nil // in a linked worktree .git is a file
 		}
+		// Folders count by their name only; their files follow in the walk.
 		if d.IsDir() {
 			c.folder(name)
 			return nil
@@ -41,7 +43,7 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 		if err != nil {
 			return err
 		}
-		// In a worktree .git is a file, and not part of the repository either.
+		// In a linked worktree .git is a file, and not part of the repository.
 		if !info.Mode().IsRegular() || info.Size() > maxTextSize || d.Name() == ".git" {
 			return nil
 		}
@@ -60,7 +62,7 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 	return c.findings, nil
 }
 
-// sourceCheck is one walk over a repository.
+// sourceCheck is the state of one walk over a repository.
 type sourceCheck struct {
 	rules    SourceRules
 	findings []Finding
@@ -68,31 +70,35 @@ type sourceCheck struct {
 	needed   map[LongFunc]bool      // exceptions that a function needs
 }
 
-// packageDoc is what was seen of a package's comment.
+// packageDoc records whether any file of a package has a package comment.
 type packageDoc struct {
 	name       string
 	documented bool
 }
 
+// report adds a finding for a whole file or folder.
 func (c *sourceCheck) report(where, format string, args ...any) {
 	c.reportLine(where, 0, format, args...)
 }
 
+// reportLine adds a finding for a line of a file.
 func (c *sourceCheck) reportLine(file string, line int, format string, args ...any) {
 	c.findings = append(c.findings, Finding{Where: file, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+// folder checks the name of a folder.
 func (c *sourceCheck) folder(name string) {
 	if slices.Contains(c.rules.Names, path.Base(name)) {
 		c.report(name, "no folder is called %s; name it after what it is for", path.Base(name))
 	}
 }
 
+// file checks one file. Binary files are recognized by a zero byte and skipped.
 func (c *sourceCheck) file(name string, text []byte) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return // not text
 	}
-	// The hashes of go.sum are random text.
+	// go.sum contains base64 hashes, which match words at random.
 	if path.Base(name) != "go.sum" {
 		c.words(name, text)
 	}
@@ -101,7 +107,10 @@ func (c *sourceCheck) file(name string, text []byte) {
 	}
 }
 
+// words reports the first occurrence of each forbidden pattern in a file.
 func (c *sourceCheck) words(name string, text []byte) {
+	// The pattern runs over the whole text and the line is counted only for a
+	// match: almost every file has none.
 	for _, word := range c.rules.Words {
 		if at := word.Pattern.FindIndex(text); at != nil {
 			line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
@@ -110,7 +119,7 @@ func (c *sourceCheck) words(name string, text []byte) {
 	}
 }
 
-// goFile is one parsed file, as the rules see it.
+// goFile is one parsed Go file.
 type goFile struct {
 	name string // from the top of the repository
 	test bool
@@ -118,8 +127,10 @@ type goFile struct {
 	tree *ast.File
 }
 
+// line returns the line of a position.
 func (f goFile) line(pos token.Pos) int { return f.set.Position(pos).Line }
 
+// goFile parses a Go file and applies the rules for Go code.
 func (c *sourceCheck) goFile(name string, text []byte) {
 	f := goFile{name: name, test: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet()}
 	tree, err := parser.ParseFile(f.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -130,6 +141,7 @@ func (c *sourceCheck) goFile(name string, text []byte) {
 	f.tree = tree
 	c.goNames(f)
 	c.packageComment(f)
+	// The author of a generated file cannot split it or add comments.
 	if ast.IsGenerated(tree) {
 		return
 	}
@@ -145,20 +157,24 @@ func (c *sourceCheck) goFile(name string, text []byte) {
 	}
 }
 
+// goNames checks the names of the package and of the file. The suffix _test is
+// not part of either.
 func (c *sourceCheck) goNames(f goFile) {
 	if pkg := strings.TrimSuffix(f.tree.Name.Name, "_test"); slices.Contains(c.rules.Names, pkg) {
 		c.report(f.name, "no package is called %s; name it after what it is for", pkg)
 	}
+	// Both endings are removed, so util_test.go is reported like util.go.
 	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.name), ".go"), "_test")
 	if slices.Contains(c.rules.Names, base) {
 		c.report(f.name, "no file is called %s; name it after its concept", path.Base(f.name))
 	}
 }
 
-// packageComment notes what the file says. Tests that are a package of their
-// own need a comment as well: it says what they drive.
+// packageComment records whether the file has a package comment. A package that
+// consists of tests needs one as well, which explains what they test.
 func (c *sourceCheck) packageComment(f goFile) {
 	dir := path.Dir(f.name)
+	// The name is that of the first file, which is enough for the message.
 	if c.packages[dir] == nil {
 		c.packages[dir] = &packageDoc{name: f.tree.Name.Name}
 	}
@@ -167,7 +183,8 @@ func (c *sourceCheck) packageComment(f goFile) {
 	}
 }
 
-// functions looks at sizes, parameters and init.
+// functions checks the sizes and parameters of functions, and reports init
+// functions. A file that imports embed may have one.
 func (c *sourceCheck) functions(f goFile) {
 	for _, decl := range f.tree.Decls {
 		switch d := decl.(type) {
@@ -178,7 +195,8 @@ func (c *sourceCheck) functions(f goFile) {
 				c.reportLine(f.name, f.line(d.Pos()), "no init functions; call it from where it is needed, so that a reader sees the order")
 			}
 		case *ast.GenDecl:
-			// A function in a variable has a size, too.
+			// A function literal in a variable is a function as well. Nested
+			// literals count with the outer one.
 			ast.Inspect(d, func(n ast.Node) bool {
 				literal, ok := n.(*ast.FuncLit)
 				if ok {
@@ -191,11 +209,15 @@ func (c *sourceCheck) functions(f goFile) {
 	}
 }
 
+// funcSize checks the number of lines of a function, and records exceptions
+// that are still needed. An exception has an upper limit as well.
 func (c *sourceCheck) funcSize(f goFile, name string, n ast.Node) {
 	lines := f.line(n.End()-1) - f.line(n.Pos()) + 1
 	if lines <= c.rules.FuncLines {
 		return
 	}
+	// An exception applies to one function of one file. needed is set even if
+	// the limit is exceeded, so that only one of the two findings appears.
 	for _, e := range c.rules.LongFuncs {
 		if e.File != f.name || e.Func != name {
 			continue
@@ -209,14 +231,15 @@ func (c *sourceCheck) funcSize(f goFile, name string, n ast.Node) {
 	c.reportLine(f.name, f.line(n.Pos()), "%s has %d lines, the most is %d; split it, or add an exception with a reason to HouseRules", name, lines, c.rules.FuncLines)
 }
 
+// params checks the number of parameters, where "a, b int" counts as two.
 func (c *sourceCheck) params(f goFile, name string, t *ast.FuncType) {
 	if n := t.Params.NumFields(); n > c.rules.Params {
 		c.reportLine(f.name, f.line(t.Pos()), "%s has %d parameters, the most is %d; give it a struct", name, n, c.rules.Params)
 	}
 }
 
-// structs finds types with more fields than a reader can hold in mind. Fields of
-// embedded structs count as one: the part has a name of its own.
+// structs reports types with too many fields. An embedded struct counts as one
+// field: splitting a type into named parts is the suggested fix.
 func (c *sourceCheck) structs(f goFile) {
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		spec, ok := n.(*ast.TypeSpec)
@@ -230,7 +253,7 @@ func (c *sourceCheck) structs(f goFile) {
 	})
 }
 
-// funcName is Name, or Type.Name for a method.
+// funcName returns Name, or Type.Name for a method.
 func funcName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -238,8 +261,10 @@ func funcName(d *ast.FuncDecl) string {
 	return receiver(d) + "." + d.Name.Name
 }
 
-// sleeps finds time.Sleep, under whatever name time was imported.
+// sleeps reports time.Sleep in tests, under any name that the import has.
 func (c *sourceCheck) sleeps(f goFile) {
+	// Without type information the selector is matched by name, so a local
+	// variable called time with a Sleep method would be a false finding.
 	name := importName(f.tree, "time")
 	if name == "" {
 		return
@@ -254,7 +279,8 @@ func (c *sourceCheck) sleeps(f goFile) {
 	})
 }
 
-// finish reports what is known only after the last file.
+// finish reports findings that are complete only after the last file: packages
+// without a comment, and exceptions that no function needs.
 func (c *sourceCheck) finish() {
 	for dir, p := range c.packages {
 		if !p.documented {

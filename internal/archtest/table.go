@@ -1,18 +1,18 @@
 package archtest
 
-// Table says for every package of a module what it may import.
+// Table defines for every package of a module what it may import.
 //
 // Patterns are written as for the go command. ./internal/edge/... is that
 // package of the checked module and everything below it, ./internal/cli only
-// the package itself; k8s.io/... is foreign code. A pattern of a row that is
-// longer than another's wins.
+// the package itself; k8s.io/... is foreign code. If several rows match a
+// package, the longest pattern wins.
 type Table struct {
 	Rows  []Row
 	Never []Ban // for every package
 }
 
-// Row is the rule for some packages. A package may always import those that
-// its own row covers.
+// Row is the rule for the packages that its pattern covers. They may always
+// import each other.
 type Row struct {
 	Packages string
 	MayUse   []string // packages of the module
@@ -20,15 +20,16 @@ type Row struct {
 	Never    []Ban
 }
 
-// Ban forbids a package, directly and through any other package, and says why.
+// Ban forbids the use of a package, directly or through any other package. The
+// reason is part of the finding.
 type Ban struct {
 	Package string
 	Except  string // pattern of packages that may; empty means none
 	Reason  string
 }
 
-// HouseTable is the table of docs/architecture.md. A new package needs a row
-// here and there.
+// HouseTable returns the table of docs/architecture.md. A new package needs a
+// row here and on that page.
 func HouseTable() Table {
 	const (
 		api         = "./api/..."
@@ -67,17 +68,17 @@ func HouseTable() Table {
 			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 		},
 		Rows: []Row{
-			// The values that the planes exchange.
+			// Values that the planes exchange.
 			{Packages: route, MayUse: []string{secret}, Foreign: nothing, Never: []Ban{
 				{Package: "net/http/...", Reason: "the routing table is plain values and serves nothing"},
 			}},
 			{Packages: wire, MayUse: []string{secret}, Foreign: []string{"google.golang.org/protobuf/..."}, Never: []Ban{
 				{Package: "net/http/...", Reason: "messages do not know how they travel"},
 			}},
-			// Generated: how they travel.
+			// Generated Connect clients and handlers.
 			{Packages: "./internal/wire/platformv1/platformv1connect", MayUse: []string{wire}, Foreign: []string{"connectrpc.com/connect"}},
 			{Packages: "./internal/wire/runtimev1/runtimev1connect", MayUse: []string{wire}, Foreign: []string{"connectrpc.com/connect"}},
-			// What both ends of a tunnel do to a connection.
+			// Connection handling of both ends of a tunnel.
 			{Packages: "./internal/wire/link", MayUse: nothing, Foreign: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux"}},
 			{Packages: api, MayUse: nothing, Foreign: anything},
 
@@ -99,7 +100,7 @@ func HouseTable() Table {
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
 
-			// What slipway edge runs: the only package that has both halves of the plane.
+			// The edge process: the only package that uses ingress and edge.
 			{Packages: "./internal/controller/...", MayUse: []string{"./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
@@ -127,7 +128,7 @@ func HouseTable() Table {
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 			{Packages: "./charts", MayUse: nothing, Foreign: nothing},
 
-			// Installing and trying it.
+			// Installation and the local trial.
 			{Packages: "./internal/preflight/...", MayUse: []string{api, "./internal/access/mode", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "a check runs before there is an agent"},
 				{Package: platform, Reason: "a check runs without the platform's code"},
@@ -136,7 +137,7 @@ func HouseTable() Table {
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
-			// It reads what a runtime keeps in Git, with the runtime's own code.
+			// It reads the shared repository with the code of the runtime.
 			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire}, Foreign: anything},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire}, Foreign: anything, Never: []Ban{
@@ -145,7 +146,7 @@ func HouseTable() Table {
 				{Package: platform, Reason: "up starts the parts as processes and looks at them from outside"},
 			}},
 
-			// What all of them stand on.
+			// Packages that all planes share.
 			{Packages: secret, MayUse: nothing, Foreign: nothing},
 			{Packages: backoff, MayUse: nothing, Foreign: nothing},
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
@@ -162,13 +163,13 @@ func HouseTable() Table {
 
 			// Programs of make generate: they read source and write pages.
 			{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
-			// This one reads declarations, which are Go values and not text.
+			// The declarations are Go values, so this one imports them.
 			{Packages: "./internal/tools/annotationref", MayUse: []string{ingress, api}, Foreign: anything},
 			{Packages: "./internal/tools/protogen", MayUse: nothing, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
 			{Packages: "./internal/tools/argocrds", MayUse: []string{api}, Foreign: anything},
 			{Packages: "./internal/tools/chartgen", MayUse: []string{"./internal/install/values"}, Foreign: nothing},
 
-			// What looks at the whole from outside.
+			// Checks and tests of the whole repository.
 			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},
 			{Packages: "./test/...", MayUse: []string{everything}, Foreign: anything},
 		},

@@ -1,5 +1,5 @@
-// Package binary builds the program for the tests that run it, as make does. They
-// share what is built: it is linked once for all of them.
+// Package binary builds slipway for tests that run it as a process. All tests
+// of a checkout share one build in bin/under-test, so it is linked once.
 package binary
 
 import (
@@ -17,14 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variable is the environment variable that names a binary to test in the place of a
-// fresh one, for example one that was broken on purpose to see tests fail.
+// Variable is the environment variable with the path of a binary to test
+// instead of a fresh build, for example one with a deliberate defect to see
+// tests fail.
 const Variable = "SLIPWAY_UNDER_TEST"
 
-// buildTimeout is for a machine that has compiled nothing yet.
+// buildTimeout allows for an empty build cache.
 const buildTimeout = 10 * time.Minute
 
-// Path is where the program is. It is gone at the end of the test.
+// Path returns the path of the program in a temporary folder of the test.
 func Path(t testing.TB) string {
 	t.Helper()
 	path, err := In(t.TempDir())
@@ -34,7 +35,8 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// In gives a folder the program, and says where it is.
+// In puts the program into a folder and returns its path. The caller owns the
+// folder. With Variable set, it returns that path and copies nothing.
 func In(dir string) (string, error) {
 	if named := os.Getenv(Variable); named != "" {
 		return named, nil
@@ -48,22 +50,26 @@ func In(dir string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	// Another test may build it anew after a change; what is linked here stays.
+	// Another test process may rebuild the shared file after a change. The hard
+	// link keeps the old inode, so a running test does not change its binary.
 	path := filepath.Join(dir, "slipway")
 	if os.Link(shared, path) == nil {
 		return path, nil
 	}
-	content, err := os.ReadFile(shared) // another file system
+	// A hard link cannot cross file systems.
+	content, err := os.ReadFile(shared)
 	if err != nil {
 		return "", err
 	}
 	return path, os.WriteFile(path, content, 0o755)
 }
 
-// build builds the program in the checkout, unless it is there and new.
+// build builds the program in the checkout and returns its path. It runs once
+// per test process; the go command skips the work if the program is up to date.
 var build = sync.OnceValues(func() (string, error) {
 	root, err := checkout()
 	if err == nil {
+		// The result of a test may be cached. It has to depend on these files.
 		err = Touch(root, "cmd", "internal", "api", "deploy")
 	}
 	if err != nil {
@@ -73,6 +79,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
+	// Packages are tested in parallel processes, and only one may link.
 	unlock, err := lock(dir)
 	if err != nil {
 		return "", err
@@ -89,7 +96,9 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// lock has one process at a time be in a folder.
+// lock takes an exclusive lock on a folder across processes, and blocks until
+// it is free. The kernel releases it when the process exits, so no stale lock
+// remains.
 func lock(dir string) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -98,9 +107,11 @@ func lock(dir string) (unlock func(), err error) {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return func() { _ = file.Close() }, nil // which unlocks it
+	return func() { _ = file.Close() }, nil // closing releases the lock
 }
 
+// checkout returns the root of the module: the first folder with a go.mod, from
+// the working directory upwards.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -115,9 +126,11 @@ func checkout() (string, error) {
 	return "", err
 }
 
-// Touch looks at every file of some folders. The go command remembers what a test
-// looked at: without this it would repeat an old result after a change of the program,
-// or of what is deployed with it, of which the tests import little.
+// Touch stats every file in some folders of the checkout. The go command
+// records the files that a test opens or stats, and invalidates the cached
+// result when one changes. A test that runs the binary imports little of it, so
+// without this the go command would report a cached result after a change of
+// the program or of the files deployed with it.
 func Touch(root string, folders ...string) error {
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, _ fs.DirEntry, err error) error {
@@ -125,7 +138,7 @@ func Touch(root string, folders ...string) error {
 				_, err = os.Stat(path)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // somebody is editing
+				return nil // an editor is replacing the file
 			}
 			return err
 		})

@@ -15,13 +15,17 @@ import (
 	"slipway.dev/slipway/test/e2e/node"
 )
 
+// application is the name of the Argo CD Application that the agent syncs, and
+// applicationNamespace is its destination.
 const (
 	application          = "shop"
 	applicationNamespace = "shop"
 )
 
-// deliver has the agent sync an application, and waits for it through the
-// platform.
+// deliver commits the manifests, creates the Application with automated sync,
+// and waits until the platform reports it as Synced and Healthy. The
+// certificate is in the namespace before the Ingress is, so the edge never
+// serves its default one.
 func (s *scene) deliver(ctx context.Context) (string, error) {
 	commit, err := s.git.push("the shop opens", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "hello", webImage, appHost)})
 	if err != nil {
@@ -31,6 +35,8 @@ func (s *scene) deliver(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The finalizer makes the agent delete the delivered objects with the
+	// Application, which the uninstall step relies on.
 	err = s.manifest(ctx, namespace(applicationNamespace)+tlsSecret(applicationNamespace, "shop-tls", certificate, key)+fmt.Sprintf(`---
 apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -47,7 +53,9 @@ spec:
 	return "commit " + commit[:12], s.awaitApplication(ctx, commit)
 }
 
-// awaitApplication waits until the platform has the application at a commit.
+// awaitApplication waits until the platform has the application Synced and
+// Healthy at a commit. It reads through the platform and not the cluster, so
+// the reports of the agent are tested as well.
 func (s *scene) awaitApplication(ctx context.Context, commit string) error {
 	return s.until(ctx, func(ctx context.Context) error {
 		text, err := s.slipway(ctx, "", "app", "get", application, "--runtime", runtimeName, "--output", "json")
@@ -70,8 +78,8 @@ func (s *scene) awaitApplication(ctx context.Context, commit string) error {
 	})
 }
 
-// serve asks the application from outside of the cluster, and looks at the status
-// of its Ingress.
+// serve sends requests from outside of the cluster for a second, and compares
+// the status of the Ingress with the address of the load balancer.
 func (s *scene) serve(ctx context.Context) (string, error) {
 	load, err := s.loadFor(ctx, "hello", time.Second, nil)
 	if err != nil {
@@ -91,7 +99,8 @@ func (s *scene) serve(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d requests to %s, none failed", load.Requests, address), err
 }
 
-// change pushes a commit, and waits until its greeting is served.
+// change pushes a commit and waits until its greeting is served. It reports the
+// time from the push to Synced; traffic follows after the rollout.
 func (s *scene) change(ctx context.Context) (string, error) {
 	commit, err := s.git.push("the shop says welcome", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "welcome", webImage, appHost)})
 	if err != nil {
@@ -102,6 +111,8 @@ func (s *scene) change(ctx context.Context) (string, error) {
 		return "", err
 	}
 	took := time.Since(began)
+	// Healthy means that new Pods are ready. Old ones may still respond while
+	// their endpoints drain, so a mixed result is retried.
 	return fmt.Sprintf("commit %s after %.1f s", commit[:12], took.Seconds()), s.until(ctx, func(ctx context.Context) error {
 		load, err := s.loadFor(ctx, "welcome", time.Second, nil)
 		if err == nil && load.Failures > 0 {
@@ -111,7 +122,9 @@ func (s *scene) change(ctx context.Context) (string, error) {
 	})
 }
 
-// upgrade changes the image of the runtime while clients outside send requests.
+// upgrade changes the image tag of the runtime under traffic and requires that
+// no request fails. It covers the rolling update of the edge: readiness,
+// draining of connections, and GOAWAY on HTTP/2.
 func (s *scene) upgrade(ctx context.Context) (string, error) {
 	took := time.Duration(0)
 	load, err := s.loadFor(ctx, "welcome", s.traffic, func() error {
@@ -126,6 +139,7 @@ func (s *scene) upgrade(ctx context.Context) (string, error) {
 	if load.Failures > 0 {
 		return "", fmt.Errorf("%d of %d requests failed: %v", load.Failures, load.Requests, load.Errors)
 	}
+	// A load generator that stalled must not count as success.
 	if load.Requests < 1000 {
 		return "", fmt.Errorf("only %d requests were sent", load.Requests)
 	}
@@ -135,7 +149,9 @@ func (s *scene) upgrade(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%.1f s, %d requests, 0 failed, the slowest took %s (%v)", took.Seconds(), load.Requests, load.Slowest.Round(time.Millisecond), load.Kinds), nil
 }
 
-// allNew wants every Pod of the runtime to be one of the second image.
+// allNew waits until exactly mostPods Pods of the runtime exist and all have
+// the second image. Helm returns when new Pods are ready, while old ones
+// terminate.
 func (s *scene) allNew(ctx context.Context) error {
 	return s.until(ctx, func(ctx context.Context) error {
 		images, err := s.node.Kubectl(ctx, "get", "pods", "-n", runtimeRelease().namespace, "-o", "jsonpath={.items[*].spec.containers[*].image}").Output()
@@ -146,8 +162,9 @@ func (s *scene) allNew(ctx context.Context) error {
 	})
 }
 
-// loadFor sends requests from outside: for a time, then while something is done,
-// then for the same time again.
+// loadFor runs the load generator outside of the cluster: for a time, then
+// during meanwhile if it is not nil, then for the same time again. The margins
+// show that traffic works before and after the change and not only during it.
 func (s *scene) loadFor(ctx context.Context, want string, around time.Duration, meanwhile func() error) (Load, error) {
 	address, err := s.node.BalancerAddress(ctx, runtimeRelease().namespace, "slipway-edge")
 	if err != nil {
@@ -158,6 +175,9 @@ func (s *scene) loadFor(ctx context.Context, want string, around time.Duration, 
 		return Load{}, err
 	}
 	words := node.OutsideCommand(self, "load", "--address", address.String(), "--host", appHost, "--want", want, "--authorities", s.authority.file)
+	// Not CommandContext: a canceled context would kill the generator before it
+	// prints its result. SIGTERM below ends it in order, and the kernel kills
+	// it if this process dies.
 	command := exec.Command(words[0], words[1:]...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output, problems bytes.Buffer
@@ -169,6 +189,8 @@ func (s *scene) loadFor(ctx context.Context, want string, around time.Duration, 
 	if err == nil && meanwhile != nil {
 		err = errors.Join(meanwhile(), rest(ctx, around))
 	}
+	// The generator is stopped and waited for on every path, also after an
+	// error.
 	if err := errors.Join(err, command.Process.Signal(syscall.SIGTERM), command.Wait()); err != nil {
 		return Load{}, fmt.Errorf("%w: %s", err, problems.String())
 	}
@@ -176,7 +198,7 @@ func (s *scene) loadFor(ctx context.Context, want string, around time.Duration, 
 	return load, json.Unmarshal(output.Bytes(), &load)
 }
 
-// rest lets time pass: what is measured happens meanwhile.
+// rest waits for a duration, during which a measurement or the load runs.
 func rest(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -188,7 +210,9 @@ func rest(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// removeApplication deletes the application with everything that it has delivered.
+// removeApplication deletes the Application with all objects that it delivered,
+// its namespace, and the CRDs of the access modes. The Application goes first:
+// its finalizer needs a running agent, and would block the deletion later.
 func (s *scene) removeApplication(ctx context.Context) error {
 	for _, words := range [][]string{
 		{"delete", "application", application, "-n", runtimeRelease().namespace, "--wait", "--timeout=120s"},
@@ -202,7 +226,9 @@ func (s *scene) removeApplication(ctx context.Context) error {
 	return nil
 }
 
-// shopManifest takes the greeting, the image and the host.
+// shopManifest is the format of the application's manifests. Its arguments are
+// the greeting, the image and the host. The Pods satisfy the restricted Pod
+// Security Standard, and a change of the greeting causes a rollout.
 const shopManifest = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: shop}

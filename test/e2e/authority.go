@@ -13,16 +13,22 @@ import (
 	"time"
 )
 
+// certificateLife is the validity of every certificate. A run takes minutes.
 const certificateLife = 24 * time.Hour
 
-// authority signs the certificates of the run. file has its own certificate.
+// authority is the CA of the run. It signs the certificates of the platform,
+// the Git server and the application.
 type authority struct {
+	// pem is the CA certificate, and file a copy of it on disk for programs
+	// that take a --ca-file.
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	pem         []byte
 	file        string
 }
 
+// newAuthority creates a self-signed CA and writes its certificate to file. The
+// key stays in memory.
 func newAuthority(file string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,6 +48,9 @@ func newAuthority(file string) (*authority, error) {
 	return &authority{certificate, key, text, file}, os.WriteFile(file, text, 0o644)
 }
 
+// template returns the fields that all certificates share. The serial number is
+// the time, so that clients that cache by issuer and serial see no duplicate.
+// NotBefore is in the past to tolerate a skewed clock.
 func template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
@@ -49,7 +58,8 @@ func template(name string) *x509.Certificate {
 	}
 }
 
-// issue gives a certificate and its key in PEM for these hosts.
+// issue returns a new server certificate for hosts and its key, both as PEM.
+// The first host is also the common name.
 func (a *authority) issue(hosts ...string) (certificate, key []byte, err error) {
 	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -68,7 +78,7 @@ func (a *authority) issue(hosts ...string) (certificate, key []byte, err error) 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
 }
 
-// serving is a certificate for a server of this process.
+// serving returns a certificate for a TLS listener of this process.
 func (a *authority) serving(host string) (tls.Certificate, error) {
 	certificate, key, err := a.issue(host)
 	if err != nil {

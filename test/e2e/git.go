@@ -17,14 +17,17 @@ import (
 	"slipway.dev/slipway/test/e2e/node"
 )
 
-// gitServer serves repositories read-only over HTTPS, with git's own
-// git-http-backend.
+// gitServer serves a repository read-only over HTTPS through git-http-backend,
+// so the agent speaks to a real Git server. It runs on the node's address,
+// outside of the cluster.
 type gitServer struct {
 	clone  string // the working copy of the repository
 	server *http.Server
 }
 
-// startGit makes the repository and serves it on the node's address.
+// startGit creates the bare repository and a working copy, and serves the
+// former on the node's address. The certificate is signed by the CA of the run,
+// which the runtime trusts through its values.
 func startGit(work string, signs *authority) (*gitServer, error) {
 	repositories := filepath.Join(work, "git")
 	g := &gitServer{clone: filepath.Join(work, "clone")}
@@ -37,6 +40,7 @@ func startGit(work string, signs *authority) (*gitServer, error) {
 			return nil, err
 		}
 	}
+	// git-http-backend is not in PATH; its folder depends on the distribution.
 	programs, err := git("--exec-path")
 	if err != nil {
 		return nil, err
@@ -51,16 +55,19 @@ func startGit(work string, signs *authority) (*gitServer, error) {
 	}
 	g.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(programs), "git-http-backend"),
-		// The folder belongs to who runs the test.
+		// Git refuses repositories of another owner, and the CGI process has no
+		// HOME to read a configuration from.
 		Env: []string{"GIT_PROJECT_ROOT=" + repositories, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
 	}}
 	go func() { _ = g.server.Serve(listener) }() // it ends with stop
 	return g, nil
 }
 
+// stop closes the listener and all connections. No client needs a drain here.
 func (g *gitServer) stop() error { return g.server.Close() }
 
-// push commits files and gives the commit.
+// push commits files to main and returns the commit. A file that is not named
+// stays as it is.
 func (g *gitServer) push(message string, files map[string]string) (string, error) {
 	for name, text := range files {
 		path := filepath.Join(g.clone, name)
@@ -79,6 +86,8 @@ func (g *gitServer) push(message string, files map[string]string) (string, error
 	return strings.TrimSpace(commit), err
 }
 
+// git runs a git command and returns its output, with a timeout of a minute.
+// The error includes what git printed to standard error.
 func git(words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -15,12 +15,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmTimeout bounds one action of Helm with its wait.
+// helmTimeout bounds one Helm action including its wait. It is longer than the
+// timeout of other steps, because an install waits for images, probes and Jobs.
 const helmTimeout = 4 * time.Minute
 
-// helmRelease is a chart in a namespace, as a user of Helm has it.
+// helmRelease identifies a release: the folder of its chart, its name and its
+// namespace.
 type helmRelease struct{ chart, name, namespace string }
 
+// helm returns a Helm configuration for a release that stores its state in
+// Secrets, the default of Helm. Its log is discarded; errors are returned.
 func (s *scene) helm(release helmRelease) (*action.Configuration, error) {
 	settings := cli.New()
 	settings.KubeConfig = s.node.Kubeconfig
@@ -29,7 +33,8 @@ func (s *scene) helm(release helmRelease) (*action.Configuration, error) {
 	return config, config.Init(settings.RESTClientGetter(), release.namespace, "secret")
 }
 
-// apply installs a release, and waits until everything is ready.
+// apply installs a release with values in YAML, and waits until all objects and
+// Jobs are ready. It uses Helm's library, so no helm binary is needed.
 func (s *scene) apply(ctx context.Context, release helmRelease, text string) error {
 	config, err := s.helm(release)
 	if err != nil {
@@ -50,7 +55,9 @@ func (s *scene) apply(ctx context.Context, release helmRelease, text string) err
 	return err
 }
 
-// remove uninstalls a release and waits until its objects are gone.
+// remove uninstalls a release and waits until its objects are gone. Foreground
+// propagation makes owners wait for their dependents, so no Pod outlives the
+// call.
 func (s *scene) remove(release helmRelease) error {
 	config, err := s.helm(release)
 	if err != nil {

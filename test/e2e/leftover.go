@@ -19,19 +19,24 @@ import (
 	"slipway.dev/slipway/test/e2e/node"
 )
 
-// inventory is everything that there is, by what it is.
+// inventory is the set of everything that exists, as lines that are comparable
+// between two points in time.
 type inventory map[string]bool
 
-// settled is how long nothing may change until the cluster counts as complete:
-// controllers make objects of their own in its first seconds.
+// settled is how long the inventory has to stay unchanged until the cluster
+// counts as complete. Controllers create objects such as ServiceAccounts and
+// ConfigMaps during its first seconds, and they must not count as left over.
 const settled = 3 * time.Second
 
-// takeFirst takes the inventory when the cluster is complete.
+// takeFirst records the inventory of the empty cluster in s.before, once two
+// inventories in a row are equal.
 func (s *scene) takeFirst(ctx context.Context) (err error) {
 	if s.before, err = s.takeInventory(ctx); err != nil {
 		return err
 	}
 	return s.until(ctx, func(ctx context.Context) error {
+		// The kubelet creates its lease independently of the Ready condition,
+		// so it may still be missing.
 		if _, err := s.node.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, node.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -49,8 +54,8 @@ func (s *scene) takeFirst(ctx context.Context) (err error) {
 	})
 }
 
-// takeInventory lists the objects of every kind that the API server has, the
-// containers, and on the node the mounts, the links and the rules for packets.
+// takeInventory lists the objects of every kind in the API server, the
+// containers, and the mounts, links and iptables rules of the node.
 func (s *scene) takeInventory(ctx context.Context) (inventory, error) {
 	found := inventory{}
 	if err := s.listObjects(ctx, "", found); err != nil {
@@ -72,6 +77,8 @@ func (s *scene) takeInventory(ctx context.Context) (inventory, error) {
 			found["mount "+fields[1]] = true
 		}
 	}
+	// Links and rules show Pods and Services that the kubelet or kube-proxy
+	// failed to clean up, although their objects are gone.
 	for _, words := range [][]string{{"ip", "-oneline", "link"}, {"iptables-save", "-t", "nat"}, {"iptables-save", "-t", "filter"}} {
 		output, err := exec.CommandContext(ctx, words[0], words[1:]...).Output()
 		if err != nil {
@@ -86,7 +93,9 @@ func (s *scene) takeInventory(ctx context.Context) (inventory, error) {
 	return found, nil
 }
 
-// stable is what stays the same of a line about a link or a rule.
+// stable returns the part of a line about a link or a rule that does not change
+// between two runs of the command, or an empty string for a line to ignore.
+// Interface indexes and packet counters change all the time.
 func stable(command, line string) string {
 	fields := strings.Fields(line)
 	switch {
@@ -105,7 +114,9 @@ func stable(command, line string) string {
 	}
 }
 
-// listObjects adds the objects of every kind, of one namespace or of all.
+// listObjects adds the objects of every kind to an inventory, for one namespace
+// or, with an empty one, for all and for cluster-scoped kinds. It reads
+// metadata only.
 func (s *scene) listObjects(ctx context.Context, namespace string, into inventory) error {
 	client, err := metadata.NewForConfig(s.node.REST)
 	if err != nil {
@@ -115,6 +126,7 @@ func (s *scene) listObjects(ctx context.Context, namespace string, into inventor
 	if err != nil {
 		return err
 	}
+	// Discovery runs each time: the CRDs of the charts come and go.
 	lists, err := asks.ServerPreferredResources()
 	if err != nil {
 		return err
@@ -140,11 +152,12 @@ func (s *scene) listObjects(ctx context.Context, namespace string, into inventor
 	return nil
 }
 
-// passing are kinds whose objects come and go by themselves: Events are kept for
-// an hour, and the other is no object of the store.
+// passing reports whether objects of a kind come and go by themselves. Events
+// expire after an hour, and componentstatuses are computed and not stored.
 func passing(kind string) bool { return kind == "events" || kind == "componentstatuses" }
 
-// describe names an object: its kind, and where it is.
+// describe returns the kind, namespace and name of an object on one line. The
+// UID is left out: an object that was recreated is not left over.
 func describe(kind schema.GroupResource, object *metav1.PartialObjectMetadata) string {
 	if object.Namespace == "" {
 		return kind.String() + " " + object.Name
@@ -152,7 +165,8 @@ func describe(kind schema.GroupResource, object *metav1.PartialObjectMetadata) s
 	return kind.String() + " " + object.Namespace + "/" + object.Name
 }
 
-// leftIn lists what is in a namespace. What is not known is an error.
+// leftIn lists the objects in a namespace after an uninstall. Objects for which
+// known returns false are an error that names all of them.
 func (s *scene) leftIn(ctx context.Context, namespace string, known func(name string) bool) (left []string, err error) {
 	found := inventory{}
 	if err := s.listObjects(ctx, namespace, found); err != nil {
@@ -160,6 +174,7 @@ func (s *scene) leftIn(ctx context.Context, namespace string, known func(name st
 	}
 	var surprises []string
 	for _, one := range slices.Sorted(maps.Keys(found)) {
+		// "secrets slipway/x" becomes "secrets/x": the namespace is implied.
 		name := strings.Replace(one, " "+namespace+"/", "/", 1)
 		if name == "configmaps/kube-root-ca.crt" || name == "serviceaccounts/default" {
 			continue // every namespace has them
@@ -175,7 +190,9 @@ func (s *scene) leftIn(ctx context.Context, namespace string, known func(name st
 	return left, nil
 }
 
-// compare wants everything to be as before.
+// compare waits until the inventory equals the first one, and returns the
+// differences in both directions otherwise. Deletion is asynchronous, so the
+// first comparison may fail.
 func (s *scene) compare(ctx context.Context) (string, error) {
 	err := s.until(ctx, func(ctx context.Context) error {
 		after, err := s.takeInventory(ctx)

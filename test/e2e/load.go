@@ -16,34 +16,42 @@ import (
 	"time"
 )
 
-// Load is what a client outside of the cluster has seen.
+// Load is the result of a load generator, printed as JSON on its standard
+// output.
 type Load struct {
 	Requests int `json:"requests"`
 	Failures int `json:"failures"`
-	// Errors are the first of them, Kinds the requests of each kind of client, and
-	// Slowest the longest answer.
+	// Errors are the first mostErrors failures, with their time. Kinds has the
+	// number of requests by kind of client, and Slowest is the longest duration
+	// of a request, failed ones included.
 	Errors  []string       `json:"errors,omitempty"`
 	Kinds   map[string]int `json:"kinds"`
 	Slowest time.Duration  `json:"slowest"`
 }
 
 const (
-	// pause is between two requests of one client.
+	// pause is the interval between two requests of one client. It keeps the
+	// load steady and far below saturation: the test is about errors.
 	pause = 20 * time.Millisecond
-	// requestTimeout is when an answer counts as a failure.
+	// requestTimeout is when a pending request counts as a failure.
 	requestTimeout = 10 * time.Second
+	// clientsOfAKind is the number of parallel clients of each kind.
 	clientsOfAKind = 2
-	mostErrors     = 10
+	// mostErrors bounds the report when everything fails.
+	mostErrors = 10
 )
 
-// client sends requests of one kind.
+// client sends requests of one kind on its own transport, so clients share no
+// connections.
 type client struct {
 	kind, url string
 	transport *http.Transport
 }
 
-// sendLoad sends steady requests until it is told to end, and prints what came of
-// them. A request that failed is not sent again.
+// sendLoad sends steady requests until the context is canceled by SIGTERM, and
+// prints the result. It does not retry: a failed request is what the test is
+// looking for, and http.Transport alone retries on a stale connection, as
+// browsers do.
 func sendLoad(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	address := flags.String("address", "", "address of the edge")
@@ -70,8 +78,9 @@ func sendLoad(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(seen.load)
 }
 
-// clients are those that keep a connection and those that open one for each
-// request, with HTTP/1.1 and HTTP/2.
+// clients returns clients with kept connections and with one connection per
+// request, for HTTP/1.1, HTTP/1.1 over TLS and HTTP/2. Kept connections show
+// whether the edge drains them, and new ones whether it accepts until the end.
 func clients(address, host string, pool *x509.CertPool) []client {
 	var all []client
 	for range clientsOfAKind {
@@ -84,6 +93,9 @@ func clients(address, host string, pool *x509.CertPool) []client {
 			{"HTTP/1.1 with TLS, a connection each", "https", "443", true, false},
 			{"HTTP/2, kept connections", "https", "443", false, true},
 		} {
+			// All hosts are dialed at the given address, so the load does not
+			// depend on the cluster DNS, while the Host header and SNI stay
+			// real.
 			transport := &http.Transport{
 				DisableKeepAlives: one.once, ForceAttemptHTTP2: one.http2, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -96,6 +108,8 @@ func clients(address, host string, pool *x509.CertPool) []client {
 	return all
 }
 
+// send sends a request per tick until the context is canceled. A slow response
+// delays the next request of this client only.
 func (c client) send(ctx context.Context, seen *tally, want string) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -105,13 +119,16 @@ func (c client) send(ctx context.Context, seen *tally, want string) {
 			return
 		case <-tick.C:
 			began := time.Now()
-			// A request that has begun is finished: only what the edge does may count.
+			// A started request is completed: canceling it at the end would
+			// count as a failure of the edge.
 			err := c.ask(context.WithoutCancel(ctx), want)
 			seen.add(c.kind, time.Since(began), err)
 		}
 	}
 }
 
+// ask sends one request and returns an error unless the response is 200 with
+// the wanted body.
 func (c client) ask(ctx context.Context, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -123,6 +140,8 @@ func (c client) ask(ctx context.Context, want string) error {
 	if err != nil {
 		return err
 	}
+	// The body is read to the end, so that the connection is reused and a
+	// truncated response is an error.
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
 	err = errors.Join(err, response.Body.Close())
 	if err == nil && (response.StatusCode != http.StatusOK || string(body) != want) {
@@ -131,12 +150,14 @@ func (c client) ask(ctx context.Context, want string) error {
 	return err
 }
 
-// tally counts for all clients.
+// tally accumulates the results of all clients. mu guards load.
 type tally struct {
 	mu   sync.Mutex
 	load Load
 }
 
+// add counts one request. The time in an error is UTC, to be matched with the
+// logs of the Pods.
 func (t *tally) add(kind string, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

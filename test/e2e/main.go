@@ -1,12 +1,13 @@
-// E2e proves on real containers what an administrator does on day one: it starts a
-// real node, loads the image of Slipway, installs both charts, joins the runtime in
-// each access mode, syncs an application from Git, serves it through the edge,
-// upgrades the chart under traffic, measures what the runtime needs, uninstalls,
-// and compares what is left with what was there before. `make e2e` runs it.
+// E2e runs the first day of an administrator on real containers: it starts a
+// real node, loads the Slipway image, installs both charts, joins the runtime
+// in each access mode, syncs an application from Git, serves it through the
+// edge, upgrades the chart under traffic, measures the resource usage of the
+// runtime, uninstalls, and compares the cluster with its state before. `make
+// e2e` runs it.
 //
-// It promises that each step is printed with its time, that a failure shows what
-// the cluster says about it, and that the machine is as before. It needs root and
-// namespaces of its own, which scripts/e2e.sh makes.
+// Each step is printed with its duration, a failure includes the state and logs
+// of the cluster, and the host is left as it was. It needs root and namespaces
+// of its own, which scripts/e2e.sh creates.
 package main
 
 import (
@@ -23,18 +24,22 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// main cancels the context on SIGINT and SIGTERM, so that an interrupted run
+// still stops the node and removes its control groups.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := dispatch(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
+		// os.Exit skips the deferred call.
 		stop()
 		os.Exit(1)
 	}
 }
 
-// dispatch runs one of the parts: the test itself, or what it starts in containers
-// and outside of the cluster.
+// dispatch runs one subcommand: the test itself, or a program that it starts.
+// The same binary is the pause image, the web image and the load generator, so
+// one static build is all that has to be loaded.
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: slipway-e2e run|pause|web|load")
@@ -54,6 +59,8 @@ func dispatch(ctx context.Context, args []string) error {
 	}
 }
 
+// runScene parses the flags of the test and runs it. Both durations can be
+// shortened for a quick local run.
 func runScene(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	s := newScene()
@@ -67,7 +74,8 @@ func runScene(ctx context.Context, args []string) error {
 	if s.work == "" {
 		return errors.New("--work is missing")
 	}
-	// Libraries that watch the cluster complain here when a watch ends.
+	// client-go logs every watch that ends with the API server, between the
+	// lines of the report.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	return s.play(ctx)
 }

@@ -21,24 +21,31 @@ import (
 )
 
 const (
+	// adminEmail is the first user, whom the platform creates on its first
+	// start.
 	adminEmail = "admin@example.com"
-	// chosen is what the admin of the run chooses after the first sign-in.
+	// chosen replaces the generated password at the first sign-in, which the
+	// platform enforces.
 	chosen = "correct-horse-battery-staple"
 )
 
+// platformRelease returns the release of the platform chart.
 func platformRelease() helmRelease {
 	return helmRelease{"platform", "slipway-platform", "slipway-platform"}
 }
 
-// tagImage gives the image its second name, for the upgrade.
+// tagImage adds the second tag to the image, for the upgrade under traffic.
 func (s *scene) tagImage(ctx context.Context) (string, error) {
 	return imageRepository + ":" + secondTag, s.node.TagImage(ctx, imageRepository+":"+firstTag, imageRepository+":"+secondTag)
 }
 
-// installPlatform installs the chart with a SQLite file on a volume, and TLS that
-// the platform ends itself behind a load balancer.
+// installPlatform installs the chart with SQLite on a local volume, behind a
+// load balancer, with TLS terminated by the platform itself.
 func (s *scene) installPlatform(ctx context.Context) (string, error) {
 	release := platformRelease()
+	// The cluster has no storage provisioner, so the claim of the chart binds
+	// to this volume. Retain keeps the controller from looking for a plugin to
+	// delete it.
 	volume := filepath.Join(s.work, "volumes", "platform")
 	if err := os.MkdirAll(volume, 0o755); err != nil {
 		return "", err
@@ -72,18 +79,21 @@ image: {tag: %s, pullPolicy: Never}
 	return "https://" + platformHost, err
 }
 
-// namespace is one in which only Pods of the strictest standard of Kubernetes run.
+// namespace returns the manifest of a namespace that enforces the restricted
+// Pod Security Standard: the charts have to work in such a namespace.
 func namespace(name string) string {
 	return fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {pod-security.kubernetes.io/enforce: restricted}}\n", name)
 }
 
+// tlsSecret returns the manifest of a kubernetes.io/tls Secret.
 func tlsSecret(namespace, name string, certificate, key []byte) string {
 	return fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
 		name, namespace, base64.StdEncoding.EncodeToString(certificate), base64.StdEncoding.EncodeToString(key))
 }
 
-// signIn does what the notes of the chart say: the password is in the log of the
-// first start, once.
+// signIn follows the notes of the chart: it reads the generated password from
+// the log of the first start, where it appears once, signs in, and chooses a
+// new one. It stores the ID of the account for later steps.
 func (s *scene) signIn(ctx context.Context) (string, error) {
 	password := ""
 	err := s.until(ctx, func(ctx context.Context) error {
@@ -96,6 +106,8 @@ func (s *scene) signIn(ctx context.Context) (string, error) {
 			return errors.New("the log has no password yet")
 		}
 		password, _, _ = strings.Cut(rest, "\n")
+		// The load balancer accepts connections only after kube-proxy has
+		// synced.
 		return connects(ctx, platformHost+":443")
 	})
 	if err != nil {
@@ -108,6 +120,7 @@ func (s *scene) signIn(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The ID is at the top level or below "account"; the other field is empty.
 	var account struct {
 		Account struct {
 			ID string `json:"id"`
@@ -123,8 +136,8 @@ func (s *scene) signIn(ctx context.Context) (string, error) {
 	return "account " + s.account, nil
 }
 
-// connects reports whether a load balancer passes connections on: that comes a
-// moment after its address.
+// connects returns nil if a TCP connection to an address succeeds. A load
+// balancer has an address a moment before its rules are programmed.
 func connects(ctx context.Context, address string) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -134,7 +147,9 @@ func connects(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// logOf is the log of the first Pod that a selector finds.
+// logOf returns up to 1 MiB of the log of the first Pod that matches a
+// selector. The request goes through the API server to the kubelet, as with
+// kubectl logs.
 func (s *scene) logOf(ctx context.Context, namespace, selector string) (string, error) {
 	pods, err := s.node.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -152,20 +167,22 @@ func (s *scene) logOf(ctx context.Context, namespace, selector string) (string, 
 	return string(text), err
 }
 
-// uninstallPlatform removes the release. Its volume stays, as the chart says, and
-// goes with the namespace.
+// uninstallPlatform removes the release and checks that only the documented
+// objects remain. The volume claim is kept by the chart and is deleted with the
+// namespace.
 func (s *scene) uninstallPlatform(ctx context.Context) (string, error) {
 	if err := s.remove(platformRelease()); err != nil {
 		return "", err
 	}
 	known := []string{
-		"persistentvolumeclaims/slipway-platform", // it has the data, and stays on purpose
-		"secrets/platform-tls",                    // made before the release, by hand
+		"persistentvolumeclaims/slipway-platform", // it has the data, and the chart keeps it
+		"secrets/platform-tls",                    // created before the release, by the test
 	}
 	in := platformRelease().namespace
 	var left []string
 	err := s.until(ctx, func(ctx context.Context) (err error) {
-		// What Helm has deleted may take a moment to end.
+		// Helm has deleted the objects, but finalizers and garbage collection
+		// may still be pending.
 		left, err = s.leftIn(ctx, in, func(name string) bool { return slices.Contains(known, name) })
 		return err
 	})

@@ -9,14 +9,18 @@ import (
 	"strings"
 )
 
+// runtimeName is the name under which the runtime joins the platform.
 const runtimeName = "e2e"
 
+// runtimeRelease returns the release of the runtime chart.
 func runtimeRelease() helmRelease { return helmRelease{"gitops-runtime", "slipway-runtime", "slipway"} }
 
-// installRuntime installs the runtime as a person does, from a values file. The
-// address of the platform, the account, a key and the authority are those of the
-// sign-in, and the mode is the tunnel (R49, R50, R53).
+// installRuntime installs the runtime with the command line and a values file.
+// The address of the platform, the account, an API key and the CA come from the
+// sign-in, and the access mode is the tunnel (R49, R50, R53).
 func (s *scene) installRuntime(ctx context.Context) (string, error) {
+	// The poll interval is short and has no jitter, because the Git server
+	// sends no webhooks.
 	file := filepath.Join(s.work, "values.yaml")
 	err := os.WriteFile(file, fmt.Appendf(nil, `
 global: {runtime: {cluster: e2e}}
@@ -38,7 +42,8 @@ image: {tag: %s, pullPolicy: Never}
 	return s.reached(ctx, "ACCESS_MODE_TUNNEL")
 }
 
-// joinTunnel goes back to the tunnel.
+// joinTunnel switches back to the tunnel, and removes the Ingress that stood in
+// for a gateway.
 func (s *scene) joinTunnel(ctx context.Context) (string, error) {
 	if output, err := s.node.Kubectl(ctx, "delete", "ingress", "gateway", "-n", runtimeRelease().namespace).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, output)
@@ -46,15 +51,17 @@ func (s *scene) joinTunnel(ctx context.Context) (string, error) {
 	return s.join(ctx, "ACCESS_MODE_TUNNEL", "global.runtime.httpRoute.enabled=false", "tunnel-client.enabled=true")
 }
 
-// joinIngress: the platform comes in through the edge that the runtime brings (R51).
+// joinIngress switches to access through an Ingress: requests of the platform
+// reach the runtime through its own edge (R51).
 func (s *scene) joinIngress(ctx context.Context) (string, error) {
 	return s.join(ctx, "ACCESS_MODE_INGRESS", "global.runtime.ingress.enabled=true", "global.runtime.ingress.protocol=http",
 		"global.runtime.ingress.className=slipway", "global.runtime.ingress.hosts[0]="+runtimeHost)
 }
 
-// joinMesh: no mesh is on this node, and preflight says so. Without it the chart
-// makes the VirtualService, slipway reads it as a gateway would, and an Ingress
-// stands in for the gateway (R52, R91).
+// joinMesh switches to access through a service mesh. The node has no mesh, so
+// preflight has to refuse first. Without preflight the chart creates the
+// VirtualService, `slipway runtime mesh verify` evaluates it as a gateway
+// would, and an Ingress carries the traffic in place of the gateway (R52, R91).
 func (s *scene) joinMesh(ctx context.Context) (string, error) {
 	if err := s.manifest(ctx, istioDefinition+fmt.Sprintf(gatewayStandIn, runtimeRelease().namespace, runtimeHost)); err != nil {
 		return "", err
@@ -77,8 +84,10 @@ func (s *scene) joinMesh(ctx context.Context) (string, error) {
 	return about + "; the VirtualService is verified, its traffic goes through an Ingress in the place of Istio", nil
 }
 
-// joinHTTPRoute: no controller of the Gateway API is on this node, and preflight
-// says so. The HTTPRoute is looked at, and the Ingress goes on standing in (R123).
+// joinHTTPRoute switches to access through the Gateway API. The node has no
+// controller for it, so preflight has to refuse first. The test then compares
+// the rules of the HTTPRoute, and the Ingress keeps carrying the traffic
+// (R123).
 func (s *scene) joinHTTPRoute(ctx context.Context) (string, error) {
 	if err := s.manifest(ctx, gatewayDefinition); err != nil {
 		return "", err
@@ -100,7 +109,8 @@ func (s *scene) joinHTTPRoute(ctx context.Context) (string, error) {
 	return about + "; the HTTPRoute is looked at, its traffic goes through an Ingress in the place of a Gateway", nil
 }
 
-// join changes values of the runtime, and waits until it is reached in the mode.
+// join upgrades the runtime with changed values, and waits until the platform
+// reaches it in the mode.
 func (s *scene) join(ctx context.Context, mode string, values ...string) (string, error) {
 	if _, err := s.slipway(ctx, "", upgradeWords(values)...); err != nil {
 		return "", err
@@ -108,8 +118,9 @@ func (s *scene) join(ctx context.Context, mode string, values ...string) (string
 	return s.reached(ctx, mode)
 }
 
-// joinUnchecked does the same where the controller of the mode is missing: that has
-// to be refused first, with nothing changed.
+// joinUnchecked is join for a mode whose controller is missing. The first
+// attempt has to fail in preflight without changing anything; the second skips
+// preflight.
 func (s *scene) joinUnchecked(ctx context.Context, mode string, values ...string) (string, error) {
 	_, err := s.slipway(ctx, "", upgradeWords(values)...)
 	if err == nil || !strings.Contains(err.Error(), "checks failed: nothing was changed") {
@@ -122,6 +133,9 @@ func (s *scene) joinUnchecked(ctx context.Context, mode string, values ...string
 	return about + ", after preflight refused it without its controller", err
 }
 
+// upgradeWords returns the arguments of `slipway runtime upgrade` with values.
+// Values that are not named keep those of the previous revision, so each mode
+// has to switch off the one before it.
 func upgradeWords(values []string) []string {
 	words := []string{"runtime", "upgrade", runtimeName, "--yes", "--timeout", helmTimeout.String()}
 	for _, value := range values {
@@ -130,8 +144,8 @@ func upgradeWords(values []string) []string {
 	return words
 }
 
-// reached waits until the platform has the runtime online in a mode and gets an
-// answer from it.
+// reached waits until the platform has the runtime online in a mode and gets a
+// response through it. It returns the mode and the URL for the report.
 func (s *scene) reached(ctx context.Context, mode string) (string, error) {
 	var found struct {
 		Runtime runtimeFacts `json:"runtime"`
@@ -145,6 +159,7 @@ func (s *scene) reached(ctx context.Context, mode string) (string, error) {
 		if err := json.Unmarshal([]byte(text), &found); err != nil {
 			return err
 		}
+		// The object is either the response itself or nested below "runtime".
 		if found.AccessMode == "" {
 			found.runtimeFacts = found.Runtime
 		}
@@ -156,7 +171,8 @@ func (s *scene) reached(ctx context.Context, mode string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The platform asks the runtime itself for its integrations: nothing in its own database answers that.
+	// The platform has no copy of a runtime's integrations, so this request
+	// crosses the tunnel or the Ingress and proves that the path works.
 	err = s.until(ctx, func(ctx context.Context) error {
 		_, err := s.slipway(ctx, "", "integration", "git", "list", "--runtime", runtimeName)
 		return err
@@ -164,14 +180,16 @@ func (s *scene) reached(ctx context.Context, mode string) (string, error) {
 	return strings.TrimSpace(strings.ToLower(strings.TrimPrefix(found.AccessMode, "ACCESS_MODE_")) + " " + found.AccessURL), err
 }
 
-// runtimeFacts are what the platform tells of a runtime.
+// runtimeFacts are the fields of a runtime in the platform's response that the
+// test reads.
 type runtimeFacts struct {
 	Online     bool   `json:"online"`
 	AccessMode string `json:"accessMode"`
 	AccessURL  string `json:"accessUrl"`
 }
 
-// established waits until the API server serves a kind.
+// established waits until the API server serves the kind of a CRD. Objects of
+// the kind are rejected before that.
 func (s *scene) established(ctx context.Context, definition string) error {
 	output, err := s.node.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+definition).CombinedOutput()
 	if err != nil {
@@ -180,9 +198,10 @@ func (s *scene) established(ctx context.Context, definition string) error {
 	return nil
 }
 
-// uninstallRuntime removes the application and the release. The uninstall has to name
-// everything that it leaves, and the commands that it prints have to remove that
-// (R113).
+// uninstallRuntime removes the application and the release. The output of the
+// uninstall has to name every object that it leaves, and the kubectl commands
+// that it prints have to remove them (R113). The test runs these commands as
+// printed.
 func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 	if err := s.removeApplication(ctx); err != nil {
 		return "", err
@@ -206,7 +225,8 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 			continue
 		}
 		commands++
-		// A namespace takes with it what is in it.
+		// A command may name an object in a namespace that an earlier one
+		// deleted.
 		if output, err := s.node.Kubectl(ctx, append(strings.Fields(words), "--ignore-not-found", "--timeout=120s")...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("kubectl %s: %w: %s", words, err, output)
 		}
@@ -214,7 +234,8 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 	return fmt.Sprintf("it names everything that it leaves (in the namespace %d objects), and its %d commands remove that", len(left), commands), nil
 }
 
-// gatewayStandIn leads to the runtime what a gateway of the mesh would.
+// gatewayStandIn is an Ingress that routes to the runtime in place of a
+// gateway. Its arguments are the namespace and the host.
 const gatewayStandIn = `---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -227,7 +248,8 @@ spec:
         paths: [{path: /, pathType: Prefix, backend: {service: {name: internal-router, port: {number: 80}}}}]
 `
 
-// istioDefinition is Istio's kind, without its schema.
+// istioDefinition is the CRD of Istio's VirtualService, without its schema: the
+// API server stores objects of it, and no controller reads them.
 const istioDefinition = `---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -243,7 +265,8 @@ spec:
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// gatewayDefinition is the kind of the Gateway API, without its schema.
+// gatewayDefinition is the CRD of the Gateway API's HTTPRoute, without its
+// schema. The annotation is required for groups below k8s.io.
 const gatewayDefinition = `---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -15,12 +15,14 @@ import (
 )
 
 const (
-	// patience bounds every wait. Only a run that fails waits so long.
-	patience  = 3 * time.Minute
+	// patience bounds every wait. Only a failing run waits that long.
+	patience = 3 * time.Minute
+	// lookAgain is the poll interval.
 	lookAgain = 100 * time.Millisecond
 )
 
-// Names that the cluster and the outside resolve.
+// Host names that the cluster DNS resolves for Pods, for this process, and for
+// clients outside: to a load balancer, or to the node for the Git server.
 const (
 	platformHost = "platform.e2e.test"
 	runtimeHost  = "runtime.e2e.test"
@@ -28,7 +30,7 @@ const (
 	gitHost      = "git.e2e.test"
 )
 
-// Images that are loaded. The second tag of Slipway is the same program.
+// Images that are loaded into the node. The second tag names the same image.
 const (
 	imageRepository = "slipway.dev/slipway"
 	firstTag        = "e2e-1"
@@ -36,11 +38,16 @@ const (
 	webImage        = "slipway.dev/e2e-web:v1"
 )
 
-// scene is one run.
+// scene is the state of one run. Steps run one after the other and read what
+// earlier steps stored.
 type scene struct {
+	// root is the repository, work the folder for all state. quiet and traffic
+	// are the durations of the footprint and of the load around the upgrade.
 	root, work     string
 	quiet, traffic time.Duration
 
+	// account is the ID of the admin's account, and before the inventory of the
+	// empty cluster.
 	began     time.Time
 	node      *node.Node
 	authority *authority
@@ -49,20 +56,24 @@ type scene struct {
 	before    inventory
 }
 
+// newScene returns a run that starts now.
 func newScene() *scene { return &scene{began: time.Now()} }
 
-// step is one thing that has to succeed.
+// step is one part of the run. It returns a summary for the report.
 type step struct {
 	what string
 	do   func(context.Context) (string, error)
 }
 
-// play runs the steps until one fails, and always cleans up.
+// play runs the steps until one fails, prints the state of the cluster after a
+// failure, and always stops the Git server and the node.
 func (s *scene) play(ctx context.Context) error {
 	err := s.start(ctx)
 	if err == nil {
 		err = s.steps(ctx)
 	}
+	// An interrupted run prints nothing: the user wants it to end, and the
+	// requests would fail on the canceled context.
 	if err != nil && ctx.Err() == nil && s.node != nil && s.node.Client != nil {
 		s.diagnose(ctx)
 	}
@@ -81,7 +92,9 @@ func (s *scene) play(ctx context.Context) error {
 	return err
 }
 
-// start brings up the node and what is outside of the cluster.
+// start starts the node and the Git server, and takes the first inventory.
+// s.node is set even if the start fails, so that play stops the components that
+// run.
 func (s *scene) start(ctx context.Context) (err error) {
 	if s.root, err = filepath.Abs(s.root); err != nil {
 		return err
@@ -116,7 +129,9 @@ func (s *scene) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// steps are the life of an installation.
+// steps runs the life of an installation, from the install to the uninstall.
+// The order matters: each step needs the state that earlier ones leave, and the
+// footprint is measured before the upgrade, while no load runs.
 func (s *scene) steps(ctx context.Context) error {
 	for _, one := range []step{
 		{"the image has a second tag", s.tagImage},
@@ -150,12 +165,14 @@ func (s *scene) steps(ctx context.Context) error {
 	return nil
 }
 
-// say prints a step with the time that it took and the time of the run.
+// say prints a step with the time since the start of the run and its own
+// duration.
 func (s *scene) say(took time.Duration, what string) {
 	fmt.Printf("%7.1fs  %6.1fs  %s\n", time.Since(s.began).Seconds(), took.Seconds(), what)
 }
 
-// until waits for a condition.
+// until polls a condition until it returns nil or patience is over, and returns
+// the last meaningful error.
 func (s *scene) until(ctx context.Context, condition func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so within %s", patience))
 	defer cancel()
@@ -168,7 +185,7 @@ func (s *scene) until(ctx context.Context, condition func(context.Context) error
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // later ones say only that the time is over
+			last = err // later errors only report the expired context
 		}
 		select {
 		case <-ctx.Done():
@@ -178,7 +195,9 @@ func (s *scene) until(ctx context.Context, condition func(context.Context) error
 	}
 }
 
-// slipway runs the command line as a person does, and gives what it prints.
+// slipway runs the built command line with input on its standard input, and
+// returns its standard output. HOME is the working folder, so the session of
+// the sign-in is kept between calls and the user's own is untouched.
 func (s *scene) slipway(ctx context.Context, input string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -195,7 +214,7 @@ func (s *scene) slipway(ctx context.Context, input string, words ...string) (str
 	return string(output), nil
 }
 
-// manifest applies objects with kubectl.
+// manifest applies objects with kubectl, server-side.
 func (s *scene) manifest(ctx context.Context, text string) error {
 	command := s.node.Kubectl(ctx, "apply", "--server-side", "-f", "-")
 	command.Stdin = strings.NewReader(text)
@@ -205,7 +224,9 @@ func (s *scene) manifest(ctx context.Context, text string) error {
 	return nil
 }
 
-// diagnose prints what the cluster says.
+// diagnose prints objects, events and the end of the logs for a failed run.
+// Each command has its own timeout, because the cause may be an API server that
+// hangs, and errors are ignored: they are part of the output.
 func (s *scene) diagnose(ctx context.Context) {
 	for _, words := range [][]string{
 		{"get", "pods,services,ingresses", "-A", "-o", "wide"}, {"get", "applications.argoproj.io", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"},

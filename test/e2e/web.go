@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// serveWeb is the application that Git delivers: it says its greeting.
+// serveWeb runs the application that is delivered from Git. It responds with
+// its greeting, which shows which commit is live.
 func serveWeb(ctx context.Context) error {
 	greeting := cmp.Or(os.Getenv("GREETING"), "hello")
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -23,6 +24,8 @@ func serveWeb(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
+	// Shutdown waits for active requests, as every well-behaved backend does on
+	// SIGTERM: the test is about the edge and must not lose requests here.
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := server.Shutdown(closing); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -16,18 +16,20 @@ import (
 	"time"
 )
 
-// Authority vouches for servers on this machine: one certificate that is its own
-// authority.
+// Authority is a self-signed CA certificate that is also the server certificate
+// for servers on this machine.
 type Authority struct {
-	// CertFile and KeyFile are the certificate and its key, as PEM. CertFile is also
-	// what clients trust.
+	// CertFile and KeyFile contain the certificate and its key as PEM. Clients
+	// trust CertFile.
 	CertFile, KeyFile string
-	// Cert and Key are what is in the files.
+	// Cert and Key are the contents of the files, and Roots a pool with Cert.
 	Cert, Key []byte
 	Roots     *x509.CertPool
 }
 
-// NewAuthority makes a certificate for loopback, localhost and further names.
+// NewAuthority creates a certificate for 127.0.0.1, localhost and names. The
+// files are in a temporary folder of the test. The validity starts an hour ago,
+// to tolerate a skewed clock.
 func NewAuthority(t *testing.T, names ...string) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

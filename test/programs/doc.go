@@ -1,8 +1,10 @@
-// Package programs runs the built slipway as processes of a test: a platform, agents,
-// an edge, each with its log, what it printed, and where its servers listen.
+// Package programs runs the built slipway as processes of a test: a platform,
+// agents, an edge, each with its log, its output and the addresses of its
+// servers.
 //
-// It promises that a process ends with its test, whatever ends the test, and that its
-// log is shown when the test failed. It knows nothing of what the processes are for.
+// A process ends with its test, even if the test binary is killed, and its log
+// is printed if the test failed. The package has no knowledge of what the
+// processes are for.
 //
 // It is for tests only.
 package programs

@@ -18,53 +18,59 @@ import (
 )
 
 const (
-	// Patience bounds every wait. Only a test that fails waits so long.
+	// Patience bounds every wait. Only a failing test waits that long.
 	Patience = 90 * time.Second
-	// lookAgain is the pause between two looks at something that says nothing by
-	// itself.
+	// lookAgain is the poll interval for conditions that have no notification.
 	lookAgain = 25 * time.Millisecond
-	// longestTail is how much of a log is shown.
+	// longestTail is the number of bytes of a log that a failure includes.
 	longestTail = 24 << 10
 )
 
-// Options are what a process is started with.
+// Options configure a process.
 type Options struct {
-	// Binary is the built slipway.
+	// Binary is the path of the built slipway.
 	Binary string
-	// Name is what the log of the test calls the process.
+	// Name identifies the process in the output of the test.
 	Name string
-	// Environment is all that it gets but for PATH, HOME and TMPDIR.
+	// Environment is the whole environment except PATH, HOME and TMPDIR, so
+	// settings of the developer's shell do not change a test.
 	Environment []string
-	// Words are its arguments.
+	// Words are the arguments.
 	Words []string
 }
 
-// Process is a running slipway.
+// Process is a running slipway. Its methods may be called from any goroutine.
 type Process struct {
 	name    string
 	command *exec.Cmd
 	exited  chan struct{} // closed when it is gone and its output complete
 
+	// mu guards the fields below. out and log are standard output and error.
 	mu  sync.Mutex
 	out bytes.Buffer
 	log bytes.Buffer
-	// listens has the address of each server that the log has told of.
+	// listens has the address of each server by name, from the log lines that
+	// announce it. Servers bind port 0, so the log is the only source.
 	listens map[string]string
 }
 
-// sink is one of the outputs of a process.
+// sink writes an output of a process to a buffer, under the lock of the
+// process.
 type sink struct {
 	process *Process
 	buffer  *bytes.Buffer
 }
 
+// Write appends to the buffer. os/exec and readLog call it from their
+// goroutines.
 func (s sink) Write(p []byte) (int, error) {
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
 	return s.buffer.Write(p)
 }
 
-// Start runs a process until the end of the test. It may be far from ready.
+// Start starts a process and kills it at the end of the test. It does not wait
+// for readiness; use Address for that.
 func Start(t *testing.T, options Options) *Process {
 	t.Helper()
 	p := &Process{
@@ -82,6 +88,7 @@ func Start(t *testing.T, options Options) *Process {
 		t.Fatal(err)
 	}
 	go p.readLog(stderr)
+	// The log is complete only after Kill has waited for the exit.
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
@@ -91,7 +98,7 @@ func Start(t *testing.T, options Options) *Process {
 	return p
 }
 
-// Tail is the end of a long text.
+// Tail returns the end of a long text.
 func Tail(text string) string {
 	if len(text) <= longestTail {
 		return text
@@ -99,6 +106,9 @@ func Tail(text string) string {
 	return "...\n" + text[len(text)-longestTail:]
 }
 
+// readLog copies standard error to the log and picks out the lines that
+// announce a listener. It reads until the process closes the pipe, and only
+// then calls Wait, which would discard unread output.
 func (p *Process) readLog(stderr io.Reader) {
 	defer close(p.exited)
 	lines := bufio.NewScanner(io.TeeReader(stderr, sink{p, &p.log}))
@@ -114,24 +124,25 @@ func (p *Process) readLog(stderr io.Reader) {
 	_ = p.command.Wait() // how it ended shows in the log
 }
 
-// Name is what the test calls the process.
+// Name returns the name of the process in the output of the test.
 func (p *Process) Name() string { return p.name }
 
-// Log is what the process has logged so far.
+// Log returns the log of the process so far.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Printed is what the process has written to its standard output so far.
+// Printed returns the standard output of the process so far.
 func (p *Process) Printed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.out.String()
 }
 
-// Address waits until a server of the process listens, and says where.
+// Address waits until a server of the process listens, and returns its address.
+// The test fails after Patience.
 func (p *Process) Address(t *testing.T, server string) (address string) {
 	t.Helper()
 	Eventually(t, func(context.Context) error {
@@ -145,13 +156,15 @@ func (p *Process) Address(t *testing.T, server string) (address string) {
 	return address
 }
 
-// Kill ends the process as a machine that loses its power does.
+// Kill sends SIGKILL and waits for the exit, like a node that loses power. It
+// may be called more than once.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill() // it may be over
+	_ = p.command.Process.Kill() // it may have exited
 	<-p.exited
 }
 
-// Stop ends the process in good order.
+// Stop sends SIGTERM and waits for a graceful shutdown. A shutdown that takes
+// longer than Patience, or that ends with an error, fails the test.
 func (p *Process) Stop(t *testing.T) {
 	t.Helper()
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -167,7 +180,8 @@ func (p *Process) Stop(t *testing.T) {
 	}
 }
 
-// Eventually waits until there is no error.
+// Eventually polls a condition until it returns nil, and fails the test after
+// Patience.
 func Eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -177,7 +191,8 @@ func Eventually(t *testing.T, condition func(ctx context.Context) error) {
 	}
 }
 
-// Await waits until there is no error, or the time is over.
+// Await polls a condition until it returns nil or the context is done. It
+// returns the last error from before that point.
 func Await(ctx context.Context, condition func(ctx context.Context) error) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -188,7 +203,7 @@ func Await(ctx context.Context, condition func(ctx context.Context) error) error
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // later ones say only that the time is over
+			last = err // later errors only report the expired context
 		}
 		select {
 		case <-tick.C:

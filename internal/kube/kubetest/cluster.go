@@ -12,8 +12,9 @@ import (
 )
 
 // Cluster is a running development cluster: a real API server with its
-// controllers, and a node unless WithoutNode was given. The embedded
-// connection stays valid across Restart.
+// controllers, and a node unless WithoutNode was given. The embedded connection
+// stays valid across Restart, because the address and credentials are kept in
+// Dir.
 type Cluster struct {
 	*kube.Cluster
 
@@ -21,10 +22,12 @@ type Cluster struct {
 	Dir string
 	// Kubeconfig is the file that the cluster wrote for its administrator.
 	Kubeconfig string
-	// PodNetwork is where its Pods get their addresses. It is not valid with
+	// PodNetwork is the range of its Pod addresses. It is not valid with
 	// HostNetwork.
 	PodNetwork netip.Prefix
 
+	// isShared forbids Stop, Kill and Restart. daemon is nil until the first
+	// start, and is replaced by Restart.
 	binary   string
 	settings startSettings
 	isShared bool
@@ -34,25 +37,27 @@ type Cluster struct {
 // StartOption changes the cluster that Start starts.
 type StartOption func(*startSettings)
 
+// startSettings are the collected options; the zero value is the default.
 type startSettings struct {
 	withoutNode bool
 	hostNetwork bool
 	dir         string
 }
 
-// WithoutNode leaves out the node: Pods stay pending. It starts faster and is
-// enough for a test that only reads and writes objects.
+// WithoutNode leaves out the node: Pods stay Pending. The cluster starts faster
+// and is enough for a test that only reads and writes objects.
 func WithoutNode() StartOption {
 	return func(settings *startSettings) { settings.withoutNode = true }
 }
 
-// HostNetwork gives Pods the address of the host and a free port each,
-// instead of an address of their own.
+// HostNetwork gives Pods the address of the host and a free port each, instead
+// of an address of their own.
 func HostNetwork() StartOption {
 	return func(settings *startSettings) { settings.hostNetwork = true }
 }
 
-// InDir keeps the state in a directory of the caller, who also removes it.
+// InDir keeps the state in a directory of the caller, who also removes it. A
+// second cluster on the same directory continues with the state of the first.
 func InDir(dir string) StartOption {
 	return func(settings *startSettings) { settings.dir = dir }
 }
@@ -67,6 +72,9 @@ func Start(t testing.TB, options ...StartOption) *Cluster {
 	if err != nil {
 		t.Fatalf("prepare a cluster: %v", err)
 	}
+	// Registered before the start, so that a cluster that failed to start is
+	// removed as well. Cleanups run last in, first out: the log below is read
+	// before remove deletes it.
 	t.Cleanup(func() {
 		if err := errors.Join(cluster.stop(), cluster.remove()); err != nil {
 			t.Errorf("stop the cluster: %v", err)
@@ -79,13 +87,15 @@ func Start(t testing.TB, options ...StartOption) *Cluster {
 	return cluster
 }
 
-// PID is the process id of the cluster.
+// PID returns the process ID of the cluster.
 func (c *Cluster) PID() int { return c.daemon.cmd.Process.Pid }
 
-// Exited is closed when the process of the cluster has ended.
+// Exited returns a channel that is closed when the process of the cluster has
+// ended.
 func (c *Cluster) Exited() <-chan struct{} { return c.daemon.exited }
 
-// Stop stops the cluster cleanly by closing its standard input.
+// Stop stops the cluster cleanly by closing its standard input. It returns when
+// the process has ended.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
 	c.requireOwn(t)
@@ -94,7 +104,8 @@ func (c *Cluster) Stop(t testing.TB) {
 	}
 }
 
-// Kill ends the cluster with SIGKILL, which gives it no time to save anything.
+// Kill ends the cluster with SIGKILL, which leaves no time to flush state.
+// Restart then recovers from the disk.
 func (c *Cluster) Kill(t testing.TB) {
 	t.Helper()
 	c.requireOwn(t)
@@ -104,7 +115,7 @@ func (c *Cluster) Kill(t testing.TB) {
 }
 
 // Restart stops the cluster if it is running and starts it again on the same
-// directory.
+// directory. Watches of the test end and have to be started again.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
 	c.Stop(t)
@@ -113,6 +124,8 @@ func (c *Cluster) Restart(t testing.TB) {
 	}
 }
 
+// newCluster takes the resources of a cluster, a Pod network and a directory,
+// without starting it. remove returns them.
 func newCluster(options []StartOption) (*Cluster, error) {
 	cluster := &Cluster{}
 	for _, option := range options {
@@ -138,6 +151,9 @@ func newCluster(options []StartOption) (*Cluster, error) {
 	return cluster, nil
 }
 
+// start runs the binary, waits for the readiness line, and connects on the
+// first call. daemon is set even on error, so that stop ends a process that
+// hangs.
 func (c *Cluster) start() error {
 	started, err := startDaemon(c.binary, c.arguments())
 	c.daemon = started
@@ -153,6 +169,9 @@ func (c *Cluster) start() error {
 	return err
 }
 
+// arguments returns the command line of the binary. Port 0 is chosen on the
+// first start and kept in the directory. With --stop-with-stdin the cluster
+// ends when the test process dies, because the kernel closes the pipe.
 func (c *Cluster) arguments() []string {
 	podNetwork := "host"
 	if c.PodNetwork.IsValid() {
@@ -164,6 +183,8 @@ func (c *Cluster) arguments() []string {
 	}
 }
 
+// stop closes the connection and ends the process. It does nothing before the
+// first start, and may be called more than once.
 func (c *Cluster) stop() error {
 	if c.daemon == nil {
 		return nil
@@ -174,7 +195,8 @@ func (c *Cluster) stop() error {
 	return c.daemon.stop()
 }
 
-// remove gives back what the cluster has taken, once it is stopped.
+// remove releases the Pod network and deletes the directory, after the cluster
+// has stopped. A directory of the caller is kept.
 func (c *Cluster) remove() error {
 	if c.PodNetwork.IsValid() {
 		process.networks.release(c.PodNetwork)
@@ -185,6 +207,7 @@ func (c *Cluster) remove() error {
 	return os.RemoveAll(c.Dir)
 }
 
+// requireOwn fails the test if the cluster is shared with other tests.
 func (c *Cluster) requireOwn(t testing.TB) {
 	t.Helper()
 	if c.isShared {
@@ -192,6 +215,7 @@ func (c *Cluster) requireOwn(t testing.TB) {
 	}
 }
 
+// showLogOnFailure prints the end of the cluster's log if the test fails.
 func (c *Cluster) showLogOnFailure(t testing.TB) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -200,6 +224,8 @@ func (c *Cluster) showLogOnFailure(t testing.TB) {
 	})
 }
 
+// requireNetwork fails the test outside of the private network, where a cluster
+// would bind addresses of the host.
 func requireNetwork(t testing.TB) {
 	t.Helper()
 	if !inPrivateNetwork() {

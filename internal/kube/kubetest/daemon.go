@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Binary is the path of the cluster's binary: SLIPWAY_DEVCLUSTER, or
-// bin/slipway-devcluster of the module that the test belongs to.
+// Binary returns the path of the cluster's binary: the value of
+// SLIPWAY_DEVCLUSTER, or bin/slipway-devcluster of the module that the test
+// belongs to.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := findBinary()
@@ -28,14 +29,18 @@ func Binary(t testing.TB) string {
 const (
 	binaryVariable = "SLIPWAY_DEVCLUSTER"
 
-	// A start takes a few seconds; several at once on a busy machine take
-	// longer, and a cluster that takes this long is broken.
+	// startTimeout is far above the few seconds of a start on an idle machine.
+	// Several parallel starts on a busy one take longer, and a cluster that
+	// takes this long is broken.
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 30 * time.Second
 
+	// keptOutput bounds the output that is kept in memory and shown on failure.
 	keptOutput = 8 << 10
 )
 
+// findBinary returns the path of the binary, and an error with instructions if
+// it is not built.
 func findBinary() (string, error) {
 	path := os.Getenv(binaryVariable)
 	if path == "" {
@@ -51,7 +56,8 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// moduleRoot walks up from the package's folder, where go test runs a test.
+// moduleRoot returns the folder of go.mod, from the package's folder upwards,
+// which is the working directory of a test.
 func moduleRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -74,12 +80,14 @@ type daemon struct {
 	stdout *output
 	stderr *output
 	exited chan struct{}
-	result error // how the process ended, once exited is closed
-	known  bool  // its failure is known already, and not a finding of stop
+	// result is the error of Wait. It is valid once exited is closed.
+	result error
+	known  bool // the failure is expected or reported, so stop ignores it
 }
 
-// startDaemon starts the binary and waits until it has printed its line. The
-// daemon is returned with an error too, when there is a process to wait for.
+// startDaemon starts the binary and waits until it has printed its first line,
+// which means that the cluster is ready. It returns the daemon together with an
+// error if there is a process to stop.
 func startDaemon(binary string, arguments []string) (*daemon, error) {
 	d := &daemon{
 		cmd:    exec.Command(binary, arguments...),
@@ -87,7 +95,8 @@ func startDaemon(binary string, arguments []string) (*daemon, error) {
 		exited: make(chan struct{}),
 	}
 	d.cmd.Stdout, d.cmd.Stderr = d.stdout, d.stderr
-	// A process that it left behind must not keep Wait waiting.
+	// Wait blocks until the output pipes close. A grandchild that keeps them
+	// open must not block it forever.
 	d.cmd.WaitDelay = 5 * time.Second
 	var err error
 	if d.stdin, err = d.cmd.StdinPipe(); err != nil {
@@ -113,10 +122,11 @@ func startDaemon(binary string, arguments []string) (*daemon, error) {
 	}
 }
 
-// stop is clean or an error: a cluster that hangs, or that ends with a
-// failure, is a finding of the test. A second call does nothing more.
+// stop closes standard input and waits for the exit. A cluster that hangs, or
+// that exits with a failure, is an error and so a finding of the test. It may
+// be called more than once.
 func (d *daemon) stop() error {
-	// It fails only when the process has ended.
+	// Close fails only if the process has already ended.
 	_ = d.stdin.Close()
 	deadline := time.NewTimer(stopTimeout)
 	defer deadline.Stop()
@@ -131,6 +141,8 @@ func (d *daemon) stop() error {
 	return nil
 }
 
+// kill sends SIGKILL and waits for the exit. The failed exit status is then
+// expected, and stop does not report it.
 func (d *daemon) kill() error {
 	d.known = true
 	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -146,6 +158,8 @@ func (d *daemon) kill() error {
 	}
 }
 
+// exitError turns a clean exit into an error: before readiness it is a failure
+// too.
 func exitError(result error) error {
 	if result == nil {
 		return errors.New("exit status 0")
@@ -153,18 +167,21 @@ func exitError(result error) error {
 	return result
 }
 
-// output keeps the first line and the end of what a process prints.
+// output collects what a process prints: the complete first line, and the end.
 type output struct {
 	line chan struct{} // closed when the first line is complete
 
+	// mu guards the fields below. last is trimmed at twice keptOutput, so that
+	// trimming copies seldom.
 	mu    sync.Mutex
 	first []byte
 	last  []byte
 }
 
+// newOutput returns an empty output.
 func newOutput() *output { return &output{line: make(chan struct{})} }
 
-// Write takes everything, so that the process never blocks on a full pipe.
+// Write accepts everything, so that the process never blocks on a full pipe.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,20 +200,23 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// firstLine returns the first line, or as much of it as was printed.
 func (o *output) firstLine() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.TrimSuffix(string(o.first), "\n")
 }
 
-// String is the end of what was printed.
+// String returns the last keptOutput bytes.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.TrimSpace(string(o.last[max(0, len(o.last)-keptOutput):]))
 }
 
-// logTail is the end of the cluster's log, and what it printed as errors.
+// logTail returns the end of the cluster's log file and of its standard error.
+// An unreadable file is reported in the text, because the test has failed
+// already.
 func (c *Cluster) logTail() string {
 	text, err := tail(filepath.Join(c.Dir, "devcluster.log"), keptOutput)
 	if err != nil {
@@ -208,6 +228,7 @@ func (c *Cluster) logTail() string {
 	return text
 }
 
+// tail returns the last size bytes of a file, without a partial first line.
 func tail(path string, size int64) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

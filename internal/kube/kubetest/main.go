@@ -11,26 +11,26 @@ import (
 // MainOption changes what Main checks.
 type MainOption func(*mainSettings)
 
+// mainSettings are the collected options of Main.
 type mainSettings struct {
 	allowLeaks bool
 }
 
-// AllowLeaks switches off the check for goroutines that are left behind at
-// the end of all tests.
+// AllowLeaks disables the check for goroutines that still run after all tests.
 func AllowLeaks() MainOption {
 	return func(settings *mainSettings) { settings.allowLeaks = true }
 }
 
-// Main runs a package's tests in a private network, and exits. It is all that
-// a TestMain needs:
+// Main runs a package's tests in a private network, and exits. It is all that a
+// TestMain needs:
 //
 //	func TestMain(m *testing.M) { kubetest.Main(m) }
 //
-// The first process starts the same test binary again in the network and
-// passes on signals and the exit code. A process that was started by a test
-// in the network, such as a fuzz worker, stays in that network.
+// The first process starts the same test binary again in a new network
+// namespace, and forwards signals and the exit code. A process that a test
+// starts, such as a fuzz worker, stays in that namespace.
 //
-// When all tests pass, goroutines that are still running fail the run.
+// After all tests have passed, goroutines that still run fail the run.
 func Main(m *testing.M, options ...MainOption) {
 	var settings mainSettings
 	for _, option := range options {
@@ -47,6 +47,9 @@ func Main(m *testing.M, options ...MainOption) {
 	os.Exit(runTests(m, settings))
 }
 
+// runTests runs the tests, stops the shared cluster, and checks for leaks. The
+// cluster goes first: its connection has goroutines of its own. After a failure
+// the leak check is skipped, because a failed test often leaks.
 func runTests(m *testing.M, settings mainSettings) int {
 	code := m.Run()
 	if err := process.stopShared(); err != nil {
@@ -56,7 +59,8 @@ func runTests(m *testing.M, settings mainSettings) int {
 	if code != 0 || settings.allowLeaks {
 		return code
 	}
-	// klog flushes its files in a goroutine that starts with the program.
+	// klog starts a goroutine that flushes its files in an init function, and
+	// has no way to stop it.
 	if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
 		fmt.Fprintf(os.Stderr, "kubetest: goroutines are left after all tests: %v\n", err)
 		return 1

@@ -15,21 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkVariable tells a process which private network it belongs to: either
-// the word below, for the process that sets the network up, or the name that
-// the kernel gives to the network, for the processes started from there. A
-// value that was inherited by chance matches neither.
+// networkVariable identifies the private network of a process. Its value is
+// networkToSetUp in the process that sets the network up, and the kernel's name
+// of the namespace in the processes started from there. A value that was
+// inherited by accident matches neither.
 const (
 	networkVariable = "SLIPWAY_KUBETEST_NETWORK"
 	networkToSetUp  = "set-up"
 )
 
-// PodNetwork is local as a whole in the private network. Each cluster of a
-// test process gets a /24 of it.
+// PodNetwork returns the range whose addresses are all local in the private
+// network. Each cluster of a test process gets a /24 of it.
 func PodNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
 
-// HostAddress is the address of the host in the private network. The API
-// server refuses loopback addresses in EndpointSlices; this is not one.
+// HostAddress returns the address of the host in the private network. It is
+// from TEST-NET-1 (RFC 5737), because the API server rejects loopback addresses
+// in EndpointSlices.
 func HostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
 
 // enterNetwork reports whether this process is in a private network, and sets
@@ -46,22 +47,30 @@ func enterNetwork() (bool, error) {
 		if err := setUpNetwork(); err != nil {
 			return false, fmt.Errorf("set up the private network: %w\n%s", err, explainRefusal(os.DirFS("/proc/sys")))
 		}
+		// Children inherit the name and so join the network without setting it
+		// up a second time.
 		return true, os.Setenv(networkVariable, current)
 	default:
 		return false, nil
 	}
 }
 
-// inPrivateNetwork reports whether Main has put this process there.
+// inPrivateNetwork reports whether Main has put this process into a private
+// network.
 func inPrivateNetwork() bool {
 	current, err := currentNetwork()
 	return err == nil && os.Getenv(networkVariable) == current
 }
 
+// currentNetwork returns the kernel's name of the network namespace, such as
+// net:[4026531840].
 func currentNetwork() (string, error) {
 	return os.Readlink("/proc/self/ns/net")
 }
 
+// setUpNetwork brings loopback up and makes the Pod range, the host address and
+// a default route local to it. It needs CAP_NET_ADMIN in the namespace, which
+// its creator has.
 func setUpNetwork() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -71,6 +80,8 @@ func setUpNetwork() error {
 		return fmt.Errorf("bring lo up: %w", err)
 	}
 	index := lo.Attrs().Index
+	// A local route makes the whole range bindable without adding 65,536
+	// addresses.
 	pods := &netlink.Route{
 		LinkIndex: index, Dst: ipNet(PodNetwork()),
 		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
@@ -82,7 +93,7 @@ func setUpNetwork() error {
 	if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(host)}); err != nil {
 		return fmt.Errorf("add address %s to lo: %w", host, err)
 	}
-	// The API server looks for its own address at the default route.
+	// The API server derives its advertise address from the default route.
 	all := &netlink.Route{LinkIndex: index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Scope: netlink.SCOPE_LINK}
 	if err := netlink.RouteAdd(all); err != nil {
 		return fmt.Errorf("add a default route on lo: %w", err)
@@ -90,6 +101,7 @@ func setUpNetwork() error {
 	return nil
 }
 
+// ipNet converts a prefix to the type that netlink takes.
 func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{
 		IP:   prefix.Addr().AsSlice(),
@@ -97,11 +109,11 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	}
 }
 
-// runInNetwork runs this program again, with the same arguments, in a new
-// network, and returns the exit code.
+// runInNetwork runs this program again in a new network namespace, with the
+// same arguments, and returns the exit code.
 func runInNetwork() int {
-	// The kernel kills the child when the thread that started it ends, so this
-	// thread must stay until the process ends.
+	// Pdeathsig fires when the thread that started the child ends, not the
+	// process, so this thread has to live until the end.
 	runtime.LockOSThread()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
@@ -124,8 +136,8 @@ func runInNetwork() int {
 	}
 }
 
-// startInNetwork needs root for a network of its own, and gets it where it is
-// missing by being root of a new user namespace.
+// startInNetwork starts the child in a new network namespace. This needs
+// CAP_SYS_ADMIN, which an ordinary user gets as root of a new user namespace.
 func startInNetwork() (*exec.Cmd, error) {
 	if os.Geteuid() == 0 {
 		child, err := startChild(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET})
@@ -141,6 +153,9 @@ func startInNetwork() (*exec.Cmd, error) {
 	})
 }
 
+// startChild starts this program again with the attributes. /proc/self/exe
+// works even if the test binary has been deleted, and Args[0] keeps the
+// original name for messages.
 func startChild(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 	attributes.Pdeathsig = unix.SIGKILL
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
@@ -151,6 +166,8 @@ func startChild(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 	return child, child.Start()
 }
 
+// exitCode returns the exit code of the child, or 128 plus the signal that
+// ended it, as a shell does.
 func exitCode(state *os.ProcessState, err error) int {
 	if state == nil {
 		fmt.Fprintf(os.Stderr, "kubetest: wait for the tests: %v\n", err)
@@ -163,8 +180,9 @@ func exitCode(state *os.ProcessState, err error) int {
 	return state.ExitCode()
 }
 
-// exitWithoutHooks ends the first process. It ran no test, so it has no
-// coverage to write and must not complain that it cannot.
+// exitWithoutHooks exits without the runtime's exit hooks. The first process
+// ran no test, so with coverage enabled the hook would write an empty profile
+// or fail.
 func exitWithoutHooks(code int) {
 	syscall.Exit(code)
 }

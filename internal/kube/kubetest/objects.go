@@ -22,16 +22,19 @@ import (
 )
 
 const (
+	// requestTimeout bounds one API request and the wait for a new namespace.
 	requestTimeout = 30 * time.Second
-	defineTimeout  = 2 * time.Minute
+	// defineTimeout bounds the wait until CRDs are served. A busy API server
+	// takes seconds for large schemas.
+	defineTimeout = 2 * time.Minute
 
-	// The API server appends a hyphen's worth of random letters to the start
-	// of a generated name; together they fit a DNS label.
+	// namespaceStart leaves room for the hyphen and the random suffix of a
+	// generated name within the 63 characters of a DNS label.
 	namespaceStart = 50
 )
 
-// Namespace makes a namespace for this test and deletes it at the end, without
-// waiting for that. Its name starts with the test's name.
+// Namespace creates a namespace for this test, with the test's name as a
+// prefix. It is deleted at the end, without waiting for its finalization.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
@@ -44,7 +47,8 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		t.Fatalf("create a namespace: %v", err)
 	}
 	t.Cleanup(func() { c.deleteNamespace(t, created.Name) })
-	// Pods are refused until the controllers have made the account they use.
+	// Admission rejects Pods until the controller has created the default
+	// ServiceAccount.
 	WaitFor(t, c.Client.CoreV1().ServiceAccounts(created.Name), kube.Named("default"), requestTimeout,
 		func(accounts []*corev1.ServiceAccount) error {
 			if len(accounts) == 0 {
@@ -55,13 +59,14 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return created.Name
 }
 
+// deleteNamespace deletes a namespace, unless the cluster has already ended.
 func (c *Cluster) deleteNamespace(t testing.TB, name string) {
 	select {
 	case <-c.Exited():
 		return
 	default:
 	}
-	// The test's own context is done by now.
+	// The test's own context is canceled before cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	if err := c.Client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -69,7 +74,8 @@ func (c *Cluster) deleteNamespace(t testing.TB, name string) {
 	}
 }
 
-// labelFrom turns the name of a test into the start of a DNS label.
+// labelFrom converts the name of a test to the start of a DNS label: lower
+// case, with a single hyphen for each run of other characters.
 func labelFrom(name string) string {
 	var label strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -87,7 +93,7 @@ func labelFrom(name string) string {
 }
 
 // Apply applies the documents of a YAML text server-side. Namespaced objects
-// that name no namespace go to the given one.
+// without a namespace go to the given one. An error fails the test.
 func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
@@ -99,8 +105,8 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 	return objects
 }
 
-// Define applies the definitions of kinds, and waits until the API server serves
-// them.
+// Define applies CRDs and waits until the API server serves their kinds, so
+// that objects of them can be created at once.
 func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), defineTimeout)
@@ -112,7 +118,8 @@ func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstr
 	return objects
 }
 
-// DefineFiles does it for all files that match a pattern.
+// DefineFiles calls Define for every file that matches a pattern. A pattern
+// without a match fails the test: a moved folder must not pass unnoticed.
 func (c *Cluster) DefineFiles(t testing.TB, pattern string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -128,9 +135,9 @@ func (c *Cluster) DefineFiles(t testing.TB, pattern string) {
 	}
 }
 
-// WaitFor follows the selected objects by a watch until the condition returns
-// nil, and returns them. When the time is over first, the test fails with what
-// the condition says is missing and with the objects as they were last seen.
+// WaitFor watches the selected objects until the condition returns nil, and
+// returns them. On timeout the test fails with the condition's last error and
+// the last state of the objects.
 func WaitFor[T runtime.Object, L runtime.Object](
 	t testing.TB, source kube.Source[L], selected metav1.ListOptions, timeout time.Duration, condition func([]T) error,
 ) []T {
@@ -145,13 +152,16 @@ func WaitFor[T runtime.Object, L runtime.Object](
 	return objects
 }
 
-// WaitForRollout waits until a Deployment runs its newest version only, with
-// all replicas available and none left over.
+// WaitForRollout waits until a Deployment runs only its newest version, with
+// all replicas available and no old ones left.
 func (c *Cluster) WaitForRollout(t testing.TB, namespace, name string, timeout time.Duration) *appsv1.Deployment {
 	t.Helper()
 	return WaitFor(t, c.Client.AppsV1().Deployments(namespace), kube.Named(name), timeout, rolledOut)[0]
 }
 
+// rolledOut returns nil for a complete rollout. The generation comes first:
+// until the controller has observed the change, the status describes the old
+// version.
 func rolledOut(deployments []*appsv1.Deployment) error {
 	if len(deployments) == 0 {
 		return errors.New("there is no such Deployment")
@@ -168,7 +178,7 @@ func rolledOut(deployments []*appsv1.Deployment) error {
 	return nil
 }
 
-// show renders objects for a person: without managed fields, and cut.
+// show formats objects as YAML without managed fields, up to keptOutput bytes.
 func show[T runtime.Object](objects []T) string {
 	if len(objects) == 0 {
 		return "nothing"

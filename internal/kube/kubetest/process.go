@@ -7,10 +7,13 @@ import (
 	"testing"
 )
 
-// process is what all tests of a process share. It is the one variable of
-// this package because a TestMain can hand nothing to its tests.
+// process is the state that all tests of a process share. It is a package
+// variable because a TestMain cannot pass values to its tests.
 var process processState
 
+// processState has the assigned Pod networks and the shared cluster. sharedErr
+// keeps the error of the only start, so that every later test fails fast with
+// it.
 type processState struct {
 	networks podNetworks
 
@@ -19,10 +22,10 @@ type processState struct {
 	sharedErr  error
 }
 
-// Shared returns the cluster that all tests of the process use. The first
-// call starts it, with a node, and Main stops it after the last test. Tests
-// keep apart by using a Namespace each. Its log is shown by each failing test
-// that asked for it.
+// Shared returns the cluster that all tests of the process use. The first call
+// starts it, with a node, and Main stops it after the last test. Tests isolate
+// themselves by using a Namespace each. Each failing test that called Shared
+// prints the end of the cluster's log.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	requireNetwork(t)
@@ -43,6 +46,7 @@ func Shared(t testing.TB) *Cluster {
 	return process.shared
 }
 
+// stopShared stops and removes the shared cluster, if a test has started it.
 func (p *processState) stopShared() error {
 	if p.shared == nil {
 		return nil
@@ -50,12 +54,14 @@ func (p *processState) stopShared() error {
 	return errors.Join(p.shared.stop(), p.shared.remove())
 }
 
-// podNetworks gives each cluster a part of PodNetwork and takes it back.
+// podNetworks assigns each cluster a /24 of PodNetwork. used is indexed by the
+// third byte of the address, and guarded by mu.
 type podNetworks struct {
 	mu   sync.Mutex
 	used [256]bool
 }
 
+// take reserves the first free network.
 func (n *podNetworks) take() (netip.Prefix, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,6 +77,7 @@ func (n *podNetworks) take() (netip.Prefix, error) {
 	return netip.Prefix{}, errors.New("all 256 pod networks are in use: stop clusters that are no longer needed")
 }
 
+// release frees a network. The cluster that had it must have stopped.
 func (n *podNetworks) release(network netip.Prefix) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

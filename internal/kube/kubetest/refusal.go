@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// explainRefusal says why the kernel does not permit a private network and
-// what to change, from its settings under /proc/sys.
+// explainRefusal explains why the kernel does not permit a private network and
+// which sysctl to change, from the settings below /proc/sys. Settings that do
+// not exist on this kernel are skipped; without a match, a seccomp profile or a
+// missing capability is the likely cause.
 func explainRefusal(settings fs.FS) string {
 	known := []struct{ file, forbids, fix string }{
 		{"user/max_net_namespaces", "0", "network namespaces are switched off: sysctl -w user.max_net_namespaces=10000"},

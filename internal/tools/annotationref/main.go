@@ -1,9 +1,9 @@
-// Annotationref writes what follows from the declarations of annotations and of
-// our kinds of objects: docs/reference/annotations.md, and one
-// CustomResourceDefinition for each kind. `make generate` runs it.
+// Annotationref generates the files that follow from the declarations of
+// annotations and of the API kinds: docs/reference/annotations.md and one
+// CustomResourceDefinition per kind. `make generate` runs it.
 //
-// It promises that what it writes depends on the declarations alone, and a test
-// fails when a file in the repository is another.
+// The output depends on the declarations alone, and a test fails if a file in
+// the repository differs from it.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/annotation"
 )
 
+// main writes the files below --root and exits with 1 on an error.
 func main() {
 	root := flag.String("root", ".", "folder of the repository")
 	flag.Parse()
@@ -26,6 +27,8 @@ func main() {
 	}
 }
 
+// run writes the generated files. Files of kinds that were removed are not
+// deleted; the test reports them.
 func run(root string) error {
 	files, err := generate()
 	if err != nil {
@@ -43,10 +46,11 @@ func run(root string) error {
 	return nil
 }
 
-// crdFolder has one file for each of our kinds.
+// crdFolder is where Helm installs CRDs from, one file per kind.
 const crdFolder = "charts/gitops-runtime/crds/"
 
-// generate gives the files by their place in the repository.
+// generate returns the files by their path in the repository. It does not touch
+// the disk, so that the test can compare.
 func generate() (map[string][]byte, error) {
 	var page bytes.Buffer
 	if err := annotation.WriteReference(&page); err != nil {

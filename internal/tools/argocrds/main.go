@@ -1,8 +1,8 @@
-// Argocrds writes the CustomResourceDefinitions that follow from the declarations
-// in api/argo/v1alpha1. `make generate` runs it.
+// Argocrds generates the CustomResourceDefinitions of the Argo CD kinds from
+// the declarations in api/argo/v1alpha1. `make generate` runs it.
 //
-// It promises that what it writes depends on the declarations alone, and a test
-// fails when a file in the repository is another.
+// The output depends on the declarations alone, and a test fails if a file in
+// the repository differs from it.
 package main
 
 import (
@@ -14,9 +14,10 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// folder has one file for each kind.
+// folder is where Helm installs CRDs from, one file per kind.
 const folder = "charts/gitops-runtime/crds/"
 
+// main writes the files below --root and exits with 1 on an error.
 func main() {
 	root := flag.String("root", ".", "folder of the repository")
 	flag.Parse()
@@ -26,6 +27,7 @@ func main() {
 	}
 }
 
+// run writes the generated files.
 func run(root string) error {
 	files, err := generate()
 	if err != nil {
@@ -42,7 +44,8 @@ func run(root string) error {
 	return nil
 }
 
-// generate gives the files by their place in the repository.
+// generate returns the files by their path in the repository. It does not touch
+// the disk, so that the test can compare.
 func generate() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, kind := range v1alpha1.Kinds() {

@@ -1,8 +1,9 @@
-// Chartgen writes what follows from the declarations of chart values: the schema
-// and values.yaml of each chart, and the page for people. `make generate` runs it.
+// Chartgen generates the files that follow from the declarations of chart
+// values: the schema and values.yaml of each chart, and the reference page.
+// `make generate` runs it.
 //
-// It promises that what it writes depends on the declarations alone, and a test
-// fails when a file in the repository is another.
+// The output depends on the declarations alone, and a test fails if a file in
+// the repository differs from it.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/install/values"
 )
 
+// main writes the files below --root and exits with 1 on an error.
 func main() {
 	root := flag.String("root", ".", "folder of the repository")
 	flag.Parse()
@@ -23,6 +25,7 @@ func main() {
 	}
 }
 
+// run writes the generated files.
 func run(root string) error {
 	files, err := generate()
 	if err != nil {
@@ -40,7 +43,8 @@ func run(root string) error {
 	return nil
 }
 
-// generate gives the files by their place in the repository.
+// generate returns the files by their path in the repository. It does not touch
+// the disk, so that the test can compare.
 func generate() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, catalogue := range []values.Catalogue{values.Runtime(), values.Platform()} {

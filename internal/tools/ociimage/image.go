@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What the specification of images calls things.
+// Media types of the OCI image specification.
 const (
 	mediaIndex    = "application/vnd.oci.image.index.v1+json"
 	mediaManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -22,7 +22,7 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a blob.
+// descriptor refers to a blob by type, digest and size.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -31,17 +31,20 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// platform is the target of an image.
 type platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
 }
 
+// index is the root of the layout, and lists the manifests.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
 	Manifests     []descriptor `json:"manifests"`
 }
 
+// manifest lists the config and the layers of an image.
 type manifest struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -50,6 +53,8 @@ type manifest struct {
 	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
+// imageConfig is the config blob of an image. DiffIDs in RootFS are the digests
+// of the uncompressed layers, in the order of the manifest.
 type imageConfig struct {
 	Created string `json:"created"`
 	platform
@@ -58,7 +63,8 @@ type imageConfig struct {
 	History []history `json:"history"`
 }
 
-// execution is how a container of the image starts.
+// execution defines how a container of the image starts. The keys are
+// capitalized in the specification, unlike all others.
 type execution struct {
 	User       string            `json:"User"`
 	Env        []string          `json:"Env"`
@@ -67,29 +73,33 @@ type execution struct {
 	Labels     map[string]string `json:"Labels,omitempty"`
 }
 
+// rootFS lists the layers.
 type rootFS struct {
 	Type    string   `json:"type"`
 	DiffIDs []string `json:"diff_ids"`
 }
 
+// history describes how a layer was made, for docker history and scanners.
 type history struct {
 	Created   string `json:"created"`
 	CreatedBy string `json:"created_by"`
 }
 
-// image is a finished archive.
+// image is a finished archive. unpacked is the size of all layers on a node.
 type image struct {
 	archive              []byte
 	digest, architecture string
 	unpacked             int
 }
 
-// blobs are the files of an archive by digest, in the order of their making.
+// blobs are the files of a layout by digest. order is that of their creation,
+// which makes the archive deterministic.
 type blobs struct {
 	order   []string
 	content map[string][]byte
 }
 
+// add stores a blob and returns its descriptor. Equal contents are stored once.
 func (b *blobs) add(mediaType string, content []byte) descriptor {
 	digest := digestOf(content)
 	if _, there := b.content[digest]; !there {
@@ -99,22 +109,28 @@ func (b *blobs) add(mediaType string, content []byte) descriptor {
 	return descriptor{MediaType: mediaType, Digest: digest, Size: len(content)}
 }
 
+// addJSON stores a value as JSON. Keys of maps are sorted by the encoder, so
+// equal values give equal digests.
 func (b *blobs) addJSON(mediaType string, value any) (descriptor, error) {
 	content, err := json.Marshal(value)
 	return b.add(mediaType, content), err
 }
 
+// digestOf returns the digest of a blob in the form of the specification.
 func digestOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// buildImage makes the archive in memory: an image has some tens of megabytes.
+// buildImage returns the image as an archive in memory, which is some tens of
+// megabytes. Blobs are created bottom up, because each one contains the digests
+// of those below it: layers, config, manifest, index.
 func buildImage(given options, created time.Time) (image, error) {
 	architecture, err := staticArchitecture(given.binary)
 	if err != nil {
 		return image{}, err
 	}
+	// An archive without a tag would be imported without a name.
 	tag, ok := splitTag(given.name)
 	if !ok {
 		return image{}, fmt.Errorf("--name %q has no tag: write one, such as %s:1.0.0", given.name, given.name)
@@ -148,14 +164,19 @@ func buildImage(given options, created time.Time) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
+	// The digest of the manifest identifies the image in a registry. It is
+	// taken before the annotations below, which are part of the index only.
 	made.digest = top.Digest
 	top.Platform = &config.platform
-	// containerd takes the whole name from its own annotation; the other has the tag.
+	// containerd reads the full name from its own annotation; other tools read
+	// the tag from the standard one.
 	top.Annotations = map[string]string{"io.containerd.image.name": given.name, "org.opencontainers.image.ref.name": tag}
 	made.archive, err = packLayout(index{SchemaVersion: 2, MediaType: mediaIndex, Manifests: []descriptor{top}}, all)
 	return made, err
 }
 
+// labelsOf returns the predefined annotations of the specification. They are
+// also the labels of the config, which docker inspect shows.
 func labelsOf(given options, date string) map[string]string {
 	labels := map[string]string{
 		"org.opencontainers.image.title":    path.Base(filepath.ToSlash(given.binary)),
@@ -172,7 +193,9 @@ func labelsOf(given options, date string) map[string]string {
 	return labels
 }
 
-// staticArchitecture reads the machine that a program is for.
+// staticArchitecture returns the architecture of a static executable. A program
+// with an interpreter segment needs a dynamic linker, which the image does not
+// have; it would fail only at start, with a confusing "no such file".
 func staticArchitecture(binary string) (string, error) {
 	file, err := elf.Open(binary)
 	if err != nil {
@@ -194,7 +217,8 @@ func staticArchitecture(binary string) (string, error) {
 	}
 }
 
-// packLayout writes the archive: what names the rest goes first.
+// packLayout writes the layout as a tar. The index comes first, so that a
+// reader can find the blobs without seeking.
 func packLayout(top index, all *blobs) ([]byte, error) {
 	list, err := json.Marshal(top)
 	if err != nil {
@@ -212,23 +236,29 @@ func packLayout(top index, all *blobs) ([]byte, error) {
 	return packed.Bytes(), files.close()
 }
 
-// archive writes a tar whose entries tell nothing of the machine. The first error
-// stays.
+// archive writes a tar without owners and times of the build machine. It keeps
+// the first error and ignores later writes, so callers check once, in close.
 type archive struct {
 	writer *tar.Writer
 	err    error
 }
 
+// newArchive returns an empty archive.
 func newArchive(to *bytes.Buffer) *archive { return &archive{writer: tar.NewWriter(to)} }
 
+// file adds a regular file.
 func (a *archive) file(name string, mode int64, content []byte) {
 	a.write(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, content)
 }
 
+// folder adds a directory. Parents have to be added first, or an unpacker
+// chooses their mode.
 func (a *archive) folder(name string, mode int64) {
 	a.write(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode}, nil)
 }
 
+// write adds an entry with a fixed time and format. It does nothing after an
+// error.
 func (a *archive) write(header *tar.Header, content []byte) {
 	if a.err != nil {
 		return
@@ -239,6 +269,7 @@ func (a *archive) write(header *tar.Header, content []byte) {
 	}
 }
 
+// close writes the trailer and returns the first error.
 func (a *archive) close() error {
 	if a.err != nil {
 		return a.err
@@ -246,7 +277,8 @@ func (a *archive) close() error {
 	return a.writer.Close()
 }
 
-// readBounded reads a file that goes into the image.
+// readBounded reads a file of at most the given size. A wrong path, such as one
+// to an archive, then fails before it fills the memory.
 func readBounded(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

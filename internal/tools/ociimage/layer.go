@@ -10,24 +10,28 @@ import (
 )
 
 const (
-	// userAndGroup are those of the charts: a number, so that Kubernetes can see that
-	// it is not root.
+	// userAndGroup is the user of the charts. It is numeric, because the
+	// kubelet cannot verify runAsNonRoot for a name.
 	userAndGroup = "65532:65532"
 
+	// passwd and group contain that user, for programs that look up their home.
 	passwd = "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\nslipway:x:65532:65532:slipway:/tmp:/sbin/nologin\n"
 	group  = "root:x:0:\nnobody:x:65534:\nslipway:x:65532:\n"
 
+	// mostProgram and mostAuthorities bound the files that go into the image.
 	mostProgram     = 512 << 20
 	mostAuthorities = 4 << 20
 )
 
-// layer is a part of the file system.
+// layer is a part of the file system. The config refers to the digest of
+// unpacked, and the manifest to that of packed.
 type layer struct {
 	about            string
 	unpacked, packed []byte
 }
 
-// buildLayers gives the surroundings, which seldom change, and the program.
+// buildLayers returns two layers: the base, which seldom changes and stays in
+// the cache of nodes, and the program.
 func buildLayers(given options) ([]layer, error) {
 	program, err := readBounded(given.binary, mostProgram)
 	if err != nil {
@@ -63,12 +67,14 @@ func buildLayers(given options) ([]layer, error) {
 	return []layer{base, top}, err
 }
 
-// programPath is where the program is in the image.
+// programPath returns the path of the program in the image.
 func programPath(binary string) string {
 	return "/usr/local/bin/" + path.Base(filepath.ToSlash(binary))
 }
 
-// readAuthorities refuses what is no list of certificates.
+// readAuthorities reads the CA bundle, and returns an error if it does not
+// start with a certificate: an image with a broken bundle fails every TLS
+// handshake.
 func readAuthorities(name string) ([]byte, error) {
 	content, err := readBounded(name, mostAuthorities)
 	if err != nil {
@@ -80,6 +86,8 @@ func readAuthorities(name string) ([]byte, error) {
 	return content, nil
 }
 
+// pack builds a layer. The gzip header has no name and no time, so the
+// compressed bytes are reproducible with the same Go version.
 func pack(about string, fill func(*archive)) (layer, error) {
 	var unpacked, packed bytes.Buffer
 	files := newArchive(&unpacked)

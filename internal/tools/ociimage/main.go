@@ -1,11 +1,10 @@
-// Ociimage writes a container image without a container engine: an archive in the
-// layout of the Open Container Initiative, with one static program, the
-// certificate authorities that it trusts, and a user that is not root. `make image`
-// runs it.
+// Ociimage builds a container image without a container engine: an archive in
+// the OCI image layout with one static program, the CA certificates that it
+// trusts, and a user that is not root. `make image` runs it.
 //
-// It promises the same bytes for the same inputs: no time, owner or order comes
-// from the machine. It refuses a program that needs a dynamic linker, because the
-// image has none.
+// The same inputs give the same bytes: times, owners and order do not come from
+// the build machine. It rejects a program that needs a dynamic linker, because
+// the image has none.
 package main
 
 import (
@@ -19,12 +18,13 @@ import (
 	"time"
 )
 
-// options say what goes into the image.
+// options are the flags. words are the first arguments of the entry point.
 type options struct {
 	out, binary, authorities, name, version, revision string
 	words                                             []string
 }
 
+// main parses the flags and exits with 1 on an error.
 func main() {
 	var given options
 	flag.StringVar(&given.out, "out", "", "archive to write")
@@ -41,7 +41,8 @@ func main() {
 	}
 }
 
-// run writes the archive and prints what it is.
+// run builds the image, writes the archive and prints its name, sizes and
+// digest.
 func run(given options) error {
 	for _, one := range []struct{ flag, value string }{{"out", given.out}, {"binary", given.binary}, {"name", given.name}} {
 		if one.value == "" {
@@ -64,8 +65,9 @@ func run(given options) error {
 	return nil
 }
 
-// creation is the time that the image tells, which must not be that of the
-// building: https://reproducible-builds.org/specs/source-date-epoch/.
+// creation returns the creation time of the image, from SOURCE_DATE_EPOCH or
+// 1970. It must not be the time of the build:
+// https://reproducible-builds.org/specs/source-date-epoch/.
 func creation(epoch string) (time.Time, error) {
 	if epoch == "" {
 		return time.Unix(0, 0).UTC(), nil
@@ -77,12 +79,14 @@ func creation(epoch string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// replaceFile writes a file whole or not at all.
+// replaceFile writes a file atomically by renaming a temporary one in the same
+// folder, so that a parallel reader never loads a partial image.
 func replaceFile(path string, content []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
+	// After the rename there is no such file, and the error is ignored.
 	defer os.Remove(next.Name())
 	_, err = next.Write(content)
 	err = errors.Join(err, next.Chmod(0o644), next.Close())
@@ -92,9 +96,11 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(next.Name(), path)
 }
 
+// megabytes converts bytes for the report.
 func megabytes(n int) float64 { return float64(n) / 1e6 }
 
-// splitTag gives the tag of a name; a port of a registry is none.
+// splitTag returns the tag of an image name. A colon before a slash belongs to
+// the port of a registry.
 func splitTag(name string) (tag string, ok bool) {
 	at := strings.LastIndexByte(name, ':')
 	if at < 0 || strings.ContainsRune(name[at:], '/') || at == len(name)-1 {

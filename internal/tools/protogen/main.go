@@ -1,7 +1,8 @@
-// Command protogen writes the code of the messages in internal/wire: types of
-// protobuf with clients and handlers of Connect in Go, and the same for the console
-// in TypeScript. It reads the .proto files itself and runs the generators that
-// go.mod and web/package.json pin, so that nothing else has to be installed.
+// Command protogen generates code for the messages in internal/wire: protobuf
+// types with Connect clients and handlers in Go, and the same in TypeScript for
+// the console. It compiles the .proto files itself and runs the plugins that
+// go.mod and web/package.json pin, so that neither protoc nor buf has to be
+// installed.
 package main
 
 import (
@@ -26,14 +27,17 @@ import (
 )
 
 const (
-	// module is what the paths of generated files begin with.
+	// module is the prefix of Go packages in .proto files, which plugins strip
+	// from the paths of generated files.
 	module = "slipway.dev/slipway"
-	// console is where the console has its generated files.
+	// console is the folder of the generated TypeScript.
 	console = "web/src/api/gen"
-	// consoleGenerator writes them. npm installs it.
+	// consoleGenerator is the plugin for TypeScript, which npm installs.
 	consoleGenerator = "web/node_modules/.bin/protoc-gen-es"
 )
 
+// main generates into --out, which differs from --root only in the test that
+// compares the result with the repository.
 func main() {
 	root := flag.String("root", ".", "root of the repository")
 	out := flag.String("out", ".", "root of the folder that files are written to")
@@ -44,6 +48,8 @@ func main() {
 	}
 }
 
+// run compiles the .proto files once and passes the same request to each
+// plugin.
 func run(ctx context.Context, root, out string) error {
 	source := filepath.Join(root, "internal/wire/proto")
 	names, err := protoFiles(source)
@@ -51,7 +57,8 @@ func run(ctx context.Context, root, out string) error {
 		return err
 	}
 	compiler := protocompile.Compiler{
-		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{source}}),
+		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{source}}),
+		// Source info has the comments, which plugins copy to the code.
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	files, err := compiler.Compile(ctx, names...)
@@ -68,15 +75,18 @@ func run(ctx context.Context, root, out string) error {
 			return fmt.Errorf("%s: %w", generator, err)
 		}
 	}
+	// Go comes first, so that without npm the Go code is still generated.
 	script := filepath.Join(root, filepath.FromSlash(consoleGenerator))
 	if _, err := os.Stat(script); err != nil {
 		return fmt.Errorf("the generator for the console is missing: run `make console-modules` first: %w", err)
 	}
+	// Each plugin has its own parameters; the descriptors are the same.
 	request.Parameter = proto.String("target=ts")
 	return generate(exec.CommandContext(ctx, script), request, filepath.Join(out, filepath.FromSlash(console)))
 }
 
-// protoFiles are the files below a folder, relative to it.
+// protoFiles returns the .proto files below a folder, relative to it and
+// sorted, so that the request is deterministic.
 func protoFiles(folder string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -91,7 +101,8 @@ func protoFiles(folder string) ([]string, error) {
 	return names, err
 }
 
-// descriptors are the files and all that they import, imports first.
+// descriptors returns the files and all of their imports in topological order,
+// as the plugin protocol requires: a file comes after its imports.
 func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	var all []*descriptorpb.FileDescriptorProto
 	seen := map[string]bool{}
@@ -102,6 +113,7 @@ func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 		}
 		seen[file.Path()] = true
 		for i := range file.Imports().Len() {
+			// Imports come before the file, and shared ones only once.
 			add(file.Imports().Get(i).FileDescriptor)
 		}
 		all = append(all, protoutil.ProtoFromFileDescriptor(file))
@@ -112,7 +124,9 @@ func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	return all
 }
 
-// generate runs one generator and writes what it answers.
+// generate runs one plugin with the request on standard input, and writes the
+// files of its response. A plugin reports errors in .proto files in the
+// response and not by its exit code.
 func generate(command *exec.Cmd, request *pluginpb.CodeGeneratorRequest, out string) error {
 	input, err := proto.Marshal(request)
 	if err != nil {
@@ -131,6 +145,7 @@ func generate(command *exec.Cmd, request *pluginpb.CodeGeneratorRequest, out str
 		return fmt.Errorf("%s", response.GetError())
 	}
 	for _, file := range response.GetFile() {
+		// The plugin returns the contents; the caller of a plugin writes them.
 		path := filepath.Join(out, filepath.FromSlash(file.GetName()))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -1,10 +1,11 @@
-// Routeref writes docs/reference/routes.md: every type and field of a routes
+// Routeref generates docs/reference/routes.md: every type and field of a routes
 // file with its comment, and an example of every policy. It reads the source of
-// package route, so the page says what the code says; `make generate` runs it.
+// package route, so the page cannot differ from the code. `make generate` runs
+// it.
 //
-// It promises that the page is complete: a field without a name in the file, or
-// a policy without an example, is an error. The examples are whole routes files
-// of which the page shows the policy; a test reads and validates each of them.
+// The page is complete: a field without a name in the file, or a policy without
+// an example, is an error. The examples are complete routes files of which the
+// page shows the policy; a test decodes and validates each of them.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"strings"
 )
 
+// main parses the flags and exits with 1 on an error.
 func main() {
 	source := flag.String("route", "internal/route", "folder of package route")
 	examples := flag.String("examples", "internal/tools/routeref/examples", "folder with one routes file for each policy")
@@ -26,6 +28,7 @@ func main() {
 	}
 }
 
+// run writes the page.
 func run(source, examples, out string) error {
 	page, err := reference(source, examples)
 	if err != nil {
@@ -34,7 +37,7 @@ func run(source, examples, out string) error {
 	return os.WriteFile(out, []byte(page), 0o644)
 }
 
-// reference gives the text of the page.
+// reference returns the text of the page.
 func reference(source, examples string) (string, error) {
 	model, err := readModel(source)
 	if err != nil {
@@ -47,7 +50,8 @@ func reference(source, examples string) (string, error) {
 	return model.page(shown)
 }
 
-// readExamples gives the policies of each routes file, by the name of the file.
+// readExamples returns the policies of each routes file in a folder, by the
+// file name without its extension, which is the key of the policy.
 func readExamples(dir string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -68,8 +72,9 @@ func readExamples(dir string) (map[string]string, error) {
 	return shown, nil
 }
 
-// policiesOf cuts the policies of the first rule out of a routes file: the line
-// that says policies, and what is indented below it.
+// policiesOf returns the policies of the first rule in a routes file: the line
+// "policies:" and the lines that are indented below it. The text is cut and not
+// parsed, to keep comments and the order of keys.
 func policiesOf(text string) string {
 	const heading = "    policies:\n"
 	_, below, found := strings.Cut(text, "\n"+heading)
@@ -79,6 +84,7 @@ func policiesOf(text string) string {
 	var out strings.Builder
 	out.WriteString(strings.TrimLeft(heading, " "))
 	for line := range strings.Lines(below) {
+		// The example moves to the left margin of the page.
 		rest, inside := strings.CutPrefix(line, "      ")
 		if !inside {
 			break

@@ -13,17 +13,18 @@ import (
 	"strings"
 )
 
-// model is what the source of package route says about a routes file.
+// model is the form of a routes file, from the source of package route.
 type model struct {
-	// text is the package comment.
+	// text is the package comment, which defines the order of rules.
 	text    string
 	structs map[string]*structure
 	choices map[string]*choice
-	// others are named types of the package that are neither, such as Duration.
+	// others are named types that are neither structs nor choices, such as
+	// Duration. They have no section; the page describes them as scalars.
 	others map[string]bool
 }
 
-// structure is a type with fields.
+// structure is a struct type with its fields.
 type structure struct {
 	name   string
 	text   string
@@ -39,22 +40,24 @@ type member struct {
 	kind     kind
 }
 
-// kind is the type of a field: a name, possibly in a list.
+// kind is the type of a field: a name, possibly in a list. Pointers are
+// dropped, as they only make a field optional.
 type kind struct {
 	list bool
 	name string // of a type of the package, or such as string and netip.Prefix
 }
 
-// choice is a text with a few values.
+// choice is a string type with a fixed set of values.
 type choice struct {
 	name   string
 	text   string
 	values []value
 }
 
+// value is one constant of a choice with its comment.
 type value struct{ literal, text string }
 
-// readModel reads the source of package route, without its tests.
+// readModel parses the source of package route without its tests.
 func readModel(dir string) (*model, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -79,6 +82,7 @@ func readModel(dir string) (*model, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("there is no source in %s", dir)
 	}
+	// go/doc assigns constants to their types.
 	pkg, err := doc.NewFromFiles(set, files, "route")
 	if err != nil {
 		return nil, err
@@ -89,11 +93,12 @@ func readModel(dir string) (*model, error) {
 			return nil, err
 		}
 	}
+	// Only now are all types in the model.
 	m.resolveAliases()
 	return m, nil
 }
 
-// take notes one type.
+// take adds one type to the model.
 func (m *model) take(t *doc.Type) error {
 	spec := t.Decl.Specs[0].(*ast.TypeSpec)
 	switch body := spec.Type.(type) {
@@ -122,17 +127,21 @@ func (m *model) take(t *doc.Type) error {
 	return nil
 }
 
-// resolveAliases gives the types that are made from another type its fields.
+// resolveAliases replaces the placeholder field of types that are defined by
+// another struct with the fields of that struct. It runs after all types are
+// read, since the other type may come later.
 func (m *model) resolveAliases() {
 	for _, s := range m.structs {
+		// A field of a real struct always has a key; the placeholder has none.
 		if len(s.fields) == 1 && s.fields[0].key == "" && m.structs[s.fields[0].kind.name] != nil {
 			s.fields = m.structs[s.fields[0].kind.name].fields
 		}
 	}
 }
 
-// members gives the fields of one line; those that are not in the file have no
-// tag and are left out.
+// members returns the field of one declaration. A field without a tag is not
+// part of the file and is skipped. A tag without a name, or shared by two
+// fields, is an error.
 func members(owner string, field *ast.Field) ([]member, error) {
 	if field.Tag == nil {
 		return nil, nil
@@ -142,6 +151,7 @@ func members(owner string, field *ast.Field) ([]member, error) {
 		return nil, err
 	}
 	key, options, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+	// Embedded fields have no name, and the page has no form for them.
 	if key == "" || len(field.Names) != 1 {
 		return nil, fmt.Errorf("%s: a field with a tag has no name of its own in the file", owner)
 	}
@@ -151,6 +161,8 @@ func members(owner string, field *ast.Field) ([]member, error) {
 	}}, nil
 }
 
+// kindOf returns the kind of a type expression. A form that is not expected
+// becomes "value", which a reviewer of the page sees.
 func kindOf(t ast.Expr) kind {
 	switch t := t.(type) {
 	case *ast.ArrayType:
@@ -165,7 +177,8 @@ func kindOf(t ast.Expr) kind {
 	return kind{name: "value"}
 }
 
-// constants gives the values that a type is declared to have.
+// constants returns the string constants of a type, in source order. Constants
+// that are not string literals are skipped: they are not values of a choice.
 func constants(t *doc.Type) []value {
 	var values []value
 	for _, group := range t.Consts {
@@ -176,6 +189,8 @@ func constants(t *doc.Type) []value {
 				if !ok || literal.Kind != token.STRING {
 					continue
 				}
+				// The parser accepts only valid literals, so this does not
+				// fail.
 				text, err := strconv.Unquote(literal.Value)
 				if err != nil {
 					continue
@@ -187,7 +202,8 @@ func constants(t *doc.Type) []value {
 	return values
 }
 
-// valueText is the comment of a constant without its Go name.
+// valueText returns the comment of a constant without its Go name, which a
+// reader of the page has no use for.
 func valueText(spec *ast.ValueSpec) string {
 	text := strings.TrimPrefix(spec.Doc.Text(), spec.Names[0].Name)
 	return strings.TrimSpace(strings.TrimPrefix(text, ":"))

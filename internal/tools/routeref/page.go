@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// generatedNote starts the page.
+// generatedNote is the first line of the page.
 const generatedNote = "<!-- Written by `make generate`. Change the comments in internal/route, not this page. -->\n\n"
 
+// intro is the text above the types.
 const intro = `# The routes file
 
 A routes file is YAML or JSON with one [Table](#table). ` + "`slipway edge --providers.file.filename=routes.yaml`" + ` serves it and
@@ -19,7 +20,7 @@ or that is written twice, is an error. Fields without "required" may be left out
 
 `
 
-// scalars are the types of fields that are not types of the package.
+// scalars describes the types of fields that have no section of their own.
 var scalars = map[string]string{
 	"string": "text", "bool": "true or false",
 	"int": "number", "int32": "number", "int64": "number", "uint16": "number", "uint32": "number",
@@ -30,16 +31,20 @@ var scalars = map[string]string{
 	"Secret":         "text that nothing shows",
 }
 
-// page writes the whole page: the order of rules, the policies with their
-// examples, and every other type in the order in which the table leads to it.
+// page returns the whole page: every type in the order in which the table
+// refers to it, the order of rules below Rule, and the policies with their
+// examples below Policy.
 func (m *model) page(examples map[string]string) (string, error) {
 	var out strings.Builder
 	out.WriteString(generatedNote + intro)
+	// The order of sections is that of the references, so a reader meets a type
+	// after the field that uses it.
 	order := m.reachable("Table")
 	policy := m.structs["Policy"]
 	if policy == nil || m.structs["Table"] == nil {
 		return "", fmt.Errorf("there is no Table or no Policy in the source")
 	}
+	// Policies get a section below Policy and not one of their own.
 	policies := map[string]member{}
 	for _, field := range policy.fields {
 		if m.isPolicy(field) {
@@ -47,6 +52,7 @@ func (m *model) page(examples map[string]string) (string, error) {
 		}
 	}
 	for _, name := range order {
+		// Written below, with its example.
 		if _, is := policies[name]; is {
 			continue
 		}
@@ -72,12 +78,15 @@ func (m *model) page(examples map[string]string) (string, error) {
 	return strings.TrimRight(out.String(), "\n") + "\n", nil
 }
 
-// isPolicy reports whether a field of Policy is one of the actions.
+// isPolicy reports whether a field of Policy is an action, and not the identity
+// of the policy.
 func (m *model) isPolicy(field member) bool {
 	return m.structs[field.kind.name] != nil && !strings.HasSuffix(field.kind.name, "ID")
 }
 
-// reachable lists the types that a type leads to, itself first.
+// reachable returns the types that a type refers to, directly or through
+// others, in depth-first order and starting with itself. Types that no field
+// refers to are not part of the file.
 func (m *model) reachable(first string) []string {
 	var order []string
 	var visit func(name string)
@@ -96,7 +105,7 @@ func (m *model) reachable(first string) []string {
 	return order
 }
 
-// section writes one type.
+// section writes one type as a table of its fields or values.
 func (m *model) section(out *strings.Builder, level, name string) {
 	out.WriteString(level + name + "\n\n")
 	if c := m.choices[name]; c != nil {
@@ -111,6 +120,7 @@ func (m *model) section(out *strings.Builder, level, name string) {
 	out.WriteString(m.prose(s.text, s) + "\n\n| Field | Type | Description |\n|---|---|---|\n")
 	for _, field := range s.fields {
 		text := field.text
+		// A field without a comment gets the first sentence of its type's.
 		if below := m.structs[field.kind.name]; text == "" && below != nil {
 			text, _, _ = strings.Cut(strings.ReplaceAll(below.text, "\n", " "), ". ")
 			text = strings.TrimSuffix(text, ".") + "."
@@ -122,7 +132,8 @@ func (m *model) section(out *strings.Builder, level, name string) {
 	out.WriteString("\n")
 }
 
-// kindText is the type of a field, with a link to it.
+// kindText returns the type of a field with a link to its section. A
+// description in scalars takes precedence.
 func (m *model) kindText(field member) string {
 	text := scalars[field.kind.name]
 	if m.structs[field.kind.name] != nil || m.choices[field.kind.name] != nil {
@@ -140,7 +151,7 @@ func (m *model) kindText(field member) string {
 	return text
 }
 
-// orderText is the part of the package comment about the order of rules.
+// orderText returns the section "Order" of the package comment as Markdown.
 func (m *model) orderText() string {
 	_, order, _ := strings.Cut(m.text, "# Order\n")
 	order, _, _ = strings.Cut(order, "\n# ")
@@ -148,25 +159,30 @@ func (m *model) orderText() string {
 	return strings.TrimSpace(string(new(comment.Printer).Markdown(parsed))) + "\n"
 }
 
-// prose is a comment as a paragraph, its fields named as in the file.
+// prose returns a comment as a paragraph, with fields named as in the file.
 func (m *model) prose(text string, s *structure) string {
 	return m.fileNames(strings.TrimSpace(text), s)
 }
 
-// cell is a comment on one line of a table.
+// cell returns a comment as one line for a table, with pipes escaped.
 func (m *model) cell(text string, s *structure) string {
 	line := strings.Join(strings.Fields(text), " ")
 	return strings.ReplaceAll(m.fileNames(line, s), "|", `\|`)
 }
 
+// goLink matches a doc link such as [Rule], goSelector a field such as
+// Rule.Host, and goWord a capitalized word that is not part of a link or
+// selector.
 var (
 	goLink     = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 	goSelector = regexp.MustCompile(`\b([A-Z][A-Za-z]+)\.([A-Z][A-Za-z]+)\b`)
 	goWord     = regexp.MustCompile(`(^|[^#\[A-Za-z.])([A-Z][A-Za-z0-9]*)\b`)
 )
 
-// fileNames writes the fields that a comment speaks of as they are in the file.
+// fileNames replaces the Go names of fields in a comment by their keys in the
+// file. Selectors come first, because their second part is a word as well.
 func (m *model) fileNames(text string, s *structure) string {
+	// Doc links have no target outside of godoc.
 	text = goLink.ReplaceAllString(text, "$1")
 	text = goSelector.ReplaceAllStringFunc(text, func(selector string) string {
 		parts := goSelector.FindStringSubmatch(selector)
@@ -180,17 +196,21 @@ func (m *model) fileNames(text string, s *structure) string {
 	for _, at := range goWord.FindAllStringSubmatchIndex(text, -1) {
 		word, rest := text[at[4]:at[5]], text[at[5]:]
 		key := s.key(word)
-		// "the Host header" is HTTP's and not the field.
+		// "the Host header" is HTTP's and not the field. The name of the type
+		// itself is not a field either.
 		if key == "" || s.name == word || strings.HasPrefix(rest, " header") {
 			continue
 		}
+		// Only the word is replaced; the match includes the character before
+		// it.
 		out.WriteString(text[done:at[4]] + "`" + key + "`")
 		done = at[5]
 	}
 	return out.String() + text[done:]
 }
 
-// key is the name in the file of a field, empty when there is none.
+// key returns the name of a field in the file, or an empty string. A nil
+// structure has no fields.
 func (s *structure) key(field string) string {
 	if s == nil {
 		return ""

@@ -23,13 +23,14 @@ import (
 // startTimeout bounds the start of a process on a busy machine.
 const startTimeout = 30 * time.Second
 
-// Options are what an edge is started with.
+// Options configure an edge.
 type Options struct {
-	// EntryPoints are the names of the entry points; none means one called web.
+	// EntryPoints are the names of the entry points. The default is one called
+	// web.
 	EntryPoints []string
-	// Table is what is served.
+	// Table is the routing table to serve.
 	Table *route.Table
-	// Arguments are further options of `slipway edge`.
+	// Arguments are additional options of `slipway edge`, after the defaults.
 	Arguments []string
 }
 
@@ -40,12 +41,13 @@ type Edge struct {
 	servers map[string]string // address by server: admin and health
 	exited  chan struct{}     // closed when it is gone and its log complete
 
+	// mu guards logged, points and servers.
 	mu     sync.Mutex
 	logged bytes.Buffer
 }
 
-// Start runs an edge until the end of the test, and returns when it takes
-// traffic.
+// Start runs an edge until the end of the test. It returns when all listeners
+// are bound. Every listener has port 0 on loopback, so tests run in parallel.
 func Start(t *testing.T, options Options) *Edge {
 	t.Helper()
 	if len(options.EntryPoints) == 0 {
@@ -69,14 +71,15 @@ func Start(t *testing.T, options Options) *Edge {
 	return start(t, len(options.EntryPoints), append(arguments, options.Arguments...))
 }
 
+// start runs the binary and waits until the log has announced all listeners.
 func start(t *testing.T, points int, arguments []string) *Edge {
 	t.Helper()
 	e := &Edge{
 		command: exec.Command(os.Getenv(binary.Variable), arguments...),
 		points:  map[string]string{}, servers: map[string]string{}, exited: make(chan struct{}),
 	}
-	// The options are the arguments alone, whatever the environment of the tests
-	// has; the edge refuses variables of its prefix that it does not know.
+	// Only arguments configure the edge. It rejects variables with its prefix
+	// that it does not recognize, and the test environment has some of its own.
 	e.command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLIPWAY_") })
 	Tie(e.command)
 	stderr, err := e.command.StderrPipe()
@@ -88,6 +91,7 @@ func start(t *testing.T, points int, arguments []string) *Edge {
 	}
 	serving := make(chan struct{})
 	go e.readLog(stderr, points, serving)
+	// Kill waits until the log is complete.
 	t.Cleanup(func() {
 		e.Kill()
 		if t.Failed() {
@@ -106,7 +110,9 @@ func start(t *testing.T, points int, arguments []string) *Edge {
 	return e
 }
 
-// readLog keeps the log, and closes serving when all addresses are known.
+// readLog collects the log and the addresses in it, and closes serving once
+// every entry point, the admin server and the health server listen. Wait comes
+// after the last line, because it closes the pipe.
 func (e *Edge) readLog(stderr io.Reader, points int, serving chan<- struct{}) {
 	defer close(e.exited)
 	lines := bufio.NewScanner(stderr)
@@ -133,36 +139,36 @@ func (e *Edge) readLog(stderr io.Reader, points int, serving chan<- struct{}) {
 	_ = e.command.Wait() // how it ended shows in the log
 }
 
-// Address is where an entry point takes traffic.
+// Address returns the address of an entry point.
 func (e *Edge) Address(entryPoint string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.points[entryPoint]
 }
 
-// Log is what the edge has logged so far.
+// Log returns the log of the edge so far.
 func (e *Edge) Log() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.logged.String()
 }
 
-// Kill ends the process at once. It may be called more than once.
+// Kill sends SIGKILL and waits for the exit. It may be called more than once.
 func (e *Edge) Kill() {
 	_ = e.command.Process.Kill() // it fails when the process is gone
 	<-e.exited
 }
 
-// Backend is a backend with one endpoint.
+// Backend returns a backend with one endpoint.
 func Backend(name string, endpoint netip.AddrPort) *route.Backend {
 	return &route.Backend{ID: route.BackendID{Name: name, Port: 80}, Endpoints: []route.Endpoint{{Address: endpoint}}}
 }
 
-// To is the list of references of a rule that has one backend.
+// To returns the backend references of a rule with a single backend.
 func To(backend *route.Backend) []route.BackendRef {
 	return []route.BackendRef{{Backend: backend.ID}}
 }
 
-// Encrypted is the option that makes an entry point take encrypted connections,
-// with a certificate that the edge makes itself.
+// Encrypted returns the option that enables TLS on an entry point, with the
+// self-signed default certificate of the edge.
 func Encrypted(entryPoint string) string { return "--entryPoints." + entryPoint + ".http.tls=true" }

@@ -11,10 +11,12 @@ import (
 )
 
 // Main runs a package's tests against a freshly built binary, and exits. It is
-// all that a TestMain needs. When all tests pass, goroutines that are still
-// running fail the run.
+// all that a TestMain needs. After all tests have passed, goroutines that still
+// run fail the run.
 func Main(m *testing.M) { os.Exit(run(m)) }
 
+// run builds the binary, runs the tests and returns the exit code. It is
+// separate from Main because os.Exit skips the deferred removal of the folder.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "edge-under-test-")
 	if err != nil {
@@ -25,6 +27,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
+	// Start and nested uses of package binary then find this build.
 	if err := os.Setenv(binary.Variable, built); err != nil {
 		return fail(err)
 	}
@@ -37,6 +40,7 @@ func run(m *testing.M) int {
 	return 0
 }
 
+// fail prints an error and returns the exit code 1.
 func fail(err error) int {
 	fmt.Fprintf(os.Stderr, "edgeprocess: %v\n", err)
 	return 1

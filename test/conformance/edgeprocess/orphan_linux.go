@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// Tie makes a process that is not started yet end with this one: a test that
-// runs out of time stops nothing that it started.
+// Tie makes the kernel kill a process, which is not started yet, when this
+// process dies. A test binary that exceeds its timeout runs no cleanup.
 func Tie(command *exec.Cmd) { command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

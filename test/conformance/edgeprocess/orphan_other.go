@@ -4,5 +4,5 @@ package edgeprocess
 
 import "os/exec"
 
-// Tie does nothing where the kernel does not offer it.
+// Tie does nothing on systems without a parent-death signal.
 func Tie(*exec.Cmd) {}

@@ -1,9 +1,9 @@
-// Package rawh2 is a client of HTTP/2 that says exactly what a test wants it
-// to say, right or wrong: header blocks of any bytes, frames in any order.
+// Package rawh2 is an HTTP/2 client that sends exactly the frames of a test,
+// valid or not: header blocks of any bytes, frames in any order.
 //
-// It promises that what is written goes out as it was given, and that reading
-// never waits longer than the deadline. It refuses nothing; that is for the
-// server under test.
+// Frames are written unchanged, and a read never blocks beyond the deadline of
+// the connection. The package validates nothing; that is the task of the server
+// under test.
 package rawh2
 
 import (
@@ -19,33 +19,39 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Field is a header field, pseudo or not.
+// Field is a header field or pseudo-header field.
 type Field = hpack.HeaderField
 
-// F is a field.
+// F returns a field.
 func F(name, value string) Field { return Field{Name: name, Value: value} }
 
-// frameSize is what every server takes.
+// frameSize is the default SETTINGS_MAX_FRAME_SIZE, which every server accepts
+// (RFC 9113, section 6.5.2).
 const frameSize = 16384
 
-// Conn is a connection of HTTP/2. One goroutine may write while another reads:
-// what reading answers is written under the same lock. Whoever uses the Framer
-// itself holds Writing meanwhile, unless nobody reads.
+// Conn is an HTTP/2 connection. One goroutine may write while another reads:
+// acknowledgements of the reader are written under the same lock. A caller that
+// uses the Framer directly has to hold Writing, unless no other goroutine
+// reads.
 type Conn struct {
 	net.Conn
 	*http2.Framer
-	// Writing is held for each frame that is written, and for each block of
-	// headers as a whole.
+	// Writing is held for each frame, and for each header block as a whole: no
+	// frame may come between HEADERS and its CONTINUATION frames.
 	Writing sync.Mutex
 
+	// encoder has the HPACK state of the connection and writes to block.
 	block   bytes.Buffer
 	encoder *hpack.Encoder
 }
 
-// New begins HTTP/2 on a connection: it sends the preface and the settings.
+// New starts HTTP/2 on a connection: it sends the preface and the settings. It
+// does not wait for the settings of the server.
 func New(conn net.Conn, settings ...http2.Setting) (*Conn, error) {
 	c := &Conn{Conn: conn, Framer: http2.NewFramer(conn, conn)}
 	c.encoder = hpack.NewEncoder(&c.block)
+	// The Framer would reject the invalid frames that tests are about, and it
+	// decodes header blocks of responses into fields.
 	c.AllowIllegalWrites = true
 	c.SetReuseFrames()
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -56,8 +62,8 @@ func New(conn net.Conn, settings ...http2.Setting) (*Conn, error) {
 	return c, c.WriteSettings(settings...)
 }
 
-// Dial connects to an address without encryption, with a deadline for all that
-// is done on the connection.
+// Dial connects to an address without TLS, with prior knowledge of HTTP/2. The
+// deadline applies to the dial and to all reads and writes.
 func Dial(address string, deadline time.Time, settings ...http2.Setting) (*Conn, error) {
 	conn, err := (&net.Dialer{Deadline: deadline}).Dial("tcp", address)
 	if err != nil {
@@ -73,7 +79,9 @@ func Dial(address string, deadline time.Time, settings ...http2.Setting) (*Conn,
 	return c, nil
 }
 
-// Block is the header block of fields, in the order and the spelling given.
+// Block returns the header block of fields, in the given order and spelling. It
+// changes the HPACK state, so each block has to be sent in the order of the
+// calls.
 func (c *Conn) Block(fields ...Field) []byte {
 	c.block.Reset()
 	for _, f := range fields {
@@ -84,7 +92,8 @@ func (c *Conn) Block(fields ...Field) []byte {
 	return bytes.Clone(c.block.Bytes())
 }
 
-// Headers sends fields as one block, in as many frames as it needs.
+// Headers sends fields as one HEADERS frame and as many CONTINUATION frames as
+// the block needs.
 func (c *Conn) Headers(stream uint32, end bool, fields ...Field) error {
 	c.Writing.Lock()
 	defer c.Writing.Unlock()
@@ -100,35 +109,37 @@ func (c *Conn) Headers(stream uint32, end bool, fields ...Field) error {
 	return err
 }
 
-// Data sends a DATA frame.
+// Data sends one DATA frame. It ignores flow control.
 func (c *Conn) Data(stream uint32, end bool, data string) error {
 	c.Writing.Lock()
 	defer c.Writing.Unlock()
 	return c.WriteData(stream, end, []byte(data))
 }
 
-// Reply is what came back on a stream.
+// Reply is the response on a stream.
 type Reply struct {
 	Status string
 	Header []Field
 	Body   []byte
-	// Reset is the code with which the server ended the stream, if it did.
+	// Reset is the error code of RST_STREAM, or nil.
 	Reset *http2.ErrCode
-	// Ended says that the stream is over.
+	// Ended is set when the server has ended or reset the stream.
 	Ended bool
 }
 
-// Replies are those of a connection, by stream.
+// Replies are the responses of a connection, by stream.
 type Replies struct {
 	Streams map[uint32]*Reply
-	// GoAway is the code with which the server ended the connection, if it did.
+	// GoAway is the error code of GOAWAY, or nil.
 	GoAway *http2.ErrCode
-	// Closed says that the connection ended.
+	// Closed is set when the connection ended.
 	Closed bool
 }
 
-// Collect reads until these streams are over, or the connection is. It
-// acknowledges settings and gives credit for what it reads.
+// Collect reads frames until the given streams have ended or the connection is
+// closed. It acknowledges SETTINGS and PING, and returns connection-level flow
+// control credit for DATA. Only a timeout or an invalid header block is an
+// error: a closed connection may be the expected result.
 func (c *Conn) Collect(until ...uint32) (*Replies, error) {
 	r := &Replies{Streams: map[uint32]*Reply{}}
 	for {
@@ -153,6 +164,7 @@ func (c *Conn) Collect(until ...uint32) (*Replies, error) {
 	}
 }
 
+// over reports whether all given streams have ended.
 func (r *Replies) over(streams []uint32) bool {
 	for _, id := range streams {
 		if reply := r.Streams[id]; reply == nil || !reply.Ended {
@@ -162,7 +174,8 @@ func (r *Replies) over(streams []uint32) bool {
 	return true
 }
 
-// take notes what a frame says. An error means that the connection is gone.
+// take records a frame and writes the response that the protocol requires. An
+// error means that the connection is closed.
 func (c *Conn) take(r *Replies, frame http2.Frame) error {
 	c.Writing.Lock()
 	defer c.Writing.Unlock()
@@ -184,6 +197,8 @@ func (c *Conn) take(r *Replies, frame http2.Frame) error {
 		r.at(id).Reset, r.at(id).Ended = &code, true
 	case *http2.MetaHeadersFrame:
 		reply := r.at(id)
+		// A final status replaces an interim one (1xx); trailers have none and
+		// leave it as it is.
 		if status := f.PseudoValue("status"); status >= "200" || reply.Status == "" {
 			reply.Status = status
 		}
@@ -200,6 +215,7 @@ func (c *Conn) take(r *Replies, frame http2.Frame) error {
 	return nil
 }
 
+// at returns the response of a stream, which it creates on the first frame.
 func (r *Replies) at(stream uint32) *Reply {
 	reply := r.Streams[stream]
 	if reply == nil {
@@ -209,6 +225,7 @@ func (r *Replies) at(stream uint32) *Reply {
 	return reply
 }
 
+// isTimeout reports whether an error is an expired deadline.
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()

@@ -1,4 +1,5 @@
-// Command helm is Helm for what the console shows; see test/programs/helm.
+// Command helm is the helm command for the instructions that the console shows,
+// so that its tests can run them as printed. See test/programs/helm.
 package main
 
 import (

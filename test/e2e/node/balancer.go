@@ -14,9 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// startServices answers names and gives load balancers their addresses, until the
-// node stops.
+// startServices starts the DNS server and the load balancer controller. They
+// run in this process, on a context of their own: the one of the step ends with
+// it.
 func (n *Node) startServices(context.Context) error {
+	// The bind happens before the goroutines start, so Pods can resolve names
+	// as soon as Start returns.
 	socket, err := net.ListenPacket("udp", net.JoinHostPort(nodeIP, "53"))
 	if err != nil {
 		return err
@@ -27,6 +30,8 @@ func (n *Node) startServices(context.Context) error {
 	names := &nameServer{names: n.cfg.Names, service: func(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 		return n.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	}}
+	// Stop waits for these channels, so no goroutine uses the client after the
+	// API server is gone.
 	for _, serve := range []func(){func() { names.serve(ctx, socket) }, func() { n.balance(ctx) }} {
 		ended := make(chan struct{})
 		n.served = append(n.served, ended)
@@ -38,8 +43,10 @@ func (n *Node) startServices(context.Context) error {
 	return nil
 }
 
-// balance gives each Service of type LoadBalancer an address. kube-proxy does the
-// rest, and the network outside has a route.
+// balance assigns an address to each Service of type LoadBalancer, as a cloud
+// controller manager does. kube-proxy programs the rules for it, and the
+// network outside has a route to the range. Addresses are never reused during a
+// run.
 func (n *Node) balance(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -50,9 +57,11 @@ func (n *Node) balance(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		// A poll is enough here: the interval is short, the cluster is small,
+		// and a watch would need its own resync after errors.
 		list, err := n.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 		if err != nil {
-			continue // it is asked again
+			continue // the next tick retries
 		}
 		for _, service := range list.Items {
 			if service.Spec.Type != corev1.ServiceTypeLoadBalancer || len(service.Status.LoadBalancer.Ingress) > 0 {
@@ -63,15 +72,17 @@ func (n *Node) balance(ctx context.Context) {
 				Ingress: []corev1.LoadBalancerIngress{{IP: next.String()}},
 			}}})
 			if err != nil {
-				return // it is a constant shape
+				return // cannot happen: the type always encodes
 			}
-			// What fails is seen in the next round: the Service has no address then.
+			// A failed patch is retried in the next pass, because the Service
+			// then still has no address. That skips one address of the range,
+			// which is harmless.
 			_, _ = n.Client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		}
 	}
 }
 
-// BalancerAddress is the address of a Service of type LoadBalancer.
+// BalancerAddress returns the address of a Service of type LoadBalancer.
 func (n *Node) BalancerAddress(ctx context.Context, namespace, name string) (netip.Addr, error) {
 	found, err := n.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -80,9 +91,11 @@ func (n *Node) BalancerAddress(ctx context.Context, namespace, name string) (net
 	return balancerAddress(found)
 }
 
-// errNoAddress is for a Service whose load balancer is still to come.
+// errNoAddress is the error for a Service whose load balancer is pending.
 var errNoAddress = errors.New("has no address yet")
 
+// balancerAddress reads the address from the status of a Service. The
+// controller above writes exactly one.
 func balancerAddress(service *corev1.Service) (netip.Addr, error) {
 	if len(service.Status.LoadBalancer.Ingress) == 0 {
 		return netip.Addr{}, fmt.Errorf("the Service %s/%s %w", service.Namespace, service.Name, errNoAddress)

@@ -19,30 +19,39 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// startTimeout bounds the start of one part.
+// startTimeout bounds the start of each component.
 const startTimeout = 3 * time.Minute
 
-// Node is a running cluster.
+// Node is a running cluster. Start and Stop are called by one goroutine; the
+// exported fields are set by Start and read-only afterwards.
 type Node struct {
-	// Kubeconfig is the administrator's, REST and Client are made from it.
+	// Kubeconfig is the file of the cluster administrator. REST and Client are
+	// built from it, and are nil until the control plane is up.
 	Kubeconfig string
 	REST       *rest.Config
 	Client     kubernetes.Interface
 
+	// parts are in start order, which Stop reverses. cancel stops the servers
+	// of this process (DNS and load balancers), and served has a channel for
+	// each that is closed when the server has returned.
 	cfg    Config
 	parts  []*process
 	cancel context.CancelFunc
 	served []<-chan struct{} // closed when a server of this process has ended
 }
 
-// Start brings everything up until the node is ready. A node that is returned has
-// to be stopped, with an error too. Progress is told what is there.
+// Start starts all components in order and returns when the node is Ready. The
+// caller has to stop the returned node even if there is an error, because the
+// components before the failed one are running. progress is called after each
+// step.
 func Start(ctx context.Context, cfg Config, progress func(string)) (*Node, error) {
 	n := &Node{cfg: cfg, Kubeconfig: cfg.path("cluster", "kubeconfig")}
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
 	}{
+		// The order is that of the dependencies: the kubelet needs the runtime
+		// and the API server, and DNS and load balancers need the API server.
 		{"namespaces, network and control groups", n.prepare},
 		{"containerd, with the images", n.startRuntime},
 		{"control plane", n.startControlPlane},
@@ -50,6 +59,7 @@ func Start(ctx context.Context, cfg Config, progress func(string)) (*Node, error
 		{"kube-proxy", n.startProxy},
 		{"cluster DNS and load balancers", n.startServices},
 	} {
+		// The cause replaces "context deadline exceeded" in the error.
 		limited, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not there within %s", startTimeout))
 		err := step.do(limited)
 		cancel()
@@ -61,8 +71,12 @@ func Start(ctx context.Context, cfg Config, progress func(string)) (*Node, error
 	return n, nil
 }
 
-// Stop ends the parts, last started first, and removes what no namespace covers.
+// Stop stops the components in reverse start order, so that each one still
+// reaches the components it depends on, and then removes the control groups. It
+// returns all errors together; one component that hangs does not keep the
+// others running.
 func (n *Node) Stop() error {
+	// The servers use the API server, so they stop before it does.
 	if n.cancel != nil {
 		n.cancel()
 	}
@@ -77,7 +91,8 @@ func (n *Node) Stop() error {
 	return errors.Join(append(problems, n.removeGroups())...)
 }
 
-// startControlPlane runs etcd, the API server, the controllers and the scheduler.
+// startControlPlane runs etcd, the API server, the controller manager and the
+// scheduler in one process, and creates the clients.
 func (n *Node) startControlPlane(ctx context.Context) error {
 	p, err := n.launch("control-plane", filepath.Join(n.cfg.Bin, "slipway-devcluster"),
 		"--dir="+n.cfg.path("cluster"), "--port="+apiPort, "--kubelet", "--node-address="+nodeIP)
@@ -85,7 +100,7 @@ func (n *Node) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	err = p.until(ctx, func(ctx context.Context) error {
-		// This is the last file that it writes.
+		// slipway-devcluster writes this file last, so all credentials exist.
 		if _, err := os.Stat(n.cfg.path("cluster", "pki", "kubelet-server.crt")); err != nil {
 			return err
 		}
@@ -93,6 +108,8 @@ func (n *Node) startControlPlane(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// The default of 5 requests per second would dominate the duration of
+		// the test, and deprecation warnings would hide its output.
 		config.QPS, config.Burst, config.WarningHandler = 200, 400, rest.NoWarnings{}
 		n.REST = config
 		n.Client, err = kubernetes.NewForConfig(config)
@@ -101,7 +118,7 @@ func (n *Node) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server asks the kubelet for logs as this user.
+	// The API server connects to the kubelet as this user, for logs and exec.
 	_, err = n.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubelet-api"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
@@ -110,8 +127,12 @@ func (n *Node) startControlPlane(ctx context.Context) error {
 	return err
 }
 
-// startKubelet runs the kubelet until the node is ready.
+// startKubelet starts the kubelet and waits for the Ready condition of the
+// node.
 func (n *Node) startKubelet(ctx context.Context) error {
+	// enforceNodeAllocatable is empty and cgroupRoot is the run's own group, so
+	// the kubelet limits nothing outside of it. oomScoreAdj stays 0 because
+	// lowering it needs a capability that a container may lack.
 	config := n.cfg.path("kubelet.yaml")
 	pki := n.cfg.path("cluster", "pki")
 	err := write(config, fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -165,7 +186,7 @@ imageGCLowThresholdPercent: 99
 	})
 }
 
-// startProxy runs kube-proxy, which makes addresses of Services work.
+// startProxy starts kube-proxy, which programs the iptables rules for Services.
 func (n *Node) startProxy(ctx context.Context) error {
 	config := n.cfg.path("kube-proxy.yaml")
 	err := write(config, fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
@@ -189,6 +210,8 @@ oomScoreAdj: 0
 		return err
 	}
 	return p.until(ctx, func(ctx context.Context) error {
+		// Its health endpoint responds before the first sync. The rules of the
+		// first Service are proof that it is done.
 		rules, err := do(ctx, "iptables-save", "-t", "nat")
 		if err == nil && !strings.Contains(rules, "-d "+kubernetesIP+"/32") {
 			err = errors.New("the Service kubernetes has no rules yet")
@@ -197,7 +220,9 @@ oomScoreAdj: 0
 	})
 }
 
-// Kubectl runs kubectl of the cluster's version.
+// Kubectl returns a kubectl command of the cluster's version, as administrator.
+// The kernel kills it when this process dies, so an interrupted run leaves
+// none.
 func (n *Node) Kubectl(ctx context.Context, words ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, filepath.Join(n.cfg.Bin, "slipway-devcluster"), append([]string{"kubectl", "--kubeconfig=" + n.Kubeconfig}, words...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// groupRoots are the folders in which control groups of this node are made: the
-// only one of version 2, or one for each controller of version 1, beside which
-// version 2 may be there without any.
+// groupRoots returns the mount points in which the node's control groups are
+// created: the unified hierarchy of cgroup v2, or one per controller of cgroup
+// v1. A hybrid host also mounts an empty v2 hierarchy, which is included.
 func groupRoots() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -33,9 +33,12 @@ func groupRoots() ([]string, error) {
 	return roots, nil
 }
 
-// group is the name of the node's control group, which no other run has.
+// group returns the name of the node's control group. It is the base name of
+// the working folder, so parallel runs do not share one.
 func (n *Node) group() string { return "/" + filepath.Base(n.cfg.Work) }
 
+// makeGroups creates the control group of the node in each hierarchy. The
+// kubelet expects its cgroupRoot to exist.
 func (n *Node) makeGroups() error {
 	roots, err := groupRoots()
 	if err != nil {
@@ -43,14 +46,16 @@ func (n *Node) makeGroups() error {
 	}
 	for _, root := range roots {
 		group := root + n.group()
-		// With version 2 a controller is there when the group above gives it. One that the machine lacks is the kubelet's to miss.
+		// In cgroup v2 a controller is available only if the parent enables it.
+		// Errors are ignored: a missing controller is reported by the kubelet.
 		for _, controller := range []string{"cpu", "cpuset", "memory", "pids"} {
 			_ = os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
 		}
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return err
 		}
-		// A group of the controller for processors and memory nodes begins without any.
+		// A new cpuset group of v1 is empty, and no process can join it until
+		// it has CPUs and memory nodes.
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, name))
 			if errors.Is(err, fs.ErrNotExist) {
@@ -67,8 +72,9 @@ func (n *Node) makeGroups() error {
 	return nil
 }
 
-// removeGroups ends what is in the groups and removes them, deepest first. The kernel needs a moment for
-// those whose processes have just ended.
+// removeGroups kills the processes in the groups and removes them, deepest
+// first. It retries until stopTimeout, because the kernel reports a group as
+// busy for a moment after its last process has exited.
 func (n *Node) removeGroups() error {
 	roots, err := groupRoots()
 	if err != nil {
@@ -95,8 +101,8 @@ func (n *Node) removeGroups() error {
 	}
 }
 
-// endGroup ends the processes of containers that are still there: those of a run
-// that failed.
+// endGroup kills the container processes that are left in a group. A run that
+// succeeded has none; after a failure the Pods are still running.
 func endGroup(top string) error {
 	return filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -107,10 +113,14 @@ func endGroup(top string) error {
 		}
 		list, err := os.ReadFile(path)
 		for _, word := range strings.Fields(string(list)) {
+			// Reading cgroup.procs from another PID namespace yields 0, and 1
+			// is the init process of this one: neither may be killed.
 			if id, wrong := strconv.Atoi(word); wrong == nil && id > 1 {
-				_ = syscall.Kill(id, syscall.SIGKILL) // it may have ended meanwhile
+				_ = syscall.Kill(id, syscall.SIGKILL) // it may have exited since
 			}
 		}
+		// The kernel returns ENODEV for a group that is removed during the
+		// read.
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 			return nil
 		}
@@ -118,6 +128,9 @@ func endGroup(top string) error {
 	})
 }
 
+// removeTree removes a group and everything below it. The kernel removes a
+// group only by rmdir and only if it has no children; os.RemoveAll would fail
+// on the control files.
 func removeTree(top string) error {
 	var folders []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {

@@ -12,36 +12,44 @@ import (
 )
 
 const (
+	// answerTimeout bounds the API request for one query. Resolvers retry after
+	// about the same time.
 	answerTimeout = 5 * time.Second
-	// timeToLive is short, because Services come and go.
+	// timeToLive is short, because Services are created and deleted during a
+	// run and a resolver caches the response.
 	timeToLive = 2
-	// largestQuery is the most that a query over UDP has without extensions.
+	// largestQuery is the maximum size of a UDP query without EDNS (RFC 1035,
+	// section 4.2.1).
 	largestQuery = 512
 )
 
-// nameServer is the DNS of the cluster: it answers for Services from the API
-// server, and for names of its own. Addresses are those of IPv4; it knows nothing
-// else, and asks nobody.
+// nameServer is the cluster DNS. It resolves Services through the API server,
+// and the additional names of Config. It serves A records only and forwards
+// nothing, so an unknown name fails at once instead of after a timeout.
 type nameServer struct {
 	names   map[string]string
 	service func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 }
 
-// serve answers queries, one after the other: there are few.
+// serve handles queries one after the other until the socket is closed. There
+// are few of them, so a slow API request may delay the next query.
 func (d *nameServer) serve(ctx context.Context, socket net.PacketConn) {
 	query := make([]byte, largestQuery)
 	for ctx.Err() == nil {
 		size, from, err := socket.ReadFrom(query)
 		if err != nil {
-			continue // it is closed, which the loop sees, or an answer did not arrive
+			continue // closed, which the loop condition covers, or an ICMP error of an earlier response
 		}
+		// A malformed query gets no response. A lost response is not repeated
+		// here: the resolver retries.
 		if answer, err := d.answer(ctx, query[:size]); err == nil {
-			_, _ = socket.WriteTo(answer, from) // who gets none asks again
+			_, _ = socket.WriteTo(answer, from) // the resolver retries
 		}
 	}
 }
 
-// answer is what a query gets.
+// answer builds the response to a query. It considers the first question only;
+// resolvers send one.
 func (d *nameServer) answer(ctx context.Context, query []byte) ([]byte, error) {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(query)
@@ -55,10 +63,14 @@ func (d *nameServer) answer(ctx context.Context, query []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	address, known := d.resolve(ctx, strings.ToLower(strings.TrimSuffix(question.Name.String(), ".")))
+	// RecursionAvailable is set although nothing is forwarded: stub resolvers
+	// request recursion from the cluster DNS.
 	reply := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true, RecursionDesired: header.RecursionDesired, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{question},
 	}
+	// An existing name without an A record gets an empty response and not
+	// NXDOMAIN, which applies to all record types of the name (RFC 2308).
 	if !known {
 		reply.RCode = dnsmessage.RCodeNameError
 	}
@@ -71,8 +83,9 @@ func (d *nameServer) answer(ctx context.Context, query []byte) ([]byte, error) {
 	return reply.Pack()
 }
 
-// resolve gives the address of a name, and whether there is such a name. A Service
-// without an address is a name all the same.
+// resolve returns the address of a name and whether the name exists. A Service
+// exists even without an address: a load balancer that is pending, or a
+// headless Service.
 func (d *nameServer) resolve(ctx context.Context, name string) (address netip.Addr, known bool) {
 	if target, ok := d.names[name]; ok {
 		if address, err := netip.ParseAddr(target); err == nil {
@@ -80,7 +93,7 @@ func (d *nameServer) resolve(ctx context.Context, name string) (address netip.Ad
 		}
 		namespace, service, _ := strings.Cut(target, "/")
 		if found, err := d.service(ctx, namespace, service); err == nil {
-			address, _ = balancerAddress(found) // it comes later
+			address, _ = balancerAddress(found) // pending
 		}
 		return address, true
 	}
@@ -89,6 +102,7 @@ func (d *nameServer) resolve(ctx context.Context, name string) (address netip.Ad
 		return address, false
 	}
 	service, namespace, ok := strings.Cut(host, ".")
+	// Names of single Pods (pod.service.namespace) are not supported.
 	if !ok || strings.Contains(namespace, ".") {
 		return address, false
 	}

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// commandTimeout bounds a command that does one thing.
+	// commandTimeout bounds a short command such as ip, mount or ctr. Importing
+	// an image is the slowest.
 	commandTimeout = 2 * time.Minute
-	// stopTimeout is how long a part may take to end before it is killed.
+	// stopTimeout is how long a component may take to exit after SIGTERM before
+	// it is killed, and how long control groups may stay busy.
 	stopTimeout = 20 * time.Second
-	// lookAgain is the pause between two looks at something that says nothing by
-	// itself.
+	// lookAgain is the poll interval for conditions that have no notification.
 	lookAgain = 100 * time.Millisecond
-	// tail is how much of a log an error has.
+	// tail is the number of bytes of a log that an error message includes.
 	tail = 2000
 )
 
-// process is a part that runs.
+// process is a running component.
 type process struct {
 	name, log string
 	command   *exec.Cmd
@@ -32,13 +33,16 @@ type process struct {
 	err       error // set before ended is closed
 }
 
-// launch starts a part whose output goes to a file. It ends with this process.
+// launch starts a component with its output in a log file, and registers it for
+// Stop. The kernel kills it when this process dies, and its own process group
+// keeps Ctrl-C from reaching it: Stop decides the order.
 func (n *Node) launch(name string, words ...string) (*process, error) {
 	p := &process{name: name, log: n.cfg.path("log", name+".log"), command: exec.Command(words[0], words[1:]...), ended: make(chan struct{})}
 	file, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
+	// The child has its own descriptor.
 	defer file.Close()
 	p.command.Stdout, p.command.Stderr = file, file
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -53,7 +57,8 @@ func (n *Node) launch(name string, words ...string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the part to end, and kills it when it does not.
+// stop sends SIGTERM and waits, then kills. A component that had already exited
+// is an error as well: it crashed during the run.
 func (p *process) stop() error {
 	select {
 	case <-p.ended:
@@ -75,7 +80,7 @@ func (p *process) stop() error {
 	return fmt.Errorf("%s did not end within %s and was killed", p.name, stopTimeout)
 }
 
-// said is the end of the part's log.
+// said returns the end of the component's log.
 func (p *process) said() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -84,8 +89,9 @@ func (p *process) said() string {
 	return string(text[max(0, len(text)-tail):])
 }
 
-// until waits for a condition, and gives up when the part ends or the time is
-// over.
+// until polls a condition until it returns nil. It fails early if the component
+// exits, and on the deadline it returns the last error of the condition
+// together with the end of the log.
 func (p *process) until(ctx context.Context, condition func(context.Context) error) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -104,7 +110,8 @@ func (p *process) until(ctx context.Context, condition func(context.Context) err
 	}
 }
 
-// do runs a command that does one thing, and gives what it prints.
+// do runs a short command and returns its output. An error includes the end of
+// it.
 func do(ctx context.Context, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -115,7 +122,8 @@ func do(ctx context.Context, words ...string) (string, error) {
 	return string(output), nil
 }
 
-// all runs commands until one fails. Their words have no spaces.
+// all runs commands in order and stops at the first error. Words are split at
+// spaces, without quoting.
 func all(ctx context.Context, commands ...string) error {
 	for _, one := range commands {
 		if _, err := do(ctx, strings.Fields(one)...); err != nil {
@@ -125,7 +133,7 @@ func all(ctx context.Context, commands ...string) error {
 	return nil
 }
 
-// write makes a file and the folders above it.
+// write creates a file and its parent folders.
 func write(path, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }

@@ -7,9 +7,13 @@ import (
 	"strings"
 )
 
-// startRuntime starts a containerd that nobody else knows of, and loads the
-// images.
+// startRuntime starts a private containerd and imports the images. Its root and
+// socket are separate from those of the host, so a containerd that runs there
+// is not affected.
 func (n *Node) startRuntime(ctx context.Context) error {
+	// Plugins that need a kernel module, a block device or a trace collector
+	// are disabled: they would only log errors. SystemdCgroup is off because
+	// the kubelet uses cgroupfs.
 	config := n.cfg.path("containerd.toml")
 	err := write(config, fmt.Sprintf(`version = 2
 root = %[1]q
@@ -38,6 +42,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	if err != nil {
 		return err
 	}
+	// The socket exists before the service responds, so the version request is
+	// what confirms readiness.
 	err = p.until(ctx, func(ctx context.Context) error {
 		if _, err := os.Stat(socket); err != nil {
 			return err
@@ -56,24 +62,27 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	return nil
 }
 
-// containerd asks the container runtime.
+// containerd runs ctr against the private socket, in the namespace that the CRI
+// plugin uses: images imported elsewhere are invisible to the kubelet.
 func (n *Node) containerd(ctx context.Context, words ...string) (string, error) {
 	return do(ctx, append([]string{"ctr", "--address", socket, "--namespace", "k8s.io"}, words...)...)
 }
 
-// LoadImage loads an archive into the container runtime.
+// LoadImage imports an OCI archive into containerd.
 func (n *Node) LoadImage(ctx context.Context, archive string) error {
 	_, err := n.containerd(ctx, "images", "import", archive)
 	return err
 }
 
-// TagImage gives an image that is there another name.
+// TagImage adds a second name to an imported image. Both names share one
+// digest, so an upgrade to the second one replaces Pods without changing the
+// program.
 func (n *Node) TagImage(ctx context.Context, name, other string) error {
 	_, err := n.containerd(ctx, "images", "tag", name, other)
 	return err
 }
 
-// Containers are the containers that the runtime has, with their images.
+// Containers lists the containers of the runtime as "id image".
 func (n *Node) Containers(ctx context.Context) ([]string, error) {
 	list, err := n.containerd(ctx, "containers", "list")
 	if err != nil {
@@ -81,6 +90,7 @@ func (n *Node) Containers(ctx context.Context) ([]string, error) {
 	}
 	var found []string
 	for i, line := range strings.Split(strings.TrimSpace(list), "\n") {
+		// The first line is the header of the table.
 		if fields := strings.Fields(line); i > 0 && len(fields) > 1 {
 			found = append(found, fields[0]+" "+fields[1])
 		}

@@ -10,16 +10,19 @@ import (
 	"strings"
 )
 
-// hidden are folders that the parts write to by name. An empty one covers each.
+// hidden returns the folders that components write to by fixed names. A tmpfs
+// covers each of them in the mount namespace of the run.
 func hidden() []string { return []string{"/run", "/var/lib", "/var/log"} }
 
-// kernelSettings are those that a kubelet changes for the whole machine. It gets
-// copies.
+// kernelSettings returns the sysctls that the kubelet sets at startup and that
+// are not namespaced. Copies cover them, so the host keeps its values.
 func kernelSettings() []string {
 	return []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 }
 
-// prepare makes the surroundings: folders, names, the network and control groups.
+// prepare creates the folders, the mounts, the network and the control groups.
+// The check of the network comes first: every later step would change the host
+// if it ran in the wrong namespace.
 func (n *Node) prepare(ctx context.Context) error {
 	if err := ownNetwork(); err != nil {
 		return err
@@ -39,6 +42,8 @@ func (n *Node) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	// The bind mount also covers this process, which resolves the host of the
+	// platform through the cluster DNS.
 	names := n.cfg.path("resolv.conf")
 	if err := write(names, "nameserver "+nodeIP+"\n"); err != nil {
 		return err
@@ -52,14 +57,16 @@ func (n *Node) prepare(ctx context.Context) error {
 	return n.makeGroups()
 }
 
-// ownNetwork refuses a network that has links: those are the machine's.
+// ownNetwork returns an error if the network namespace has an active link,
+// which means that it belongs to the host.
 func ownNetwork() error {
 	links, err := net.Interfaces()
 	if err != nil {
 		return err
 	}
 	for _, link := range links {
-		// Some kernels put these into every new network.
+		// Loopback exists in every namespace, and some kernels add tunnel
+		// devices that are down.
 		if link.Flags&net.FlagLoopback == 0 && link.Flags&net.FlagUp != 0 {
 			return fmt.Errorf("the network has the link %s, so it is the machine's own: run scripts/e2e.sh, which makes another", link.Name)
 		}
@@ -67,7 +74,8 @@ func ownNetwork() error {
 	return nil
 }
 
-// shield puts a copy over a setting of the kernel.
+// shield bind-mounts a copy over a kernel setting. A setting that this kernel
+// does not have is skipped.
 func (n *Node) shield(ctx context.Context, setting string) error {
 	real := filepath.Join("/proc/sys", setting)
 	value, err := os.ReadFile(real)
@@ -85,8 +93,10 @@ func (n *Node) shield(ctx context.Context, setting string) error {
 	return err
 }
 
-// connect links the node with a network outside of the cluster, in which clients
-// are, and lets it route.
+// connect creates the network of the clients outside of the cluster, links it
+// with the node by a veth pair, enables forwarding, and writes the CNI
+// configuration. Both sides have a default route to each other, so load
+// balancer addresses are reachable without further routes.
 func (n *Node) connect(ctx context.Context) error {
 	err := all(ctx,
 		"ip link set lo up",
@@ -106,10 +116,12 @@ func (n *Node) connect(ctx context.Context) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return err
 	}
-	// Answers of a Pod to another one on the same bridge have to pass the translation of addresses too.
+	// Without it, a response between two Pods on the same bridge bypasses
+	// iptables, and the client sees the Pod address instead of the Service's.
 	if err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("the kernel does not filter bridges (%w): modprobe br_netfilter", err)
 	}
+	// hairpinMode lets a Pod reach itself through its own Service.
 	return write(n.cfg.path("cni", "10-slipway.conflist"), fmt.Sprintf(`{
   "cniVersion": "0.4.0",
   "name": "slipway",
@@ -122,7 +134,8 @@ func (n *Node) connect(ctx context.Context) error {
 `, n.cfg.path("addresses"), podRange))
 }
 
-// OutsideCommand is a command as somebody outside of the cluster runs it.
+// OutsideCommand returns the command line that runs words in the network
+// outside of the cluster.
 func OutsideCommand(words ...string) []string {
 	return append([]string{"ip", "netns", "exec", outsideName}, words...)
 }

@@ -10,23 +10,29 @@ import (
 	"time"
 )
 
-// Usage is what a container uses.
+// Usage is the resource consumption of a container.
 type Usage struct {
-	// Own is the memory that nobody else has, in bytes, and Working that with the
-	// cache of files in use, which kubectl top shows. Resident is what its processes
-	// have in memory, as ps shows it: with the program, whose pages containers of one
-	// image share.
+	// Own is the anonymous memory in bytes. Working adds the page cache in
+	// active use, as kubectl top reports it. Resident is the sum of the RSS of
+	// the processes, as ps reports it; it includes the pages of the program,
+	// which containers of one image share, so the sum over containers is too
+	// high.
 	Own, Working, Resident int64
-	// CPU is the time since its start.
+	// CPU is the processor time since the container started. Callers subtract
+	// two measurements.
 	CPU time.Duration
 }
 
-// Measure reads the control group of a container, named as in the status of a Pod.
+// Measure reads the control group of a container, given its ID as in the status
+// of a Pod ("containerd://..."). It reads the kernel's files directly, so no
+// metrics server is needed and the measurement does not load the API server.
 func (n *Node) Measure(container string) (Usage, error) {
 	_, id, ok := strings.Cut(container, "://")
 	if !ok {
 		return Usage{}, fmt.Errorf("%q is no container that runs", container)
 	}
+	// cgroup v2 has all controllers in one hierarchy. Otherwise the memory and
+	// cpuacct hierarchies of v1 are read.
 	if folder := findGroup("/sys/fs/cgroup"+n.group(), id); folder != "" {
 		used, err := measureUnified(folder)
 		if err == nil {
@@ -45,7 +51,7 @@ func (n *Node) Measure(container string) (Usage, error) {
 	return used, err
 }
 
-// residentIn sums up the processes of a group.
+// residentIn returns the sum of the RSS of all processes in a group.
 func residentIn(folder string) (sum int64, err error) {
 	list, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 	if err != nil {
@@ -54,8 +60,9 @@ func residentIn(folder string) (sum int64, err error) {
 	for _, id := range strings.Fields(string(list)) {
 		status, err := os.ReadFile(filepath.Join("/proc", id, "status"))
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // the process has exited since
 		}
+		// A kernel thread or a zombie has no VmRSS line and counts as 0.
 		_, rest, _ := strings.Cut(string(status), "VmRSS:")
 		if fields := strings.Fields(rest); len(fields) > 0 {
 			kibibytes, err := strconv.ParseInt(fields[0], 10, 64)
@@ -68,7 +75,9 @@ func residentIn(folder string) (sum int64, err error) {
 	return sum, nil
 }
 
-// findGroup finds the folder of a container, which is below that of its Pod.
+// findGroup returns the folder of a container, which is below that of its Pod,
+// or an empty string. It searches by ID, because the path contains the QoS
+// class and the UID of the Pod.
 func findGroup(top, id string) (found string) {
 	_ = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && entry.Name() == id {
@@ -80,7 +89,9 @@ func findGroup(top, id string) (found string) {
 	return found
 }
 
-// measureUnified reads a group of version 2.
+// measureUnified reads a cgroup v2 group. The working set is the usage without
+// inactive file pages, which the kernel reclaims first; cAdvisor computes it
+// the same way.
 func measureUnified(folder string) (Usage, error) {
 	current, err := readNumber(filepath.Join(folder, "memory.current"))
 	if err != nil {
@@ -94,7 +105,8 @@ func measureUnified(folder string) (Usage, error) {
 	return Usage{Own: memory["anon"], Working: current - memory["inactive_file"], CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond}, err
 }
 
-// measureSeparate reads the groups of version 1, one for each controller.
+// measureSeparate reads the groups of cgroup v1: memory from one hierarchy, and
+// CPU time in nanoseconds from another.
 func measureSeparate(folder, accounting string) (Usage, error) {
 	current, err := readNumber(filepath.Join(folder, "memory.usage_in_bytes"))
 	if err != nil {
@@ -108,6 +120,8 @@ func measureSeparate(folder, accounting string) (Usage, error) {
 	return Usage{Own: memory["total_rss"], Working: current - memory["total_inactive_file"], CPU: time.Duration(cpu)}, err
 }
 
+// readNumber reads a file with one number. A limit of "max" is an error; no
+// caller reads a limit.
 func readNumber(name string) (int64, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -116,7 +130,8 @@ func readNumber(name string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// readTable reads lines of a name and a number.
+// readTable reads lines of a name and a number, and skips lines of another
+// form: newer kernels add some.
 func readTable(name string) (map[string]int64, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -16,24 +16,26 @@ import (
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-// Patience bounds every wait. Only a test that fails waits so long.
+// Patience bounds every wait. Only a failing test waits that long.
 const Patience = 90 * time.Second
 
-// Interval is how often an agent asks Git.
+// Interval is the poll interval of an agent for Git. It is short, because the
+// tests send no webhooks, and without jitter, so that they can reason about it.
 const Interval = time.Second
 
-// Options are what an agent is started with.
+// Options configure an agent.
 type Options struct {
-	// Binary is what [Build] made.
+	// Binary is the path of the built program.
 	Binary string
-	// Kubeconfig is how it reaches the cluster.
+	// Kubeconfig is the file with the connection to the cluster.
 	Kubeconfig string
-	// Namespace is where it is at home, and its control namespace.
+	// Namespace is the namespace of the agent and its control namespace.
 	Namespace string
-	// Arguments are further options of `slipway agent`. Later ones win.
+	// Arguments are additional options of `slipway agent`. They override the
+	// defaults, because the last value of an option counts.
 	Arguments []string
-	// TraceFile is where every program goes that the agent or a worker executes
-	// or tries to; see [Executions]. Empty is no trace.
+	// TraceFile is the file for a trace of every program that the agent or a
+	// worker executes or tries to execute; see [Executions]. Empty disables it.
 	TraceFile string
 }
 
@@ -42,12 +44,14 @@ type Agent struct {
 	command *exec.Cmd
 	exited  chan struct{} // closed when it is gone and its log complete
 
+	// mu guards the log and more, which is closed and replaced with every line.
 	mu     sync.Mutex
 	logged bytes.Buffer
 	more   chan struct{} // closed when there is more in the log
 }
 
-// Start runs an agent until the end of the test. It may be far from ready.
+// Start starts an agent and kills it at the end of the test. It does not wait
+// for readiness; use AwaitLog or the status of an object.
 func Start(t *testing.T, options Options) *Agent {
 	t.Helper()
 	line := append([]string{
@@ -57,12 +61,15 @@ func Start(t *testing.T, options Options) *Agent {
 		"--applications.pollInterval=" + Interval.String(), "--applications.pollJitter=0s",
 	}, options.Arguments...)
 	if options.TraceFile != "" {
-		// With -D it is strace that is the child's child: the process that is
-		// started here is the agent. Attempts that the agent's own filter refuses
-		// are seen too, which a filter of strace would not show.
+		// With -D strace runs as a grandchild, so the process started
+		// here is the agent itself and can be signaled. Attempts that the
+		// agent's own seccomp filter rejects are recorded too, which
+		// --seccomp-bpf of strace would hide.
 		line = append([]string{"strace", "-D", "-f", "-q", "-e", "trace=execve,execveat", "-e", "signal=none", "-o", options.TraceFile}, line...)
 	}
 	a := &Agent{command: exec.Command(line[0], line[1:]...), exited: make(chan struct{}), more: make(chan struct{})}
+	// Nothing else is inherited, so the developer's Git and Kubernetes settings
+	// do not change a test.
 	a.command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(),
 		"KUBECONFIG=" + options.Kubeconfig, "POD_NAMESPACE=" + options.Namespace,
@@ -85,7 +92,7 @@ func Start(t *testing.T, options Options) *Agent {
 	return a
 }
 
-// tail is the end of a long text.
+// tail returns the end of a long text.
 func tail(text string) string {
 	const most = 32 << 10
 	if len(text) <= most {
@@ -94,6 +101,8 @@ func tail(text string) string {
 	return "...\n" + text[len(text)-most:]
 }
 
+// readLog collects the log line by line and wakes AwaitLog. Wait comes after
+// the end of the pipe, because it closes it.
 func (a *Agent) readLog(stderr io.Reader) {
 	defer close(a.exited)
 	lines := bufio.NewScanner(stderr)
@@ -109,28 +118,31 @@ func (a *Agent) readLog(stderr io.Reader) {
 	_ = a.command.Wait()               // how it ended shows in the log
 }
 
-// PID is the process id of the agent.
+// PID returns the process ID of the agent.
 func (a *Agent) PID() int { return a.command.Process.Pid }
 
-// Exited is closed when the process is gone.
+// Exited returns a channel that is closed when the process is gone and its log
+// is complete.
 func (a *Agent) Exited() <-chan struct{} { return a.exited }
 
-// Log is what the agent has logged so far.
+// Log returns the log of the agent so far.
 func (a *Agent) Log() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.logged.String()
 }
 
-// Says reports whether the log has a text.
+// Says reports whether the log contains a text.
 func (a *Agent) Says(text string) bool { return strings.Contains(a.Log(), text) }
 
-// AwaitLog waits until the log has a text.
+// AwaitLog waits until the log contains a text.
 func (a *Agent) AwaitLog(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(Patience)
 	for {
 		a.mu.Lock()
+		// The channel is read before the log, so that a line between the two is
+		// not missed.
 		more := a.more
 		a.mu.Unlock()
 		if a.Says(text) {
@@ -139,6 +151,7 @@ func (a *Agent) AwaitLog(t *testing.T, text string) {
 		select {
 		case <-more:
 		case <-a.exited:
+			// The text may be in the last lines before the exit.
 			if !a.Says(text) {
 				t.Fatalf("the agent ended without saying %q", text)
 			}
@@ -148,13 +161,14 @@ func (a *Agent) AwaitLog(t *testing.T, text string) {
 	}
 }
 
-// Kill ends the process with SIGKILL. It may be called more than once.
+// Kill sends SIGKILL and waits for the exit. It may be called more than once.
 func (a *Agent) Kill() {
 	_ = a.command.Process.Kill() // it fails when the process is gone
 	<-a.exited
 }
 
-// Stop ends the process as a cluster does, and waits until it has.
+// Stop sends SIGTERM, as the kubelet does, and waits for the exit. An agent
+// that takes longer than Patience or exits with an error fails the test.
 func (a *Agent) Stop(t *testing.T) {
 	t.Helper()
 	if err := a.command.Process.Signal(syscall.SIGTERM); err != nil {

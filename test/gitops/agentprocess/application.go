@@ -15,14 +15,16 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Applications is where the Applications of a namespace are.
+// Applications returns the client for the Applications of a namespace.
 func Applications(cluster *kube.Cluster, namespace string) dynamic.ResourceInterface {
 	return cluster.Dynamic.Resource(schema.GroupVersionResource{
 		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
 	}).Namespace(namespace)
 }
 
-// Await follows an Application until the condition holds, and returns it.
+// Await watches an Application until holds returns nil, and returns it. An
+// Application that does not exist yet is waited for. The test fails after
+// Patience with the last error.
 func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -45,8 +47,9 @@ func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*
 	return last
 }
 
-// InOrder is nil for an Application that is Synced, Healthy, and whose last
-// operation succeeded. If revision is not empty, it has to be that one.
+// InOrder returns a condition for Await: the Application is Synced and Healthy,
+// its last operation succeeded, and its revision is the given one unless that
+// is empty.
 func InOrder(revision string) func(*v1alpha1.Application) error {
 	return func(app *v1alpha1.Application) error {
 		status, phase := &app.Status, v1alpha1.OperationPhase("")
@@ -62,7 +65,8 @@ func InOrder(revision string) func(*v1alpha1.Application) error {
 	}
 }
 
-// Told is what an Application says about itself, on one line.
+// Told summarizes the status of an Application on one line: conditions, the
+// last operation, and resources that are not Healthy.
 func Told(app *v1alpha1.Application) string {
 	var text strings.Builder
 	for _, condition := range app.Status.Conditions {

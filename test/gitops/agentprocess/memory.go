@@ -9,18 +9,21 @@ import (
 	"time"
 )
 
-// Peak is the most memory that an agent had resident, and that any one of its
-// workers had, in bytes.
+// Peak is the highest resident memory of an agent, and of any single worker, in
+// bytes.
 type Peak struct {
 	Agent, Worker int64
-	// Workers is how many different ones were seen.
+	// Workers is the number of distinct worker processes that were observed.
 	Workers int
 }
 
-// FollowMemory looks at the memory of the agent and its workers until stop is
-// called. The kernel keeps the highest mark of each process, so that only the
-// last moment of a worker that dies can be missed.
+// FollowMemory samples the memory of the agent and its workers until stop is
+// called, and stop returns the peak. It reads the high-water mark that the
+// kernel keeps for each process, so only growth after the last sample of a
+// worker is missed.
 func (a *Agent) FollowMemory() (stop func() Peak) {
+	// Only the goroutine writes peak until ended is closed, so no lock is
+	// needed.
 	var peak Peak
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -49,7 +52,8 @@ func (a *Agent) FollowMemory() (stop func() Peak) {
 	}
 }
 
-// children are the processes that the agent has started and that still run.
+// children returns the IDs of the child processes that still run. Each thread
+// has its own list, and the Go runtime starts processes from any thread.
 func (a *Agent) children() []string {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.PID()))
 	if err != nil {
@@ -66,7 +70,7 @@ func (a *Agent) children() []string {
 	return all
 }
 
-// highest is the highest mark of a process that still runs.
+// highest returns the high-water mark of a process, or 0 if it has exited.
 func highest(process string) int64 {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "status"))
 	if err != nil {

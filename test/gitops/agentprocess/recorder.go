@@ -19,7 +19,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// RecordedKinds are the kinds that a Recorder follows.
+// RecordedKinds returns the kinds that a Recorder watches: those in the test
+// repositories.
 func RecordedKinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Version: "v1", Resource: "configmaps"},
@@ -29,23 +30,25 @@ func RecordedKinds() []schema.GroupVersionResource {
 	}
 }
 
-// Life is what became of one object, from its creation to its end. A second
-// object of the same name has a life of its own.
+// Life is the history of one object from creation to deletion. A second object
+// of the same name has a Life of its own, because lives are kept by UID.
 type Life struct {
 	Kind, Name, UID string
-	// Created is the revision of the cluster in which it was made, Done the one
-	// in which a Job was seen to be complete, and Deleted the one of its end; 0 is
-	// not yet. They can be compared with those of other objects.
+	// Created, Done and Deleted are the resource versions at which the object
+	// was created, a Job was first observed as complete, and the object was
+	// deleted; 0 means not yet. All objects share one counter in etcd, so the
+	// values order events of different objects.
 	Created, Done, Deleted int64
-	// Deletions is how often its end was told.
+	// Deletions is the number of DELETED events; more than one is a defect.
 	Deletions int
 	Last      *unstructured.Unstructured
 }
 
-// ID is Kind/Name.
+// ID returns Kind/Name.
 func (l *Life) ID() string { return l.Kind + "/" + l.Name }
 
-// Recorder follows the objects of a namespace from an empty beginning.
+// Recorder collects the events of a namespace. mu guards its fields, since each
+// kind has a watch in its own goroutine.
 type Recorder struct {
 	mu     sync.Mutex
 	lives  map[string]*Life // by UID
@@ -53,7 +56,8 @@ type Recorder struct {
 	more   chan struct{} // closed when there is more
 }
 
-// Record follows a namespace until the end of the test.
+// Record watches a namespace until the end of the test. It returns when the
+// watches have their starting point, so no later event is missed.
 func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 	t.Helper()
 	r := &Recorder{lives: map[string]*Life{}, more: make(chan struct{})}
@@ -68,6 +72,8 @@ func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 		for i := range now.Items {
 			r.note(watch.Event{Type: watch.Added, Object: &now.Items[i]})
 		}
+		// The watch starts at the version of the list, which leaves no gap
+		// between the two, and it resumes there after a disconnect.
 		watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, now.GetResourceVersion(), follower{client})
 		if err != nil {
 			t.Fatal(err)
@@ -78,6 +84,7 @@ func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 			}
 		})
 	}
+	// The goroutines end before the test does, as its leak check requires.
 	t.Cleanup(func() {
 		cancel()
 		following.Wait()
@@ -85,7 +92,7 @@ func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 	return r
 }
 
-// follower is a kind in a namespace, as the watcher wants it.
+// follower adapts the client of a kind and namespace to the retry watcher.
 type follower struct {
 	client dynamic.ResourceInterface
 }
@@ -95,11 +102,14 @@ func (f follower) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	return f.client.Watch(ctx, options)
 }
 
+// note records one event and wakes Await.
 func (r *Recorder) note(event watch.Event) {
 	object, ok := event.Object.(*unstructured.Unstructured)
 	if !ok || event.Type == watch.Bookmark {
 		return
 	}
+	// Resource versions are opaque to ordinary clients. The tests rely on the
+	// numeric revisions of etcd.
 	revision, _ := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,6 +131,7 @@ func (r *Recorder) note(event watch.Event) {
 	r.more = make(chan struct{})
 }
 
+// complete reports whether an object is a Job with the condition Complete.
 func complete(job *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
 	return job.GetKind() == "Job" && slices.ContainsFunc(conditions, func(entry any) bool {
@@ -129,14 +140,16 @@ func complete(job *unstructured.Unstructured) bool {
 	})
 }
 
-// Events is how many events there were, and what is closed when there are more.
+// Events returns the number of events so far, and a channel that is closed with
+// the next one.
 func (r *Recorder) Events() (int, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.events, r.more
 }
 
-// Lives are all objects that ever were, in the order of their creation.
+// Lives returns copies of all objects that were ever observed, in the order of
+// their creation.
 func (r *Recorder) Lives() []Life {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,12 +160,15 @@ func (r *Recorder) Lives() []Life {
 	return lives
 }
 
-// Await waits until a condition holds for what was recorded.
+// Await waits until holds returns nil for the recorded objects, and returns
+// them. On timeout the test fails with the complete record.
 func (r *Recorder) Await(t *testing.T, holds func([]Life) error) []Life {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	for {
+		// The channel is taken before the record is read, so that an event
+		// between the two is not missed.
 		_, more := r.Events()
 		lives := r.Lives()
 		err := holds(lives)
@@ -167,7 +183,7 @@ func (r *Recorder) Await(t *testing.T, holds func([]Life) error) []Life {
 	}
 }
 
-// Show writes lives one by line.
+// Show formats lives, one per line.
 func Show(lives []Life) (text string) {
 	for i := range lives {
 		l := &lives[i]

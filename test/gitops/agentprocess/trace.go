@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Execution is one program that was executed, or was tried.
+// Execution is one attempt to execute a program, successful or not.
 type Execution struct {
 	Process   string
 	Program   string
 	Arguments string // as strace writes them
 }
 
-// Executions reads what strace wrote. A line that it does not understand is an
-// error: it could be the one that matters.
+// Executions parses a trace file of strace. A line of unknown form is an error:
+// it could be the attempt that a security test is looking for.
 func Executions(trace string) ([]Execution, error) {
 	var all []Execution
 	for line := range strings.Lines(trace) {
@@ -22,13 +22,14 @@ func Executions(trace string) ([]Execution, error) {
 		rest = strings.TrimSpace(rest)
 		switch {
 		case rest == "" || strings.HasPrefix(rest, "+++ ") || strings.HasPrefix(rest, "<... execve"):
-			continue // an end, or the second half of what was told before
+			continue // an exit, or the second half of a call that was interrupted
 		case !strings.HasPrefix(rest, "execve(") && !strings.HasPrefix(rest, "execveat("):
 			return nil, fmt.Errorf("strace says %q", line)
 		}
 		_, given, _ := strings.Cut(rest, "(")
 		if strings.HasPrefix(rest, "execveat(") {
-			// The first argument is a folder; the program is relative to it.
+			// The first argument of execveat is a directory; the program is
+			// relative to it.
 			_, given, _ = strings.Cut(given, ", ")
 		}
 		quoted, arguments, _ := strings.Cut(given, ", ")

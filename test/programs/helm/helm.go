@@ -1,8 +1,10 @@
-// Package helm is the part of Helm's command line that the documents and the console
-// show, on Helm's own library: its releases, hooks, waiting and registries.
+// Package helm implements the subset of Helm's command line that the
+// documentation and the console show, on Helm's own library with its releases,
+// hooks, waiting and registries.
 //
-// It refuses every other word, so that none is shown that is not tried. Helm's own
-// package with all of its commands needs modules that nothing else here does.
+// It rejects every other command and flag, so the documentation cannot show one
+// that is untested. Helm's own command package is not used, because it needs
+// modules that nothing else in this repository requires.
 package helm
 
 import (
@@ -29,7 +31,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// program is one call of it.
+// program is one invocation. The flags of all commands share its fields, since
+// only one command runs.
 type program struct {
 	settings *cli.EnvSettings
 	config   *action.Configuration
@@ -39,30 +42,39 @@ type program struct {
 	wait     bool
 }
 
-// Main runs a command line without its first word, and gives its exit code.
+// Main runs a command line without the program's name and returns the exit
+// code.
 func Main(words []string) int {
-	helmkube.ManagedFieldsManager = "helm" // the name of the program
+	// The library derives the field manager from the name of the process, and
+	// this one may be called differently.
+	helmkube.ManagedFieldsManager = "helm"
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	h := &program{settings: cli.New(), config: action.NewConfiguration()}
 	namespace := ""
+	// The configuration is opened after flags are parsed, because it depends on
+	// the namespace.
 	root := &cobra.Command{Use: "helm", SilenceUsage: true, PersistentPreRunE: func(*cobra.Command, []string) error {
 		if namespace != "" {
 			h.settings.SetNamespace(namespace)
 		}
 		return h.open()
 	}}
+	// Completion is a command as well, and not part of the subset.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().StringVarP(&namespace, "namespace", "n", "", "")
 	root.AddCommand(h.upgrade(), h.history(), h.rollback(), h.list(), h.get())
 	root.SetArgs(words)
 	root.SetOut(os.Stdout)
-	if err := root.ExecuteContext(ctx); err != nil { // which has printed it
+	if err := root.ExecuteContext(ctx); err != nil { // cobra has printed it
 		return 1
 	}
 	return 0
 }
 
+// open connects the configuration to the cluster and the registry client, with
+// the settings of the environment: KUBECONFIG, HELM_DRIVER and the registry
+// credentials.
 func (h *program) open() error {
 	if err := h.config.Init(h.settings.RESTClientGetter(), h.settings.Namespace(), os.Getenv("HELM_DRIVER")); err != nil {
 		return err
@@ -72,6 +84,8 @@ func (h *program) open() error {
 	return err
 }
 
+// strategy returns how an action waits. Without --wait it waits for hooks only,
+// as helm does.
 func (h *program) strategy() helmkube.WaitStrategy {
 	if h.wait {
 		return helmkube.StatusWatcherStrategy
@@ -79,11 +93,13 @@ func (h *program) strategy() helmkube.WaitStrategy {
 	return helmkube.HookOnlyStrategy
 }
 
+// addWait adds the flags --wait and --timeout, with the defaults of helm.
 func (h *program) addWait(command *cobra.Command) {
 	command.Flags().BoolVar(&h.wait, "wait", false, "")
 	command.Flags().DurationVar(&h.timeout, "timeout", 5*time.Minute, "")
 }
 
+// upgrade implements helm upgrade, with --install.
 func (h *program) upgrade() *cobra.Command {
 	client := action.NewUpgrade(h.config)
 	install, createNamespace := false, false
@@ -99,8 +115,12 @@ func (h *program) upgrade() *cobra.Command {
 	flags.StringArrayVar(&h.values.StringValues, "set-string", nil, "")
 	h.addWait(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
+		// The action is created before the flags are parsed, so it gets their
+		// values here.
 		client.Namespace, client.Version, client.Timeout, client.WaitStrategy = h.settings.Namespace(), h.version, h.timeout, h.strategy()
 		client.SetRegistryClient(h.config.RegistryClient)
+		// A release without history is installed. Other errors of the history
+		// are left to the upgrade, which runs into them as well.
 		if _, err := action.NewHistory(h.config).Run(args[0]); install && errors.Is(err, driver.ErrReleaseNotFound) {
 			return h.install(command.Context(), args, client, createNamespace)
 		}
@@ -117,6 +137,8 @@ func (h *program) upgrade() *cobra.Command {
 	return command
 }
 
+// install implements the first run of helm upgrade --install. It prints the
+// status and the notes of the chart.
 func (h *program) install(ctx context.Context, args []string, upgrade *action.Upgrade, createNamespace bool) error {
 	client := action.NewInstall(h.config)
 	client.ReleaseName, client.Namespace, client.CreateNamespace, client.Version = args[0], h.settings.Namespace(), createNamespace, h.version
@@ -136,7 +158,8 @@ func (h *program) install(ctx context.Context, args []string, upgrade *action.Up
 	return nil
 }
 
-// read finds the chart and the values.
+// read locates the chart, in a folder, an archive or a registry, and merges the
+// values of all flags in the order of precedence that Helm defines.
 func (h *program) read(from *action.ChartPathOptions, name string) (chart.Charter, map[string]any, error) {
 	path, err := from.LocateChart(name, h.settings)
 	if err != nil {
@@ -150,6 +173,7 @@ func (h *program) read(from *action.ChartPathOptions, name string) (chart.Charte
 	return loaded, given, err
 }
 
+// history implements helm history, with one revision per line.
 func (h *program) history() *cobra.Command {
 	return &cobra.Command{Use: "history RELEASE", Args: cobra.ExactArgs(1), RunE: func(command *cobra.Command, args []string) error {
 		found, err := action.NewHistory(h.config).Run(args[0])
@@ -165,9 +189,11 @@ func (h *program) history() *cobra.Command {
 	}}
 }
 
+// list implements helm list for the current namespace.
 func (h *program) list() *cobra.Command {
 	return &cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error {
 		client := action.NewList(h.config)
+		// Without a filter, the mask selects releases in every state.
 		client.SetStateMask()
 		found, err := client.Run()
 		if err != nil {
@@ -182,7 +208,8 @@ func (h *program) list() *cobra.Command {
 	}}
 }
 
-// get is helm get values.
+// get implements helm get values. With --output yaml it prints the values
+// alone, to be used as a values file.
 func (h *program) get() *cobra.Command {
 	output := ""
 	given := &cobra.Command{Use: "values RELEASE", Args: cobra.ExactArgs(1), RunE: func(command *cobra.Command, args []string) error {
@@ -194,7 +221,7 @@ func (h *program) get() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if output != "yaml" { // for people
+		if output != "yaml" { // the table form has a heading
 			command.Println("USER-SUPPLIED VALUES:")
 		}
 		command.Print(string(text))
@@ -206,6 +233,7 @@ func (h *program) get() *cobra.Command {
 	return command
 }
 
+// rollback implements helm rollback. Unlike helm it requires a revision.
 func (h *program) rollback() *cobra.Command {
 	client := action.NewRollback(h.config)
 	command := &cobra.Command{Use: "rollback RELEASE REVISION", Args: cobra.ExactArgs(2)}
