@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	// maxProblems bounds what is said about one value.
+	// maxProblems bounds the problems reported for one value. Further ones are
+	// dropped: they end up in the message of an event, which is bounded as
+	// well.
 	maxProblems = 20
-	// maxEntries bounds a map.
+	// maxEntries bounds a map. Decode refuses a larger one, and Schema declares
+	// the same bound as maxProperties.
 	maxEntries = 64
 )
 
@@ -24,29 +27,31 @@ type Problem struct {
 	// Field is the place in the value, such as key.by or allow[2]; empty for the
 	// value as a whole.
 	Field string
-	// Message says what is wrong and what to do.
+	// Message describes what is wrong and how to fix it.
 	Message string
 }
 
-// Decode puts a value into what a pointer to a struct points to. The value is
-// decoded JSON: maps, lists, text, numbers, booleans. What is not there gets its
-// default. When there are problems, what was decoded is of no use.
+// Decode fills the struct that into points to from decoded JSON or YAML: maps,
+// lists, text, numbers and booleans. An absent field gets its default. If
+// Decode returns problems, the struct is partly filled and must be discarded.
 func Decode(value, into any) []Problem {
 	d := decoder{}
 	d.value(value, reflect.ValueOf(into).Elem(), &Field{}, "")
 	return d.problems
 }
 
-// DecodeShort is Decode for a short form. It is that of a [Shortened], or else
-// the value of one field of the struct. Elements of a list are parted by commas,
-// except expressions.
+// DecodeShort is Decode for a short form: either the one that a [Shortened]
+// defines, or the value of the single named field. Commas separate the elements
+// of a list, except in a list of expressions. A field that the struct does not
+// declare is a programming error and panics.
 func DecodeShort(text, field string, into any) []Problem {
 	if len(text) > MaxBytes {
 		return []Problem{{Message: fmt.Sprintf("it has %d bytes: at most %d are read", len(text), MaxBytes)}}
 	}
 	text = strings.TrimSpace(text)
 	if shortened, ok := into.(Shortened); ok {
-		// This gives the defaults. That other fields are missing is no problem.
+		// Decoding an empty map sets the defaults. Its problems are ignored:
+		// the short form leaves other required fields out by design.
 		Decode(map[string]any{}, into)
 		if err := shortened.UnmarshalShort(text); err != nil {
 			return []Problem{{Message: err.Error()}}
@@ -59,17 +64,20 @@ func DecodeShort(text, field string, into any) []Problem {
 			return Decode(map[string]any{field: shortValue(text, declared.Type)}, into)
 		}
 	}
-	panic(fmt.Sprintf("%s has no field %s", target.Name(), field)) // a mistake of the program
+	panic(fmt.Sprintf("%s has no field %s", target.Name(), field)) // a programming error
 }
 
-// shortValue is a text as the value that JSON would have in its place.
+// shortValue converts text to the value that decoded JSON would have in its
+// place. Text that does not parse stays text, so that the caller reports the
+// mismatch with the type of the field.
 func shortValue(text string, of reflect.Type) any {
 	if _, scalar := scalarOf(of); scalar {
 		return text
 	}
 	switch of.Kind() {
 	case reflect.Slice:
-		// An expression is a type of its own, and can have commas.
+		// A named string type marks an expression, which may contain commas and
+		// so is never split.
 		if of.Elem().Kind() == reflect.String && of.Elem() != reflect.TypeFor[string]() {
 			return []any{text}
 		}
@@ -90,8 +98,8 @@ func shortValue(text string, of reflect.Type) any {
 	return text
 }
 
-// SplitList gives the elements of a list that is parted by commas, without
-// blanks around them and without empty ones.
+// SplitList splits a list at its commas. It trims blanks and drops empty
+// elements, so that a trailing comma does no harm.
 func SplitList(text string) []string {
 	var list []string
 	for element := range strings.SplitSeq(text, ",") {
@@ -102,15 +110,19 @@ func SplitList(text string) []string {
 	return list
 }
 
+// decoder collects the problems of one Decode. It continues after a problem, so
+// that a user sees all of them at once.
 type decoder struct{ problems []Problem }
 
+// add records a problem. Problems beyond maxProblems are dropped.
 func (d *decoder) add(place, format string, args ...any) {
 	if len(d.problems) < maxProblems {
 		d.problems = append(d.problems, Problem{Field: place, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// value decodes one value that is there.
+// value decodes a value that is not null. It checks for Scalar first: a Scalar
+// may have any underlying kind, and its text form takes precedence over that.
 func (d *decoder) value(value any, target reflect.Value, field *Field, place string) {
 	if scalar, ok := target.Addr().Interface().(Scalar); ok {
 		d.scalar(value, scalar, place)
@@ -119,6 +131,7 @@ func (d *decoder) value(value any, target reflect.Value, field *Field, place str
 	switch target.Kind() {
 	case reflect.Pointer:
 		fresh := reflect.New(target.Type().Elem())
+		// The tags of a pointer field bound the value that it points to.
 		inner := *field
 		inner.Type = target.Type().Elem()
 		d.value(value, fresh.Elem(), &inner, place)
@@ -141,10 +154,12 @@ func (d *decoder) value(value any, target reflect.Value, field *Field, place str
 	case reflect.Int32, reflect.Int64:
 		d.number(value, target, field, place)
 	default:
-		panic(fmt.Sprintf("a declaration has no fields of type %s", target.Type())) // a mistake of the program
+		panic(fmt.Sprintf("a declaration has no fields of type %s", target.Type())) // a programming error
 	}
 }
 
+// scalar decodes a value with a text form of its own. Numbers are accepted only
+// where the form permits them, because YAML turns an unquoted 10 into a number.
 func (d *decoder) scalar(value any, target Scalar, place string) {
 	text, ok := value.(string)
 	if number, whole := wholeNumber(value); whole && target.Form().Number {
@@ -154,6 +169,7 @@ func (d *decoder) scalar(value any, target Scalar, place string) {
 		d.add(place, "it is %s: write it as text, in quotes", nameOf(value))
 		return
 	}
+	// No scalar needs more, and the message below quotes the text.
 	if len(text) > 256 {
 		d.add(place, "the text is too long")
 		return
@@ -163,6 +179,8 @@ func (d *decoder) scalar(value any, target Scalar, place string) {
 	}
 }
 
+// structure decodes the fields of a struct. A null field counts as absent. A
+// choice needs exactly one field that is present; defaults do not count.
 func (d *decoder) structure(value any, target reflect.Value, choice bool, place string) {
 	given, ok := value.(map[string]any)
 	if !ok {
@@ -182,6 +200,7 @@ func (d *decoder) structure(value any, target reflect.Value, choice bool, place 
 		case field.Required:
 			d.add(at, "it is missing: %s", describe(field))
 		case field.Default != "":
+			// A default passes the same checks as a written value.
 			d.value(shortValue(field.Default, field.Type), target.Field(field.Position), field, at)
 		}
 	}
@@ -190,8 +209,9 @@ func (d *decoder) structure(value any, target reflect.Value, choice bool, place 
 	}
 }
 
-// unknown reports the fields that are not declared, each with the one that is
-// meant.
+// unknown reports the fields that are not declared, each with the declared name
+// that is closest. Names are sorted: problems must not change with the
+// iteration order of a map.
 func (d *decoder) unknown(given map[string]any, fields []Field, place string) {
 	names := make([]string, 0, len(fields))
 	for i := range fields {
@@ -209,6 +229,8 @@ func (d *decoder) unknown(given map[string]any, fields []Field, place string) {
 	}
 }
 
+// list decodes a list within its bounds. It checks the length before it
+// allocates, so that the bound also limits memory.
 func (d *decoder) list(value any, target reflect.Value, field *Field, place string) {
 	given, ok := value.([]any)
 	switch {
@@ -236,12 +258,14 @@ func (d *decoder) list(value any, target reflect.Value, field *Field, place stri
 		}
 		d.value(content, list.Index(i), element, at)
 	}
+	// An empty list stays nil, so that it equals an absent one.
 	if len(given) > 0 {
 		target.Set(list)
 	}
 }
 
-// entries decodes a map of text.
+// entries decodes a map of text. Names are sorted, so that problems come in the
+// same order every time.
 func (d *decoder) entries(value any, target reflect.Value, place string) {
 	given, ok := value.(map[string]any)
 	if !ok {
@@ -261,11 +285,14 @@ func (d *decoder) entries(value any, target reflect.Value, place string) {
 		}
 		result.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(text))
 	}
+	// An empty map stays nil, so that it equals an absent one.
 	if len(given) > 0 {
 		target.Set(result)
 	}
 }
 
+// text decodes a string and checks it against its tags. The enum comes before
+// the pattern, because its message lists the values to choose from.
 func (d *decoder) text(value any, target reflect.Value, field *Field, place string) {
 	text, ok := value.(string)
 	switch {
@@ -284,13 +311,15 @@ func (d *decoder) text(value any, target reflect.Value, field *Field, place stri
 	}
 }
 
-// fits reports whether a text has a form. An expression of a tag that does not
-// compile fits nothing; a test finds it.
+// fits reports whether text matches a pattern. A pattern that does not compile
+// matches nothing; a test finds it.
 func fits(pattern, text string) bool {
 	ok, err := regexp.MatchString(pattern, text)
 	return err == nil && ok
 }
 
+// number decodes a whole number. It checks for an overflow first, because
+// SetInt truncates silently.
 func (d *decoder) number(value any, target reflect.Value, field *Field, place string) {
 	number, ok := wholeNumber(value)
 	switch {
@@ -309,7 +338,8 @@ func (d *decoder) number(value any, target reflect.Value, field *Field, place st
 	}
 }
 
-// wholeNumber accepts what decoders of JSON and YAML make of a number.
+// wholeNumber converts the types that JSON and YAML decoders produce for a
+// number, if it has no fraction.
 func wholeNumber(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:
@@ -317,7 +347,8 @@ func wholeNumber(value any) (int64, bool) {
 	case int64:
 		return n, true
 	case float64:
-		// Beyond 2^53 neighbours are the same number.
+		// A float64 represents integers exactly up to 2^53; beyond, a different
+		// number may have been written.
 		if n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
 			return int64(n), true
 		}
@@ -325,6 +356,7 @@ func wholeNumber(value any) (int64, bool) {
 	return 0, false
 }
 
+// nameOf describes a value for a message by its type in YAML.
 func nameOf(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -342,7 +374,7 @@ func nameOf(value any) string {
 	}
 }
 
-// describe is what a field is for, to end a message with.
+// describe returns the description of a field as the end of a message.
 func describe(field *Field) string {
 	text := strings.TrimSuffix(field.Description, ".")
 	if text == "" {
@@ -351,6 +383,7 @@ func describe(field *Field) string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
+// join appends a field name to a path.
 func join(place, name string) string {
 	if place == "" {
 		return name
@@ -358,7 +391,7 @@ func join(place, name string) string {
 	return place + "." + name
 }
 
-// bounded keeps a name short: it is whatever somebody wrote.
+// bounded truncates user input for a message and keeps it valid UTF-8.
 func bounded(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -367,4 +400,5 @@ func bounded(name string) string {
 	return name
 }
 
+// quoted returns text in quotes, truncated and with control characters escaped.
 func quoted(text string) string { return strconv.Quote(bounded(text)) }

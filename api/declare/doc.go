@@ -1,5 +1,5 @@
-// Package declare reads declarations: structs whose tags say what can be
-// written in an object or an annotation.
+// Package declare reads declarations: structs whose tags define the fields and
+// values of an object or an annotation.
 //
 // A field has the tag json with its name and the tag description with one or
 // two sentences. Further tags bound its value:

@@ -9,13 +9,12 @@ import (
 
 // Field is what a struct declares about one of its fields.
 type Field struct {
-	// Name is that in the object.
+	// Name is the name of the field in the object, from its json tag.
 	Name        string
 	Type        reflect.Type
 	Description string
 	Required    bool
-	// Default is the text of what the field is when it is not there; empty when
-	// it is nothing then.
+	// Default is the text form of the default; empty for none.
 	Default string
 	Enum    []string
 	Minimum *int64
@@ -25,17 +24,19 @@ type Field struct {
 	MaxLength int
 	MinItems  int
 	MaxItems  int
-	// Choice is set when of the fields of the value, or of each of its elements,
-	// exactly one is there.
+	// Choice requires exactly one field in the value, or in each of its
+	// elements.
 	Choice bool
-	// Tag has all tags, for those that this package does not know.
+	// Tag has all tags, including those that other packages define, such as
+	// short and example.
 	Tag reflect.StructTag
-	// Position is that in the struct.
+	// Position is the index of the field in the struct.
 	Position int
 }
 
-// Fields lists what a struct declares, in its order. A struct that declares
-// nothing readable is a mistake of the program and panics.
+// Fields lists the declared fields of a struct in their order. It panics if a
+// field has no name or an invalid bound: declarations are part of the program,
+// so a test finds that before users do.
 func Fields(of reflect.Type) []Field {
 	fields := make([]Field, 0, of.NumField())
 	for i := range of.NumField() {
@@ -49,6 +50,7 @@ func Fields(of reflect.Type) []Field {
 	return fields
 }
 
+// fieldOf reads the tags of one field.
 func fieldOf(source reflect.StructField) (Field, error) {
 	tag := source.Tag
 	f := Field{
@@ -82,6 +84,8 @@ func fieldOf(source reflect.StructField) (Field, error) {
 	return f, nil
 }
 
+// bound parses the tag of a bound. It returns nil if the tag is absent, which
+// is not the same as a bound of 0.
 func bound(tag reflect.StructTag, name string) (*int64, error) {
 	text, given := tag.Lookup(name)
 	if !given {
@@ -94,8 +98,9 @@ func bound(tag reflect.StructTag, name string) (*int64, error) {
 	return &number, nil
 }
 
-// element is the declaration of the elements of a list: what bounds a single
-// value.
+// element returns the declaration of the elements of a list. Tags for a single
+// value, such as enum and pattern, apply to each element; MinItems and MaxItems
+// apply to the list and are left out.
 func (f *Field) element() *Field {
 	return &Field{
 		Name: f.Name, Type: f.Type.Elem(), Enum: f.Enum, Minimum: f.Minimum, Maximum: f.Maximum,
@@ -103,7 +108,8 @@ func (f *Field) element() *Field {
 	}
 }
 
-// scalarOf gives the zero value of a type that is a Scalar.
+// scalarOf returns the zero value of a type that is a Scalar. A pointer type
+// never is one itself: the caller dereferences it first.
 func scalarOf(of reflect.Type) (Scalar, bool) {
 	if of.Kind() == reflect.Pointer {
 		return nil, false

@@ -6,15 +6,17 @@ import "encoding"
 // form.
 type Scalar interface {
 	encoding.TextUnmarshaler
-	// Form says how the value is written.
+	// Form describes the text form. It must not depend on the value.
 	Form() Form
 }
 
-// Form says how a Scalar is written.
+// Form describes how a Scalar is written.
 type Form struct {
-	// Name tells people what it is: time such as `10s`.
+	// Name is a description for the reference page, such as: time such as
+	// `10s`.
 	Name string
-	// Pattern fits every text that is accepted.
+	// Pattern matches every accepted text. It becomes the pattern of the CRD
+	// schema, so the API server rejects what it does not match.
 	Pattern string
 	// Number is set when a whole number may be written in place of the text.
 	Number bool
@@ -25,6 +27,6 @@ type Form struct {
 type Shortened interface {
 	// UnmarshalShort reads the short form into a struct that has its defaults.
 	UnmarshalShort(text string) error
-	// ShortForm tells people how it is written.
+	// ShortForm describes the short form for the reference page.
 	ShortForm() string
 }

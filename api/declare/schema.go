@@ -6,12 +6,15 @@ import (
 	"strconv"
 )
 
-// Schema describes a struct for a CustomResourceDefinition: a structural schema
-// of OpenAPI v3 that accepts what Decode does, as far as a schema can say it.
+// Schema returns the structural OpenAPI v3 schema of a struct for a
+// CustomResourceDefinition. It accepts what Decode accepts, as far as a schema
+// can express it; Decode refuses the rest when the object is read.
 func Schema(of reflect.Type) map[string]any {
 	return schemaOf(&Field{Type: of})
 }
 
+// schemaOf returns the schema of one field. A Scalar comes first, as in
+// decoder.value.
 func schemaOf(field *Field) map[string]any {
 	node := map[string]any{}
 	if field.Description != "" {
@@ -47,11 +50,14 @@ func schemaOf(field *Field) map[string]any {
 	case reflect.Int32, reflect.Int64:
 		numberSchema(node, field)
 	default:
-		panic(fmt.Sprintf("a declaration has no fields of type %s", field.Type)) // a mistake of the program
+		panic(fmt.Sprintf("a declaration has no fields of type %s", field.Type)) // a programming error
 	}
 	return node
 }
 
+// scalarSchema describes a Scalar. Where a whole number may replace the text,
+// it uses x-kubernetes-int-or-string in the only form that a structural schema
+// permits: without a type beside it.
 func scalarSchema(node map[string]any, form Form) {
 	node["pattern"] = form.Pattern
 	if !form.Number {
@@ -63,6 +69,9 @@ func scalarSchema(node map[string]any, form Form) {
 	node["minimum"] = 0
 }
 
+// structSchema describes the fields of a struct. It does not set
+// additionalProperties: the API server prunes or, with strict field validation,
+// rejects unknown fields.
 func structSchema(node map[string]any, field *Field) {
 	node["type"] = "object"
 	properties := map[string]any{}
@@ -84,6 +93,8 @@ func structSchema(node map[string]any, field *Field) {
 	}
 }
 
+// textSchema describes a string. A required one must not be empty, which is
+// what Decode enforces.
 func textSchema(node map[string]any, field *Field) {
 	node["type"] = "string"
 	if field.Required {
@@ -101,6 +112,8 @@ func textSchema(node map[string]any, field *Field) {
 	}
 }
 
+// numberSchema describes a whole number. The format has the API server check
+// the width of the Go type.
 func numberSchema(node map[string]any, field *Field) {
 	node["type"] = "integer"
 	node["format"] = "int64"
@@ -121,7 +134,8 @@ func numberSchema(node map[string]any, field *Field) {
 	}
 }
 
-// values are those of an enumeration, with the type of the field.
+// values returns the enum values in the type of the field: an enum of strings
+// would match no integer.
 func values(field *Field) []any {
 	list := make([]any, 0, len(field.Enum))
 	for _, text := range field.Enum {
@@ -134,6 +148,7 @@ func values(field *Field) []any {
 	return list
 }
 
+// setBound sets a bound unless it is 0, which stands for none.
 func setBound(node map[string]any, name string, bound int) {
 	if bound > 0 {
 		node[name] = bound

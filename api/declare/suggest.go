@@ -2,11 +2,13 @@ package declare
 
 import "strings"
 
-// maxSuggestLength bounds the work for one suggestion: a longer name is not a
-// misspelt one.
+// maxSuggestLength bounds the work for one suggestion. The distance takes
+// quadratic time, and a longer name is not a misspelling of a known one.
 const maxSuggestLength = 128
 
-// Nearest gives the known name that a name is a misspelling of, or nothing.
+// Nearest returns the known name that given is most likely a misspelling of, or
+// the empty string. It ignores case and accepts a distance of up to a third of
+// the length, but at least two; of equal distances the first known name wins.
 func Nearest(given string, known []string) string {
 	if given == "" || len(given) > maxSuggestLength {
 		return ""
@@ -21,8 +23,8 @@ func Nearest(given string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace to turn one
-// text into the other.
+// distance returns the Levenshtein distance of two strings in bytes. It keeps
+// two rows of the matrix.
 func distance(a, b string) int {
 	previous := make([]int, len(b)+1)
 	for j := range previous {

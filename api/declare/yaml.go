@@ -10,21 +10,23 @@ import (
 )
 
 const (
-	// MaxBytes bounds the YAML of one value.
+	// MaxBytes bounds the YAML of one value, in an annotation or an object.
 	MaxBytes = 64 << 10
-	// maxDepth bounds lists and maps in each other.
+	// maxDepth bounds the nesting of lists and maps, and so the recursion of
+	// yamlValue.
 	maxDepth = 16
 )
 
-// ParseYAML reads one YAML document as what Decode takes. It refuses anchors,
-// aliases, tags and names that come twice: each of them makes a text mean
-// something else than it seems to.
+// ParseYAML parses one YAML document into the types that Decode takes. It
+// refuses anchors, aliases, tags and duplicate names: with each of them the
+// text means something else than it seems to, and aliases can expand
+// exponentially. Empty text gives nil.
 func ParseYAML(text string) (value any, err error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("it has %d bytes: at most %d are read", len(text), MaxBytes)
 	}
-	// The text is a stranger's, and the parser is not ours: what it cannot take
-	// must not end the program.
+	// The text is untrusted and the parser is a dependency: a panic in it must
+	// not end the process.
 	defer func() {
 		if failure := recover(); failure != nil {
 			value, err = nil, errors.New("it is not YAML")
@@ -45,6 +47,8 @@ func ParseYAML(text string) (value any, err error) {
 	return yamlValue(document.Content[0], 0)
 }
 
+// yamlValue converts a node. It takes nodes instead of decoded values, because
+// only nodes still have anchors, tags and line numbers.
 func yamlValue(node *yaml.Node, depth int) (any, error) {
 	switch {
 	case depth > maxDepth:
@@ -72,6 +76,9 @@ func yamlValue(node *yaml.Node, depth int) (any, error) {
 	}
 }
 
+// yamlGroup converts a mapping. Content alternates between names and values.
+// The node still has duplicates, which a decoder into a map would report
+// without advice.
 func yamlGroup(node *yaml.Node, depth int) (any, error) {
 	group := make(map[string]any, len(node.Content)/2)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -91,7 +98,8 @@ func yamlGroup(node *yaml.Node, depth int) (any, error) {
 	return group, nil
 }
 
-// yamlScalar keeps as text whatever is no number and no boolean, such as dates.
+// yamlScalar converts a scalar. Everything except null, booleans and numbers
+// stays text: a date is one that YAML would otherwise convert.
 func yamlScalar(node *yaml.Node) (any, error) {
 	switch node.ShortTag() {
 	case "!!null":

@@ -2,7 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// BackendTransport says how requests travel to the Services that name it.
+// BackendTransport configures the connections to the endpoints of the Services
+// that name it.
 type BackendTransport struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -17,7 +18,8 @@ type BackendTransportSpec struct {
 	HTTP1Only bool         `json:"http1Only,omitempty" description:"Keeps a Service over TLS from being spoken to by HTTP/2."`
 }
 
-// UpstreamTLS says how endpoints prove who they are, and the edge to them.
+// UpstreamTLS configures how the edge verifies endpoints, and the client
+// certificate that it presents to them.
 type UpstreamTLS struct {
 	ServerName        string `json:"serverName,omitempty" maxLength:"253" description:"The name that is asked for and verified. Without it, the name of the Service in the cluster."`
 	CASecret          string `json:"caSecret,omitempty" description:"Name of a Secret with the authorities that vouch for the endpoints, under the key ca.crt. Without it, those of the system do."`

@@ -9,7 +9,8 @@ import (
 	"slipway.dev/slipway/api/declare"
 )
 
-// Kind is one of our kinds, for whoever writes about all of them.
+// Kind describes one of our kinds, for generators that need all of them, such
+// as the CRDs and the reference page.
 type Kind struct {
 	Name        string
 	Plural      string
@@ -30,7 +31,9 @@ func Kinds() []Kind {
 // File is the name of the file with the CustomResourceDefinition of the kind.
 func (k Kind) File() string { return Group + "_" + k.Plural + ".yaml" }
 
-// CRD is the CustomResourceDefinition of the kind, as YAML.
+// CRD is the CustomResourceDefinition of the kind, as YAML. There is one
+// version, which is served and stored; the storage version may change only with
+// a conversion.
 func (k Kind) CRD() ([]byte, error) {
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1",
@@ -54,6 +57,9 @@ func (k Kind) CRD() ([]byte, error) {
 	})
 }
 
+// schema returns the schema of an object. A spec is required, because an object
+// without one has no meaning. There is no status: problems are reported as
+// Events.
 func (k Kind) schema() map[string]any {
 	spec := declare.Schema(k.Spec)
 	spec["description"] = "What the object asks for."

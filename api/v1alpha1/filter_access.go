@@ -1,6 +1,7 @@
 package v1alpha1
 
-// BasicAuth lets in who knows the password of a user.
+// BasicAuth admits requests with the user name and password of one of the users
+// in a Secret (RFC 7617).
 type BasicAuth struct {
 	Secret            string `json:"secret" required:"true" description:"Name of a Secret: with the lines of an htpasswd file under the key users or auth, or of type kubernetes.io/basic-auth with username and password. The edge keeps only an unsalted SHA-1 of the latter, so use it for long random passwords."`
 	Realm             string `json:"realm,omitempty" maxLength:"256" description:"Shown to people who are asked for the password. Without it Restricted."`
@@ -8,7 +9,8 @@ type BasicAuth struct {
 	KeepAuthorization bool   `json:"keepAuthorization,omitempty" description:"Passes the password on to the backend."`
 }
 
-// ForwardAuth asks a Service whether a request may pass.
+// ForwardAuth sends a sub-request to a Service, which decides whether a request
+// is admitted.
 type ForwardAuth struct {
 	Service          ServiceRef `json:"service" required:"true" description:"The Service that is asked."`
 	Path             string     `json:"path,omitempty" default:"/" pattern:"^/" maxLength:"4096" description:"The path that is asked for."`
@@ -23,14 +25,15 @@ type ForwardAuth struct {
 	Timeout          Duration   `json:"timeout,omitempty" description:"Bounds question and answer. Without it, the default of the edge."`
 }
 
-// IPFilter lets in by the address of the client.
+// IPFilter admits or denies requests by the address of the client.
 type IPFilter struct {
 	Allow  []AddressRange `json:"allow,omitempty" maxItems:"1024" description:"Who is let in: ranges such as 10.0.0.0/8, or addresses."`
 	Deny   []AddressRange `json:"deny,omitempty" maxItems:"1024" description:"Who stays out, even if allow has them."`
 	Status int32          `json:"status,omitempty" minimum:"400" maximum:"599" description:"Status for who stays out. Without it 403."`
 }
 
-// ForwardCertificate tells the backend about the certificate of the client.
+// ForwardCertificate passes the certificate of the client to the backend in
+// request headers.
 type ForwardCertificate struct {
 	PEMHeader  string   `json:"pemHeader,omitempty" description:"Header that gets the certificate as escaped PEM."`
 	InfoHeader string   `json:"infoHeader,omitempty" description:"Header that gets the fields of info."`

@@ -7,7 +7,8 @@ type RedirectScheme struct {
 	Status int32  `json:"status,omitempty" enum:"301,302,303,307,308" description:"Status of the redirect. Without it 307: it keeps the method, and no browser remembers it after a mistake."`
 }
 
-// RedirectRegexp sends clients to a place made from the one they asked for.
+// RedirectRegexp redirects clients to a URL that is made from the requested
+// one.
 type RedirectRegexp struct {
 	Regexp      string `json:"regexp" required:"true" maxLength:"1024" description:"RE2 expression for the whole URL, with scheme and host."`
 	Replacement string `json:"replacement" required:"true" maxLength:"4096" description:"The new URL; ${1} stands for the first group."`
@@ -31,7 +32,7 @@ type StripPrefixRegexp struct {
 	ForwardPrefix bool         `json:"forwardPrefix,omitempty" description:"Tells the backend what was removed, as X-Forwarded-Prefix."`
 }
 
-// ReplacePath puts another path in the place of the one asked for.
+// ReplacePath replaces the path of a request.
 type ReplacePath struct {
 	Path string `json:"path" required:"true" pattern:"^/" maxLength:"4096" description:"The new path."`
 }
@@ -69,7 +70,7 @@ type ErrorPages struct {
 	Path     string        `json:"path" required:"true" pattern:"^/" maxLength:"4096" description:"The path that is asked for; {status} stands for the status of the error."`
 }
 
-// CORS answers preflight requests and marks answers for other origins.
+// CORS responds to preflight requests and adds CORS headers to responses.
 type CORS struct {
 	AllowOrigins       []string     `json:"allowOrigins,omitempty" maxItems:"64" description:"Origins such as https://example.com, or * for all."`
 	AllowOriginRegexps []Expression `json:"allowOriginRegexps,omitempty" maxItems:"64" description:"RE2 expressions that fit the whole origin."`

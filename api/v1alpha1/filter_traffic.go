@@ -14,7 +14,7 @@ type InFlight struct {
 	Key *RequestKey `json:"key,omitempty" description:"What requests are counted by. Without it, all together."`
 }
 
-// BodyLimit answers 413 to requests with a larger body.
+// BodyLimit responds with 413 to requests with a larger body.
 type BodyLimit struct {
 	MaxBytes Size `json:"maxBytes" required:"true" description:"The largest body."`
 }
@@ -25,7 +25,7 @@ type Buffering struct {
 	MaxResponseBytes Size `json:"maxResponseBytes,omitempty" description:"Reads the bodies of answers up to this size. Without it they are not buffered."`
 }
 
-// Compression compresses answers.
+// Compression compresses responses for clients that accept it.
 type Compression struct {
 	Encodings           []string `json:"encodings,omitempty" maxItems:"3" enum:"gzip,br,zstd" description:"The encodings, the best first. Without it, the default of the edge."`
 	MinBytes            Size     `json:"minBytes,omitempty" description:"The smallest answer that is compressed. Without it, the default of the edge."`

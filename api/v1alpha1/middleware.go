@@ -63,7 +63,8 @@ type ServiceRef struct {
 	Port ServicePort `json:"port" required:"true" description:"Port of the Service, as a number or a name."`
 }
 
-// RequestKey is the part of a request that tells requests apart.
+// RequestKey selects the part of a request that requests are counted or hashed
+// by.
 type RequestKey struct {
 	By   string `json:"by" required:"true" enum:"all,client,host,path,header,cookie" description:"What tells requests apart: client is the address."`
 	Name string `json:"name,omitempty" description:"Name of the header or cookie."`

@@ -61,6 +61,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	if err != nil || !known {
 		return errors.New("it is not a size: write a number of bytes, or one with a unit, such as 512Ki, 10Mi or 1G")
 	}
+	// The multiplication below must not overflow.
 	if int64(number) > math.MaxInt64/unit {
 		return errors.New("the size is too large")
 	}
@@ -68,6 +69,8 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// sizeUnit returns the factor of a unit, with the suffixes of Kubernetes
+// quantities: decimal without i, binary with it.
 func sizeUnit(name string) (int64, bool) {
 	switch name {
 	case "":

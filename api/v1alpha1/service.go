@@ -12,8 +12,8 @@ type StickyCookie struct {
 	MaxAge   Duration `json:"maxAge,omitempty" description:"How long the client keeps the cookie. Without it, until the browser closes."`
 }
 
-// HealthCheck asks every endpoint, again and again, whether it works. It is
-// written in an annotation of a Service.
+// HealthCheck probes every endpoint at an interval. It is written in an
+// annotation of a Service.
 type HealthCheck struct {
 	Mode      string        `json:"mode,omitempty" enum:"http,tcp,grpc" description:"How endpoints are asked. Without it http."`
 	Path      string        `json:"path,omitempty" pattern:"^/" maxLength:"4096" description:"The path that is asked for, in the mode http. Without it /."`

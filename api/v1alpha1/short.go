@@ -21,6 +21,7 @@ func (r *RateLimit) UnmarshalShort(text string) error {
 		return errors.New("it is not a rate: write requests and a time, such as 100/1s or 1000/m")
 	}
 	period = strings.TrimSpace(period)
+	// A unit alone stands for one of it: 100/m is 100/1m.
 	if strings.Trim(period, "msh") == "" {
 		period = "1" + period
 	}
@@ -57,7 +58,7 @@ func (*RequestKey) ShortForm() string {
 }
 
 // UnmarshalShort reads a source, with the name of a header or cookie behind a
-// colon.
+// colon. It accepts all too, which ShortForm does not list.
 func (k *RequestKey) UnmarshalShort(text string) error {
 	by, name, named := strings.Cut(text, ":")
 	by, name = strings.TrimSpace(by), strings.TrimSpace(name)

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// TLSOption says how clients connect to the hosts of the Ingresses that name
-// it.
+// TLSOption configures the TLS handshake of clients with the hosts of the
+// Ingresses that name it.
 type TLSOption struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -21,7 +21,7 @@ type TLSOptionSpec struct {
 	SNIStrict    bool        `json:"sniStrict,omitempty" description:"Refuses names without a certificate, instead of showing the default one."`
 }
 
-// ClientAuth says what is asked of clients.
+// ClientAuth configures the verification of client certificates.
 type ClientAuth struct {
 	Mode    string   `json:"mode,omitempty" default:"verify" enum:"none,request,requireAny,verifyIfGiven,verify" description:"request takes any certificate or none, requireAny any but not none, verifyIfGiven none or one that an authority vouches for, verify only one that an authority vouches for."`
 	Secrets []string `json:"secrets,omitempty" maxItems:"16" description:"Names of Secrets with the certificates of authorities under the key ca.crt."`

@@ -182,7 +182,8 @@ func (a *agent) serve(ctx context.Context) error {
 }
 
 // open creates what outlives a term of leadership: the caches of repositories
-// and the render workers. The returned function closes them.
+// and the render workers. The returned function closes them. They are shared by
+// all terms, so that a replica which becomes leader again has a warm cache.
 func (a *agent) open() (func(), error) {
 	folder, removeFolder, err := cacheFolder(a.options.CacheDir)
 	if err != nil {

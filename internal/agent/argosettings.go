@@ -63,6 +63,7 @@ func adviceForSettings() []advice {
 	}
 }
 
+// fits reports whether the advice is for a key.
 func (a advice) fits(key string) bool {
 	return slices.ContainsFunc(a.keys, func(pattern string) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")

@@ -42,7 +42,8 @@ func fileCredentialName() types.NamespacedName {
 
 // watchCredentialFile loads the credential of the file, and again after each
 // change, until the context is done. It calls looked after the first read,
-// whether that succeeded or not: the agent works without the file.
+// whether that succeeded or not: the agent works without the file. An error is
+// logged once until it changes. The last credential stays in use meanwhile.
 func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
 	tick := time.NewTicker(credentialFileInterval)
 	defer tick.Stop()

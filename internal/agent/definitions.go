@@ -21,7 +21,7 @@ import (
 // missing.
 const definitionsInterval = 2 * time.Second
 
-// installDefinitions tells an operator how to install them.
+// installDefinitions is the advice of how to install them.
 const installDefinitions = "install them with kubectl apply --server-side -f charts/gitops-runtime/crds/"
 
 // awaitDefinitions waits until the API server serves Applications, AppProjects

@@ -57,7 +57,7 @@ func (m *Metrics) webhookReceived(provider webhook.Provider, outcome webhook.Out
 }
 
 // rendered observes one render. The outcome is the kind of error, so that a
-// timeout can be told from an invalid chart.
+// timeout is distinguished from an invalid chart.
 func (m *Metrics) rendered(done render.Outcome) {
 	// Errors without a kind end the process, such as a cancelled context.
 	outcome := "ok"

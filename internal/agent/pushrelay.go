@@ -101,10 +101,10 @@ func (m *pushRelay) run(ctx context.Context) {
 // acknowledged within seconds.
 func (m *pushRelay) forward(push webhook.Push) {
 	if m.name == "" {
-		return // the loops begin by asking Git
+		return // the reconcile loops fetch from Git when they start
 	}
 	// Paths can be long, and the leader compares the commits itself.
-	push.ChangedPaths, push.PathsKnown = nil, false // who works asks Git
+	push.ChangedPaths, push.PathsKnown = nil, false // the leader reads them from Git
 	select {
 	case m.queue <- push:
 	default:
@@ -155,7 +155,8 @@ func (m *pushRelay) write(ctx context.Context, push webhook.Push) {
 }
 
 // patch sets keys of the ConfigMap; nil deletes one. It creates the ConfigMap
-// on first use, where another replica may win the race.
+// on first use, where another replica may win the race. A merge patch touches
+// only its keys, so that replicas do not conflict.
 func (m *pushRelay) patch(ctx context.Context, data map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()

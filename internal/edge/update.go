@@ -15,7 +15,7 @@ import (
 type Feedback struct {
 	// Problems are those of the change. Each affects only its own element.
 	Problems []route.Problem
-	// TLSChanged says that TLS has all current problems with certificates and
+	// TLSChanged is set if TLS has all current problems with certificates and
 	// TLS options, also those of earlier changes.
 	TLSChanged bool
 	TLS        []tlsstore.Problem

@@ -43,6 +43,7 @@ func (c *Cluster) Apply(ctx context.Context, target Target, manifests string) ([
 	return applied, nil
 }
 
+// applyObject applies one object and takes the ownership of conflicting fields.
 func (c *Cluster) applyObject(ctx context.Context, target Target, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	mapping, err := c.mapping(ctx, object.GroupVersionKind())
 	if err != nil {
@@ -83,6 +84,7 @@ func decode(manifests string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
+// describe returns kind and name of an object for an error.
 func describe(object *unstructured.Unstructured) string {
 	if object.GetNamespace() == "" {
 		return object.GetKind() + " " + object.GetName()

@@ -80,6 +80,8 @@ func (c *Cluster) Close() {
 	utilnet.CloseIdleConnectionsFor(c.transport)
 }
 
+// newCluster creates the clients of a configuration, which it changes. Options
+// come after the defaults and override them.
 func newCluster(config *rest.Config, options []Option) (*Cluster, error) {
 	config.QPS = requestsPerSecond
 	config.Burst = requestBurst
@@ -114,6 +116,7 @@ func newCluster(config *rest.Config, options []Option) (*Cluster, error) {
 	}, nil
 }
 
+// userAgent returns the user agent of a version.
 func userAgent(version string) string {
 	return "slipway/" + version
 }

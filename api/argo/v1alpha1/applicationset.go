@@ -15,7 +15,7 @@ type ApplicationSet struct {
 	Warnings []Warning `json:"-"`
 }
 
-// ApplicationSetSpec is what an ApplicationSet asks for.
+// ApplicationSetSpec is the desired state of an ApplicationSet.
 type ApplicationSetSpec struct {
 	Generators                   []ApplicationSetGenerator   `json:"generators" required:"true" description:"Where the parameters come from. Each set of parameters makes one Application."`
 	Template                     ApplicationSetTemplate      `json:"template" required:"true" description:"The Applications, with parameters in their texts."`
@@ -29,13 +29,15 @@ type ApplicationSetSpec struct {
 	IgnoreApplicationDifferences Unsupported                 `json:"ignoreApplicationDifferences,omitzero" refused:"Applications are made as the template says: use preservedFields, or remove it" description:"Not supported."`
 }
 
-// ApplicationSetSyncPolicy says what becomes of the Applications.
+// ApplicationSetSyncPolicy controls creation, update and deletion of the
+// generated Applications.
 type ApplicationSetSyncPolicy struct {
 	PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion,omitzero" description:"Keeps the objects of an Application that is deleted."`
 	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:"create-only,create-update,create-delete,sync" description:"What may be done to Applications. Without it sync, which is everything."`
 }
 
-// ApplicationPreservedFields says what of the Applications others may write.
+// ApplicationPreservedFields lists the fields of generated Applications that
+// other writers own.
 type ApplicationPreservedFields struct {
 	Annotations []string `json:"annotations,omitzero" description:"Names of annotations."`
 	Labels      []string `json:"labels,omitzero" description:"Names of labels."`
@@ -160,7 +162,7 @@ type NestedMergeGenerator struct {
 	MergeKeys  []string            `json:"mergeKeys" required:"true" description:"Parameters that are the same in sets that belong together."`
 }
 
-// ApplicationSetStatus is what is known about an ApplicationSet.
+// ApplicationSetStatus is the observed state of an ApplicationSet.
 type ApplicationSetStatus struct {
 	Conditions        []ApplicationSetCondition         `json:"conditions,omitzero" description:"Errors and warnings."`
 	ApplicationStatus []ApplicationSetApplicationStatus `json:"applicationStatus,omitzero" description:"How each Application is."`

@@ -10,9 +10,9 @@
 //	required:"true"          the field is required
 //	enum:"allow,deny"        the values of a text
 //	minimum:"0"              bound of a number
-//	refused:"…"              Argo CD has the field, and we do not: the text says
+//	refused:"…"              Argo CD has the field, and we do not: the text is
 //	                         why and what to do
-//	ignored:"…"              the field is accepted and has no effect: the text says
+//	ignored:"…"              the field is accepted and has no effect: the text is
 //	                         why, and becomes a [Warning]
 //	free:"true"              the schema does not describe the content, to stay
 //	                         small; Decode checks it all the same

@@ -101,7 +101,7 @@ type SyncOperationResult struct {
 // ResultCode is the result of one object in a sync.
 type ResultCode string
 
-// What becomes of an object.
+// The results of the sync of an object.
 const (
 	ResultSynced       ResultCode = "Synced"
 	ResultSyncFailed   ResultCode = "SyncFailed"

@@ -26,7 +26,7 @@ type Refused struct {
 	// spec.syncPolicy.syncOptions[1].
 	Field  string
 	Reason Reason
-	// Message is what is wrong and what to do.
+	// Message describes the problem and its fix.
 	Message string
 }
 

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// RetryStrategy says what follows a sync that failed.
+// RetryStrategy configures the retries of a failed sync.
 type RetryStrategy struct {
 	Limit   int64    `json:"limit,omitzero" description:"How often it is tried again. Less than 0 is without end."`
 	Backoff *Backoff `json:"backoff,omitzero" description:"How long to wait between."`
 	Refresh bool     `json:"refresh,omitzero" description:"Tries the newest revision, and not the one that failed."`
 }
 
-// Backoff says how long to wait before a failed sync is tried again.
+// Backoff configures the delay before each retry of a failed sync.
 type Backoff struct {
 	Duration    string `json:"duration,omitzero" description:"The first wait, such as 5s. A number is seconds."`
 	Factor      *int64 `json:"factor,omitzero" minimum:"1" description:"How many times longer each wait is than the one before. Without it 2."`
 	MaxDuration string `json:"maxDuration,omitzero" description:"The longest wait, such as 3m."`
 }
 
-// What follows a failed sync when the Application does not say.
+// Defaults of the retries, for an Application that sets none.
 const (
 	DefaultRetryLimit       = 5
 	DefaultRetryDuration    = 5 * time.Second
@@ -64,8 +64,8 @@ func (r *RetryStrategy) Wait(retries int64) time.Duration {
 	return time.Duration(min(wait, float64(most)))
 }
 
-// maxWait bounds a wait that is written: beyond it nobody waits for a sync, and
-// sums of times overflow.
+// maxWait bounds a configured delay: no user waits longer for a sync, and sums
+// of longer delays could overflow.
 const maxWait = 24 * time.Hour
 
 // parseWait reads a time such as 5s. A number without a unit is seconds.

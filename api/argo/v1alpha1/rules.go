@@ -53,7 +53,7 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 }
 
 // resolveSources leaves one of source and sources. As in Argo CD, sources win; a
-// source beside them is removed, whatever is wrong with it.
+// source beside them is removed, with any problems that it has.
 func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 	switch {
 	case spec.Source != nil && len(spec.Sources) > 0:

@@ -21,7 +21,7 @@ type ApplicationSource struct {
 	Plugin         Unsupported                 `json:"plugin,omitzero" refused:"nothing runs programs on the content of a repository: render with Helm, Kustomize or Jsonnet, or commit the result" description:"Not supported."`
 }
 
-// ApplicationSourceHelm says how a chart is rendered.
+// ApplicationSourceHelm has the options for rendering a chart.
 type ApplicationSourceHelm struct {
 	ValueFiles              []string            `json:"valueFiles,omitzero" description:"Files of values, from the folder of the chart, or $ref/path of another source. Later ones win."`
 	Values                  string              `json:"values,omitzero" description:"Values as YAML text. They win over valueFiles."`
@@ -53,7 +53,7 @@ type HelmFileParameter struct {
 	Path string `json:"path,omitzero" description:"The file, from the folder of the chart."`
 }
 
-// ApplicationSourceKustomize says how a kustomization is rendered.
+// ApplicationSourceKustomize has the options for rendering a kustomization.
 type ApplicationSourceKustomize struct {
 	NamePrefix                string             `json:"namePrefix,omitzero" description:"Text before the names of all objects."`
 	NameSuffix                string             `json:"nameSuffix,omitzero" description:"Text behind the names of all objects."`
@@ -125,7 +125,7 @@ type ApplicationSourceDirectory struct {
 	Jsonnet *ApplicationSourceJsonnet `json:"jsonnet,omitzero" description:"How Jsonnet files are evaluated."`
 }
 
-// ApplicationSourceJsonnet says how Jsonnet files are evaluated.
+// ApplicationSourceJsonnet has the options for evaluating Jsonnet files.
 type ApplicationSourceJsonnet struct {
 	ExtVars []JsonnetVar `json:"extVars,omitzero" description:"External variables."`
 	TLAs    []JsonnetVar `json:"tlas,omitzero" description:"Top-level arguments."`

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ApplicationStatus is what is known about an Application. Its form is Argo
-// CD's, so that dashboards and clients find what they look for.
+// ApplicationStatus is the observed state of an Application. Its form is Argo
+// CD's, so that existing dashboards and clients can read it.
 type ApplicationStatus struct {
 	Resources            []ResourceStatus       `json:"resources,omitzero" description:"The objects of the Application."`
 	Sync                 SyncStatus             `json:"sync,omitzero" description:"How Git and cluster compare."`
@@ -40,7 +40,7 @@ const (
 	SyncOutOfSync SyncStatusCode = "OutOfSync"
 )
 
-// SyncStatus says how Git and cluster compare.
+// SyncStatus is the result of the last comparison of Git and cluster.
 type SyncStatus struct {
 	Status     SyncStatusCode `json:"status" description:"Synced, OutOfSync or Unknown."`
 	ComparedTo ComparedTo     `json:"comparedTo,omitzero" description:"What was compared."`
@@ -48,7 +48,7 @@ type SyncStatus struct {
 	Revisions  []string       `json:"revisions,omitzero" description:"The revision of each of sources."`
 }
 
-// ComparedTo is what was compared with the cluster.
+// ComparedTo has the sources and settings of the last comparison.
 type ComparedTo struct {
 	Source            *ApplicationSource          `json:"source,omitzero" free:"true" description:"The source."`
 	Sources           []ApplicationSource         `json:"sources,omitzero" free:"true" description:"The sources."`
@@ -56,7 +56,7 @@ type ComparedTo struct {
 	IgnoreDifferences []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" free:"true" description:"What did not count."`
 }
 
-// HealthCode says how an object or an Application is.
+// HealthCode is the health of an object or an Application.
 type HealthCode string
 
 // How objects and Applications are, the best first.
@@ -120,7 +120,7 @@ const (
 	ConditionRenderWarning             = "RenderWarning"
 	ConditionUnlabelledResourceWarning = "UnlabelledResourceWarning"
 	// ConditionIgnoredFieldWarning is not one of Argo CD's: it names what the
-	// Application or its project asks for and has no effect.
+	// Application or its project sets and that has no effect.
 	ConditionIgnoredFieldWarning = "IgnoredFieldWarning"
 )
 

@@ -10,7 +10,7 @@ import (
 // Toggle is an option that is on, off, or not set.
 type Toggle string
 
-// What is written for a Toggle.
+// The texts of a Toggle.
 const (
 	On  Toggle = "true"
 	Off Toggle = "false"

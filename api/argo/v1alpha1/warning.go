@@ -14,7 +14,7 @@ type Warning struct {
 	// Field is its place, such as spec.orphanedResources or
 	// spec.syncPolicy.syncOptions[1].
 	Field string
-	// Message says why it has no effect and what to do.
+	// Message explains why it has no effect and what to do.
 	Message string
 }
 

@@ -82,6 +82,8 @@ func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, re
 }
 
 // desired returns the object that Git declares; nil if it declares none.
+// Rendering is expensive, so it waits for one of a few slots and gives up with
+// the request.
 func (s *Service) desired(ctx context.Context, app *inspect.Application, key tracking.Key) (*unstructured.Unstructured, error) {
 	leave, err := acquire(ctx, s.rendering)
 	if err != nil {
@@ -111,7 +113,9 @@ func (s *Service) desired(ctx context.Context, app *inspect.Application, key tra
 // preconditionError is for objects that a sync would refuse.
 func preconditionError(err error) error { return connect.NewError(connect.CodeFailedPrecondition, err) }
 
-// Diff returns what a sync would change.
+// Diff returns what a sync would change. It reads from Git and the cluster and
+// changes neither. The size of the response is bounded; a larger diff is an
+// error and not a partial one, which could look complete.
 func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -132,10 +136,12 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 		return nil, s.toConnectError(err, app.ID())
 	}
 	answer.Revision = revision
+	// Prepare alone distinguishes objects that a sync would refuse from
+	// failures of the cluster in Run.
 	if _, err := comparison.Prepare(rendered); err != nil {
 		return nil, preconditionError(err)
 	}
-	answer.Warnings = nil // Run prepares again, and tells them again
+	answer.Warnings = nil // Run prepares again and adds them again
 	diffs, err := comparison.Run(ctx, rendered)
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())

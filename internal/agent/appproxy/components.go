@@ -115,7 +115,9 @@ func (s *Service) components(ctx context.Context, component string) ([]corev1.Po
 	return pods, nil
 }
 
-// componentLines sends the lines of some Pods, merged by time.
+// componentLines sends the lines of some Pods, merged by time. Streams beyond
+// the bound are left out rather than refused: the logs of most Pods are better
+// than none.
 func (s *Service) componentLines(ctx context.Context, pods []corev1.Pod, tail int64, stream *connect.ServerStream[runtimev1.ComponentLogsResponse]) error {
 	var streams []inspect.LogStream
 	for _, pod := range pods {
@@ -123,6 +125,7 @@ func (s *Service) componentLines(ctx context.Context, pods []corev1.Pod, tail in
 			streams = append(streams, inspect.LogStream{Namespace: pod.Namespace, Pod: pod.Name, Container: container.Name})
 		}
 	}
+	// Each stream is a request to the API server.
 	if len(streams) > inspect.MaxStreams {
 		streams = streams[:inspect.MaxStreams]
 	}

@@ -52,7 +52,9 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 	return s.clusterError(err, place)
 }
 
-// clusterError maps an error of the API server, or an unexpected one.
+// clusterError maps an error of the API server. Unexpected ones are logged and
+// replaced by a general message, because their text is not written for users
+// and may contain internals.
 func (s *Service) clusterError(err error, place tracking.App) error {
 	switch {
 	case apierrors.IsNotFound(err):

@@ -25,14 +25,17 @@ import (
 // maxEventViewers bounds the streams of Events. Each has a watch of its own.
 const maxEventViewers = 128
 
-// eventSource selects the Events about one object.
+// eventSource selects the Events about one object. Events are selected by UID,
+// so that those of an earlier object with the same name are left out.
 type eventSource struct {
 	about    *unstructured.Unstructured
 	client   typedcorev1.EventInterface
 	selected metav1.ListOptions
 }
 
-// ListEvents returns the Events about an Application or one of its objects.
+// ListEvents returns the Events about an Application or one of its objects. The
+// limit applies at the API server, which does not sort by time; list sorts what
+// it returned.
 func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -134,7 +137,7 @@ func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListE
 		_ = kube.Follow(ctx, e.client, e.selected, nil, func(events []*corev1.Event) {
 			list := e.list(events)
 			select {
-			case <-latest: // nobody has taken it
+			case <-latest: // drop the list that was not received
 			default:
 			}
 			latest <- list

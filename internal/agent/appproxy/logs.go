@@ -187,8 +187,12 @@ func readOne(ctx context.Context, from *inspect.Inspector, stream inspect.LogStr
 }
 
 // mergeAsWritten sends the lines of all containers in the order of arrival.
+// Readers end with the context or with their log; the result does not wait for
+// readers after an error of send, because the caller then cancels the context.
 func mergeAsWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
 	all := make(chan inspect.LogLineOf)
+	// Buffered for all readers, so that none blocks after this function has
+	// returned.
 	ended := make(chan struct{}, len(containers))
 	for _, lines := range containers {
 		go func() {
@@ -218,7 +222,8 @@ func mergeAsWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, 
 }
 
 // mergeByTime sends the lines of all containers ordered by time. It holds one
-// line of each container.
+// line of each container. A container without a line blocks the merge, so it is
+// only for logs that end.
 func mergeByTime(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
 	type head struct {
 		line  inspect.LogLineOf

@@ -21,7 +21,8 @@ const (
 )
 
 // Sync requests a sync on behalf of the user. The agent's reconcile loop
-// executes it; the returned id finds it in the status.
+// executes it; the returned id finds it in the status. It returns before the
+// sync starts.
 func (s *Service) Sync(ctx context.Context, request *connect.Request[runtimev1.SyncRequest]) (*connect.Response[runtimev1.SyncResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -108,7 +109,8 @@ func (s *Service) Rollback(ctx context.Context, request *connect.Request[runtime
 	return connect.NewResponse(&runtimev1.RollbackResponse{HistoryId: id, Revision: sync.Revision, RequestId: mark.Value}), nil
 }
 
-// Terminate ends the running operation.
+// Terminate ends the running operation. The reconcile loop stops at the next
+// step; objects that are applied stay.
 func (s *Service) Terminate(ctx context.Context, request *connect.Request[runtimev1.TerminateRequest]) (*connect.Response[runtimev1.TerminateResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
@@ -120,7 +122,8 @@ func (s *Service) Terminate(ctx context.Context, request *connect.Request[runtim
 	return connect.NewResponse(&runtimev1.TerminateResponse{}), nil
 }
 
-// Refresh requests a comparison with Git now.
+// Refresh requests a comparison with Git now. A hard refresh also drops cached
+// manifests.
 func (s *Service) Refresh(ctx context.Context, request *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {

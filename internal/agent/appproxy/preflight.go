@@ -59,7 +59,7 @@ func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtim
 			return
 		}
 		if sending = stream.Send(toldResult(result, len(options.Only))); sending != nil {
-			stop() // nobody listens
+			stop() // the client is gone
 		}
 	}
 	preflight.Run(running, world, options)
@@ -69,9 +69,9 @@ func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtim
 	return sending
 }
 
-// chosenChecks are those that were asked for and can say something. What needs a
-// Git token is left out until there is one: that is a step of the installation,
-// and no finding.
+// chosenChecks returns the requested checks that can run now, or all of those
+// without a request. Checks that need a Git token are left out until there is
+// one: setting it is a step of the installation, and no finding.
 func chosenChecks(asked []string, world preflight.World, options preflight.Options) ([]preflight.Code, error) {
 	possible := slices.DeleteFunc(installedChecks(), func(code preflight.Code) bool {
 		switch code {
@@ -96,7 +96,7 @@ func chosenChecks(asked []string, world preflight.World, options preflight.Optio
 	return slices.DeleteFunc(possible, func(code preflight.Code) bool { return !slices.Contains(wanted, code) }), nil
 }
 
-// toldResult is a result on the wire.
+// toldResult converts a result to its message.
 func toldResult(result preflight.Result, total int) *runtimev1.PreflightResponse {
 	told := &runtimev1.PreflightResponse{
 		Code: string(result.Code), Name: result.Name, State: string(result.State),
@@ -110,5 +110,6 @@ func toldResult(result preflight.Result, total int) *runtimev1.PreflightResponse
 	return told
 }
 
-// valid is a text as a message may have it: some of it comes from other servers.
+// valid replaces invalid UTF-8, which protobuf refuses. Some texts come from
+// other servers.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

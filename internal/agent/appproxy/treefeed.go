@@ -266,7 +266,9 @@ func (f *treeFeed) unfollow(wanted map[scopeAt]bool) {
 }
 
 // needsPolling reports whether the tree can change without an event that is
-// received.
+// received. That is the case while the scopes are incomplete or a watch is not
+// established, and while an object is progressing, because its health can
+// depend on time.
 func (f *treeFeed) needsPolling() bool {
 	if f.last == nil || f.incomplete {
 		return true

@@ -64,7 +64,7 @@ func (w *treeWatches) join(place tracking.App) (*treeViewer, error) {
 	joined := &treeViewer{watcher{place: place, signal: make(chan struct{}, 1)}, shown}
 	shown.viewers[joined] = struct{}{}
 	// The viewer starts with the tree that is cached.
-	joined.notify() // what is known already
+	joined.notify() // for the cached state
 	return joined, nil
 }
 

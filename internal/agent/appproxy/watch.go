@@ -55,7 +55,8 @@ func newSharedWatch(inspector *inspect.Inspector, namespaces []string, log *slog
 	return &sharedWatch{inspector: inspector, namespaces: namespaces, log: log, watchers: map[*watcher]struct{}{}}
 }
 
-// join adds a stream. The first one starts the watch.
+// join adds a stream. The first one starts the watch. Later ones get a signal
+// at once for the cached state.
 func (w *sharedWatch) join(place tracking.App) (*watcher, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,7 @@ func (w *sharedWatch) join(place tracking.App) (*watcher, error) {
 	if len(w.watchers) == 1 {
 		w.begin()
 	} else {
-		joined.notify() // what is known already
+		joined.notify() // for the cached state
 	}
 	return joined, nil
 }
@@ -91,7 +92,8 @@ func (r *watcher) notify() {
 	}
 }
 
-// begin starts the watch. The lock must be held.
+// begin starts the watch. The lock must be held. Its context is not that of a
+// request: the watch outlives the stream that started it.
 func (w *sharedWatch) begin() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.run++
@@ -155,8 +157,8 @@ func (w *sharedWatch) state(place tracking.App) (object *unstructured.Unstructur
 	return w.cached[place], w.listed[place.Namespace] || w.listed[everyNamespace]
 }
 
-// WatchApplication streams an Application: now and after each change. The last
-// message of a deleted one says so.
+// WatchApplication streams an Application: now and after each change. For a
+// deleted one the last message has Deleted set.
 func (s *Service) WatchApplication(ctx context.Context, request *connect.Request[runtimev1.WatchApplicationRequest], stream *connect.ServerStream[runtimev1.WatchApplicationResponse]) error {
 	place, err := s.resolveRef(request.Msg.GetRef())
 	if err != nil {
@@ -167,6 +169,8 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 		return err
 	}
 	defer s.watch.leave(looking)
+	// A watch that was not listed yet gives no signal, so a stream needs a
+	// timeout of its own.
 	late := time.NewTimer(firstListTimeout)
 	defer late.Stop()
 	sent := ""
@@ -191,6 +195,7 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 			return stream.Send(&runtimev1.WatchApplicationResponse{
 				Application: &runtimev1.ApplicationDetail{Ref: refOf(place)}, Deleted: true,
 			})
+		// Signals are coalesced and may come without a change.
 		case object.GetResourceVersion() == sent:
 			continue
 		}
@@ -215,7 +220,7 @@ func (s *Service) sendState(stream *connect.ServerStream[runtimev1.WatchApplicat
 }
 
 // streamEnd is the error of a stream that ends by its context: by the timeout,
-// which tells clients to reconnect, or by the client.
+// on which clients reconnect, or by the client.
 func (s *Service) streamEnd(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return connect.NewError(connect.CodeAborted, errors.New("the stream is as long as one may be: ask again"))

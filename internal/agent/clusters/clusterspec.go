@@ -109,7 +109,8 @@ func Parse(from *corev1.Secret) (*ClusterSpec, error) {
 	return entry, entry.parseAccount(from.Annotations)
 }
 
-// parseAccess reads and checks the field config.
+// parseAccess reads and checks the field config. Errors do not quote the field,
+// because it contains the credential.
 func (e *ClusterSpec) parseAccess(config []byte) error {
 	if len(config) > maxConfig {
 		return fmt.Errorf("the field config has more than %d bytes", maxConfig)
@@ -131,7 +132,8 @@ func (e *ClusterSpec) parseAccess(config []byte) error {
 	return nil
 }
 
-// parseAccount reads the annotations about the token.
+// parseAccount reads the annotations about the token. Without the annotation
+// the token is not renewed: its owner is not known.
 func (e *ClusterSpec) parseAccount(annotations map[string]string) error {
 	account, ok := annotations[accountAnnotation]
 	if !ok {

@@ -197,6 +197,7 @@ func (f *Fleet) connect(ctx context.Context, entry *ClusterSpec, running *sync.W
 	one.destination = &reconcile.Destination{Server: entry.Server, Name: entry.Name, Live: cache, Kinds: kinds, Applier: applier}
 	serving, stop := context.WithCancel(ctx)
 	one.stop = stop
+	// The clients are closed after all of their users have ended.
 	running.Go(func() {
 		defer cluster.Close()
 		var parts sync.WaitGroup

@@ -87,7 +87,7 @@ func secretName(server string) string {
 func (s *Service) store(ctx context.Context, wanted *corev1.Secret, entry *ClusterSpec) error {
 	secrets := s.Home.Client.CoreV1().Secrets(s.Namespace)
 	if known := s.Registry.find("", entry.Server); known != nil {
-		wanted.Name = known.SecretName // made by somebody else, perhaps
+		wanted.Name = known.SecretName // it may be one that a user created
 	}
 	_, err := secrets.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	if apierrors.IsAlreadyExists(err) {

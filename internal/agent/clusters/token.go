@@ -95,7 +95,7 @@ func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *Clu
 	}
 	// Another replica or a user changed the Secret: the watch delivers it.
 	if stored.ResourceVersion != entry.SecretVersion {
-		return nil // somebody has changed it, and the next look is at that
+		return nil // changed concurrently; the next run reads the new state
 	}
 	setToken(stored, config, made.Status.ExpirationTimestamp.Time)
 	_, err = secrets.Update(ctx, stored, metav1.UpdateOptions{FieldManager: fieldManager})

@@ -22,7 +22,8 @@ import (
 // maxRefs bounds the refs that are read to check that a repository is readable.
 const maxRefs = 100_000
 
-// checkName refuses names that an Application cannot have.
+// checkName refuses names that an Application cannot have. The name is also
+// that of a file and part of a webhook URL, so the stricter label form applies.
 func checkName(name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return invalid("the name of a Git Source has lower-case letters, digits and dashes, begins and ends with a letter or a digit, and has at most 63 characters")
@@ -152,6 +153,8 @@ func repositoryError(address remote.Address, err error) error {
 }
 
 // withDefaults returns a Git Source with the defaults of missing fields.
+// Defaults are written to the file explicitly, so that a later change of them
+// does not move existing sources.
 func (s *Service) withDefaults(given *runtimev1.GitSource) *runtimev1.GitSource {
 	return &runtimev1.GitSource{
 		Name: given.GetName(), RepoUrl: given.GetRepoUrl(),
@@ -163,9 +166,11 @@ func (s *Service) withDefaults(given *runtimev1.GitSource) *runtimev1.GitSource 
 	}
 }
 
-// manifest returns the Application of a Git Source.
+// manifest returns the Application of a Git Source. It has no automated sync
+// settings of its own; sharedrepo.Manifest adds those that all entities share.
 func (s *Service) manifest(given *runtimev1.GitSource) sharedrepo.Manifest {
 	full := s.withDefaults(given)
+	// A Git Source covers all folders below its path.
 	directory := map[string]any{"recurse": true, "include": full.GetInclude()}
 	if full.GetExclude() != "" {
 		directory["exclude"] = full.GetExclude()
@@ -202,6 +207,8 @@ func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error 
 	for key, value := range fresh.Source["directory"].(map[string]any) {
 		directory[key] = value
 	}
+	// The loop replaces source["directory"], too; the merged one is set after
+	// it.
 	for key, value := range fresh.Source {
 		source[key] = value
 	}
@@ -211,8 +218,9 @@ func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error 
 	return nil
 }
 
-// parse reads a Git Source from its file. It returns false for a file of
-// something else.
+// parse reads a Git Source from its file. It returns false for a file that is
+// something else or is not valid YAML: users may keep other files in the
+// folder.
 func parse(text []byte) (*runtimev1.GitSource, bool) {
 	var object map[string]any
 	if yaml.Unmarshal(text, &object) != nil {
@@ -221,7 +229,8 @@ func parse(text []byte) (*runtimev1.GitSource, bool) {
 	return fromObject(object)
 }
 
-// fromObject reads a Git Source from its Application.
+// fromObject reads a Git Source from its Application. Status fields are empty
+// for an object from Git.
 func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
 	app, _, err := argo.Decode(object)
 	if err != nil || app.Labels[sharedrepo.EntityLabel] != sharedrepo.EntityGitSource || app.Spec.Source == nil {

@@ -29,6 +29,8 @@ const (
 // changes with its access mode, until the context is done. Only the leader runs
 // it.
 func (s *Service) Run(ctx context.Context) error {
+	// This is the last logged error, so that a lasting one is logged once and
+	// not every few seconds.
 	told := ""
 	for {
 		pause, text := webhookCheckInterval, ""
@@ -56,6 +58,8 @@ func (s *Service) moveWebhooks(ctx context.Context) error {
 	}
 	var problems []error
 	for i := range list.Items {
+		// One source that fails does not keep the others from being moved; Join
+		// drops nil errors.
 		problems = append(problems, s.moveWebhook(ctx, &list.Items[i]))
 	}
 	return errors.Join(problems...)

@@ -23,7 +23,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// maxMessage bounds a request.
+// maxMessage bounds a request. A Git Source is a few short fields; larger
+// requests are refused before they are decoded.
 const maxMessage = 64 << 10
 
 // Options configures a Service.
@@ -64,7 +65,8 @@ func requireUser(ctx context.Context) error {
 }
 
 // requireAdmin refuses requests that are not of an admin, for everything that
-// changes what is deployed. The router checks it too.
+// changes what is deployed. The router checks it too; the check here holds even
+// if a route is misconfigured there.
 func requireAdmin(ctx context.Context) error {
 	if err := requireUser(ctx); err != nil {
 		return err

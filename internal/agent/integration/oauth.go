@@ -37,6 +37,8 @@ const (
 	maxFlows = 200
 )
 
+// errFlow is the error for a login that cannot be finished. It does not
+// distinguish the cases, so that a state cannot be probed.
 var errFlow = errors.New("this login is not known: it was used, is older than ten minutes, or was begun by another user: begin again")
 
 // flow is an OAuth login in progress. It is stored in the cluster, so that any
@@ -80,7 +82,8 @@ func (s *Service) oauthApplication(ctx context.Context, kind gitprovider.Kind) (
 	return found, nil
 }
 
-// oauth returns the OAuth client of a provider.
+// oauth returns the OAuth client of a provider. The Secret is read for each
+// login, so that a rotated client secret takes effect without a restart.
 func (s *Service) oauth(ctx context.Context, kind gitprovider.Kind, apiURL string, purpose gitprovider.Purpose) (*gitprovider.OAuth, error) {
 	application, err := s.oauthApplication(ctx, kind)
 	if err != nil {
@@ -180,7 +183,9 @@ func flowField(state string) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// storeFlow encrypts and stores a flow, and removes expired ones.
+// storeFlow encrypts and stores a flow, and removes expired ones. Removal and
+// insertion are one update, so that the bound on flows holds under concurrent
+// logins.
 func (s *Service) storeFlow(ctx context.Context, state string, begun flow) error {
 	seal, err := s.sealer(ctx)
 	if err != nil {
@@ -211,7 +216,8 @@ func (s *Service) storeFlow(ctx context.Context, state string, begun flow) error
 
 // takeFlow removes a flow and returns it to the user who began it. Of two
 // concurrent calls one gets it: the other's update conflicts, and its retry
-// finds nothing.
+// finds nothing. It is removed before the code is exchanged, so that a code is
+// never sent twice.
 func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error) {
 	if state == "" || len(state) > 256 {
 		return flow{}, precondition("%w", errFlow)
@@ -242,8 +248,11 @@ func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error
 }
 
 // changeFlows changes the Secret of the flows in one update, with retries on
-// conflicts.
+// conflicts. change may run several times, each time on a fresh copy. An error
+// of it ends the retries and leaves the Secret unchanged.
 func (s *Service) changeFlows(ctx context.Context, change func(data map[string][]byte) error) error {
+	// All users share this Secret, so conflicts are more likely than the
+	// default number of retries assumes.
 	patience := retry.DefaultBackoff
 	patience.Steps = 20
 	err := retry.OnError(patience, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
@@ -286,6 +295,7 @@ func (s *Service) FinishOAuth(ctx context.Context, request *connect.Request[runt
 		return nil, toConnectError(err)
 	}
 	purpose := gitprovider.UserToken
+	// The role may have been revoked since the login began.
 	if taken.Runtime {
 		purpose = gitprovider.RuntimeToken
 		if _, err := requireAdmin(ctx); err != nil {
@@ -321,6 +331,8 @@ func (s *Service) storeGrant(ctx context.Context, claims wire.RuntimeClaims, tak
 		}
 		return s.register(ctx, r, claims, clear)
 	}
+	// The grant replaces the token and keeps the other fields, such as the SSH
+	// key.
 	wanted, err := s.merge(ctx, &runtimev1.SetRuntimeCredentialsRequest{Token: grant.Token.Reveal()})
 	if err != nil {
 		return nil, err
@@ -333,11 +345,13 @@ func (s *Service) storeGrant(ctx context.Context, claims wire.RuntimeClaims, tak
 }
 
 // needsRenewal reports whether an OAuth token expires too soon to be used.
+// Pasted tokens have no refresh token and are never renewed.
 func (s *Service) needsRenewal(clear clearToken) bool {
 	return !clear.Refresh.IsZero() && !clear.ExpiresAt.IsZero() && s.options.Now().Add(renewBefore).After(clear.ExpiresAt)
 }
 
-// renew exchanges a refresh token for the next token.
+// renew exchanges a refresh token for the next token. Providers with rotating
+// refresh tokens invalidate the old one, so the caller must store the result.
 func (s *Service) renew(ctx context.Context, kind gitprovider.Kind, apiURL string, clear clearToken) (clearToken, error) {
 	provider, err := s.oauth(ctx, kind, apiURL, gitprovider.UserToken)
 	if err != nil {

@@ -63,7 +63,8 @@ func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 }
 
 // SSHReady reports whether the runtime has an SSH key for the host of a
-// repository (R67).
+// repository (R67). It uses the lookup of the agent itself, so that both choose
+// the same credential for an address.
 func (s *Service) SSHReady(ctx context.Context, address remote.Address) (bool, error) {
 	book, err := s.loadCredentials(ctx)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Service) loadRuntime(ctx context.Context) (*runtimeCredential, error) {
 	c.ExpiresAt, _ = time.Parse(time.RFC3339, text(fieldExpires))
 	// An invalid status counts as none, and the token is checked again.
 	_ = json.Unmarshal(found.Data[fieldStatus], &c.status)
-	// Without a token it is no credential, whatever else is stored.
+	// Without a token the other fields are of no use.
 	if c.Token.IsZero() {
 		return nil, nil
 	}
@@ -77,7 +77,8 @@ func (s *Service) loadRuntime(ctx context.Context) (*runtimeCredential, error) {
 }
 
 // storeRuntime stores the credential: first the Secrets that the agent reads,
-// then the Secret whose existence means that there is a credential.
+// then the Secret whose existence means that there is a credential. A failure
+// in between leaves Secrets that the next attempt overwrites.
 func (s *Service) storeRuntime(ctx context.Context, c *runtimeCredential) error {
 	if err := s.writeArgoSecrets(ctx, c); err != nil {
 		return err
@@ -106,6 +107,8 @@ func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 			delete(wanted.Data, field)
 		}
 	}
+	// Replicas may write at the same time; each attempt starts from the current
+	// object.
 	for range 5 {
 		found, err := s.secrets().Get(ctx, wanted.Name, metav1.GetOptions{})
 		switch {
@@ -160,7 +163,7 @@ func (s *Service) SetRuntimeCredentials(ctx context.Context, request *connect.Re
 }
 
 // checkAndStore checks a credential with the provider and stores it. With skip
-// it is stored whatever the result.
+// it is stored even if the check fails.
 func (s *Service) checkAndStore(ctx context.Context, wanted *runtimeCredential, skip bool) error {
 	err := s.checkRuntime(ctx, wanted)
 	// With skip the result of the check is stored and shown, but does not

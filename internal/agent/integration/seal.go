@@ -30,6 +30,8 @@ const (
 )
 
 var (
+	// Errors of open. They contain no part of the token and are shown to users,
+	// with the fix.
 	errOtherKey = errors.New("the token was encrypted with another key than the one in the Secret " + keySecret + ": register it again")
 	errSeal     = errors.New("the stored token is damaged, or is not of this user and provider: register it again")
 )
@@ -41,7 +43,8 @@ type sealer struct {
 }
 
 // sealer returns the sealer of this cluster. The key is created on first use.
-// Of two concurrent creations one wins, and both use its key.
+// Of two concurrent creations one wins, and both use its key. It is not cached:
+// a deleted key must not stay in use in one replica.
 func (s *Service) sealer(ctx context.Context) (*sealer, error) {
 	found, err := s.secrets().Get(ctx, keySecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -100,7 +103,8 @@ func (b binding) bytes() []byte {
 	return text
 }
 
-// seal encrypts a text for a binding.
+// seal encrypts a text for a binding. Each call uses a random nonce; with 96
+// bits and few tokens a repetition is not a concern.
 func (s *sealer) seal(plain []byte, to binding) []byte {
 	out := append([]byte{sealVersion}, s.id...)
 	nonce := make([]byte, s.aead.NonceSize())

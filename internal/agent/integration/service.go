@@ -115,13 +115,14 @@ func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-// precondition is the error for a state that has to change first.
+// precondition is the error for a state that has to change first. Clients show
+// its text and do not retry.
 func precondition(format string, args ...any) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
 }
 
 // toConnectError maps an error to the code that decides whether a client
-// retries.
+// retries. A connect error inside of it is returned unchanged, with its code.
 func toConnectError(err error) error {
 	var already *connect.Error
 	if err == nil || errors.As(err, &already) {
@@ -141,7 +142,8 @@ func toConnectError(err error) error {
 	return connect.NewError(connect.CodeInternal, err)
 }
 
-// providerCode maps an error of a Git provider to a code.
+// providerCode maps an error of a Git provider to a code. Clients retry
+// Unavailable; all other codes need an action of the user.
 func providerCode(err *gitprovider.Error) connect.Code {
 	switch err.Kind {
 	case gitprovider.Invalid:

@@ -24,6 +24,8 @@ import (
 
 // Labels of our Secrets.
 const (
+	// typeLabel distinguishes the Secrets of this package; nameLabel has the
+	// name of an integration.
 	typeLabel = "slipway.dev/integration-type"
 	nameLabel = "slipway.dev/integration-name"
 )
@@ -41,11 +43,13 @@ const (
 
 // Who may store a token at an integration.
 const (
+	// sharingAll permits every user of the account, sharingAdmins only admins.
 	sharingAll    = "all-users"
 	sharingAdmins = "admins"
 )
 
-// labels returns the labels of a Secret of some type.
+// labels returns the labels of a Secret of some type. The type also protects
+// Secrets of others with our prefix from being read as integrations.
 func labels(kind string) map[string]string {
 	return map[string]string{typeLabel: kind, "app.kubernetes.io/managed-by": "slipway"}
 }
@@ -89,6 +93,7 @@ type tokenStatus struct {
 }
 
 // clearToken is a decrypted token. It is kept only while it is used.
+// secret.Text keeps it out of logs and of formatted errors.
 type clearToken struct {
 	// Refresh is set for OAuth tokens only.
 	Token, Refresh secret.Text
@@ -158,6 +163,8 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 	if err != nil {
 		return "", "", toConnectError(err)
 	}
+	// The address of the account belongs to its provider; for another provider
+	// it would send the token to the wrong host.
 	if apiURL == "" && string(kind) == settings.GetProvider() {
 		apiURL = settings.GetApiUrl()
 	}
@@ -214,7 +221,7 @@ func parseRecord(name string, found *corev1.Secret) (*record, error) {
 	for field, text := range found.Data {
 		var one storedToken
 		if !strings.HasPrefix(field, userPrefix) || json.Unmarshal(text, &one) != nil || userField(one.User) != field {
-			continue // what is at another user's place is nobody's
+			continue // copied or damaged, see above
 		}
 		r.users[one.User] = one
 	}
@@ -292,7 +299,8 @@ func (s *Service) putToken(ctx context.Context, r *record, one storedToken, clea
 	return s.patchUser(ctx, r, one.User, &one)
 }
 
-// openToken decrypts the token of a user.
+// openToken decrypts the token of a user. Errors of decryption are shown to the
+// user, who can register the token again.
 func (s *Service) openToken(ctx context.Context, r *record, user string) (clearToken, error) {
 	// The token is decrypted only for the request that needs it.
 	one, found := r.users[user]

@@ -21,11 +21,12 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// maxTokenBytes is longer than the token of any provider.
+// maxTokenBytes is longer than the token of any provider. It bounds the size of
+// a user's field in the Secret.
 const maxTokenBytes = 8 << 10
 
 // all reads every integration, by name. Secrets that are no integration are
-// skipped.
+// skipped. One that is damaged does not hide the others.
 func (s *Service) all(ctx context.Context) ([]*record, error) {
 	list, err := s.secrets().List(ctx, metav1.ListOptions{LabelSelector: typeLabel + "=git," + nameLabel})
 	if err != nil {

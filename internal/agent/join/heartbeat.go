@@ -20,7 +20,8 @@ const (
 )
 
 // stay sends heartbeats and renews the credential until a new registration is
-// needed or the context is done.
+// needed or the context is done. One goroutine does both, so that a renewal
+// never runs beside a heartbeat with the old token.
 func (m *Membership) stay(ctx context.Context) {
 	failures := newRetries(m.options.timing.firstBackoff, min(m.options.timing.maxBackoff, m.options.timing.heartbeat))
 	renewals := newRetries(m.options.timing.firstBackoff, m.options.timing.maxBackoff)
@@ -33,12 +34,16 @@ func (m *Membership) stay(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.renewNow:
+			// A rejected token requests a renewal. One that was just renewed
+			// cannot be fixed by another.
 			if time.Since(m.renewed) > m.options.timing.firstBackoff {
 				renew.Reset(0)
 			}
 		case <-renew.C:
 			if err := m.join(ctx); err != nil {
 				phase := phaseOf(err)
+				// An unreachable platform is retried here; any other error
+				// needs a new registration, which Lead does.
 				if phase != Away || ctx.Err() != nil {
 					m.setPhase(ctx, phase, err.Error())
 					return
@@ -64,7 +69,7 @@ func (m *Membership) stay(ctx context.Context) {
 func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (next time.Duration, goOn bool) {
 	full, err := m.describe(ctx)
 	if err != nil {
-		// The sign of life matters more than what it tells.
+		// The heartbeat itself matters more than its content.
 		m.options.Log.Warn("cannot read runtime state; sending a shorter heartbeat", "error", err)
 	}
 	request := full
@@ -146,7 +151,7 @@ func (m *Membership) applyResponse(ctx context.Context, said *platformv1.Heartbe
 	if next.PlatformKeys == present.PlatformKeys && fmt.Sprint(next.TunnelURLs) == fmt.Sprint(present.TunnelURLs) && proto.Equal(next.Git, present.Git) {
 		return
 	}
-	// What is public may be used before it is stored.
+	// Public settings may be used before they are stored.
 	m.adopt(&next)
 	if m.pending != nil {
 		return // the next store has it

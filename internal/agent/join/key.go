@@ -33,6 +33,8 @@ func KeySecret(cluster *kube.Cluster, namespace, name, key string) KeySource {
 	return keySecret{cluster: cluster, namespace: namespace, name: name, key: key}
 }
 
+// keyFile is a KeySource that reads a file. It is read for each registration,
+// so that a replaced key takes effect.
 type keyFile string
 
 // Key reads the file.
@@ -49,6 +51,8 @@ func (f keyFile) Key(context.Context) (secret.Text, error) {
 	return cleanKey(string(content), "the file "+string(f))
 }
 
+// keySecret is a KeySource that reads a field of a Secret, for each
+// registration.
 type keySecret struct {
 	cluster              *kube.Cluster
 	namespace, name, key string

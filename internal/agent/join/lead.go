@@ -28,6 +28,8 @@ func (m *Membership) Lead(ctx context.Context) error {
 			phase := phaseOf(err)
 			m.setPhase(ctx, phase, err.Error())
 			wait := pause.Next()
+			// A user has to act first, so retries at the usual pace would only
+			// load the platform. A change of the Secret ends the wait.
 			if phase.needsAction() {
 				wait = max(wait, pause.Spread(m.options.timing.keyInterval))
 			}
@@ -65,7 +67,9 @@ func (m *Membership) sleep(ctx context.Context, wait time.Duration, wakeable boo
 	}
 }
 
-// join gets a fresh credential and stores it in the Secret.
+// join gets a fresh credential and stores it in the Secret. A credential that
+// was received and not stored comes first; then the stored one is renewed,
+// unless it is unusable or belongs to another platform or runtime.
 func (m *Membership) join(ctx context.Context) error {
 	if m.pending != nil {
 		return m.persist(ctx)
@@ -143,6 +147,8 @@ func (m *Membership) register(ctx context.Context, base *credential) error {
 	if err != nil {
 		return &problem{Refused, err}
 	}
+	// The registration is undone, so that the runtime does not appear in an
+	// account that it was not meant for.
 	if wanted := m.options.AccountID; wanted != "" && wanted != got.AccountID {
 		m.unregister(ctx, got)
 		return problemf(Refused, "the API key belongs to the account %s, and the runtime is configured for %s: give it a key of that account, or correct the account", got.AccountID, wanted)
@@ -200,7 +206,7 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 	m.options.Metrics.renewal("renew", err)
 	switch code := connect.CodeOf(err); {
 	case present.Uninstall == uninstallRequested && isUnregistered(code):
-		return m.finishUninstall(ctx, present) // the answer to our leave was lost
+		return m.finishUninstall(ctx, present) // the response to our leave was lost
 	case code == connect.CodePermissionDenied:
 		out := present.redacted()
 		out.Revoked = true
@@ -210,7 +216,7 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 		return m.registerWithNewKey(ctx, out, Revoked, m.revokedMessage())
 	case code == connect.CodeUnauthenticated, code == connect.CodeNotFound:
 		// The platform does not know the credential: its database is another one,
-		// or an older one. The key says who we are.
+		// or an older one. The key identifies the runtime.
 		return m.register(ctx, &credential{})
 	}
 	if err != nil {

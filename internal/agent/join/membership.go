@@ -44,7 +44,7 @@ type Membership struct {
 	pending *credential // got, and not in the Secret yet
 	renewAt time.Time   // by our clock
 	renewed time.Time
-	beat    *platformv1.HeartbeatRequest // the last one that was answered
+	beat    *platformv1.HeartbeatRequest // the last one with a response
 }
 
 const (

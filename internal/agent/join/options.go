@@ -85,12 +85,12 @@ type Options struct {
 
 // timing has the intervals and timeouts of a membership.
 type timing struct {
-	heartbeat    time.Duration // until the platform says another
+	heartbeat    time.Duration // until the platform sets another
 	request      time.Duration // bounds each request
 	firstBackoff time.Duration // after a failure, twice as long each time
 	maxBackoff   time.Duration
 	keyInterval  time.Duration // how often a key that was rejected is read again
-	maxTokenLife time.Duration // of an access token, whatever the platform says
+	maxTokenLife time.Duration // of an access token, even if the platform grants more
 }
 
 // complete sets the defaults.

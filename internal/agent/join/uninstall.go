@@ -40,7 +40,8 @@ func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, fai
 }
 
 // uninstall runs the steps in order: the Shared Configuration Repository needs
-// the credential, which ends with the last step.
+// the credential, which ends with the last step. The request is stored first,
+// so that the next leader continues after a crash. Every step can be repeated.
 func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error {
 	asked := *m.credential()
 	if asked.Uninstall != uninstallRequested {

@@ -25,7 +25,8 @@ const (
 )
 
 // Message converts an Application for the platform. Annotations, manifests,
-// parameters and values are not part of it, and the rest is redacted.
+// parameters and values are not part of it, and the rest is redacted. Every
+// text is bounded, so that one Application cannot fill a batch.
 func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platformv1.Application {
 	status := &app.Status
 	told := &platformv1.Application{

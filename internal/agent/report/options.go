@@ -54,11 +54,12 @@ const (
 	// After a failure the reporter waits, twice as long each time.
 	defaultFirstPause   = time.Second
 	defaultLongestPause = time.Minute
-	// probeInterval is how often an idle reporter asks how far the platform is. A
-	// platform that was restored from a backup is found that way.
+	// probeInterval is how often an idle reporter checks the position of the
+	// platform. It finds a platform that was restored from a backup.
 	probeInterval = 5 * time.Minute
 )
 
+// complete checks the options and sets the defaults of those that are zero.
 func (o *Options) complete() error {
 	switch {
 	case o.Folder == "":

@@ -20,6 +20,8 @@ import (
 type recordKind byte
 
 const (
+	// recordSnapshot is the whole state, and only the first record of a
+	// segment. Kinds are stored on disk and must keep their numbers.
 	recordSnapshot recordKind = iota + 1
 	// recordPut is a new event.
 	recordPut
@@ -35,6 +37,7 @@ const (
 )
 
 const (
+	// headerBytes are four of length, four of checksum and one of kind.
 	headerBytes = 9
 	// recordLimit bounds a record: a snapshot has all waiting events.
 	recordLimit = 1 << 30
@@ -102,7 +105,8 @@ type snapshot struct {
 	Known     map[string]string `json:"known,omitempty"`
 }
 
-// encode returns the state as a snapshot.
+// encode returns the state as a snapshot. Events are encoded as protobuf inside
+// of the JSON, so that fields of a newer version survive.
 func (s *state) encode() ([]byte, error) {
 	image := snapshot{Stream: s.stream, Next: s.next, Resyncing: s.resyncing, Lost: s.lost, Known: map[string]string{}}
 	for _, list := range []struct {
@@ -123,7 +127,8 @@ func (s *state) encode() ([]byte, error) {
 	return json.Marshal(image)
 }
 
-// decodeState reads a snapshot.
+// decodeState reads a snapshot. Any error discards the snapshot as a whole,
+// because a part of it would not match the platform.
 func decodeState(body []byte) (*state, error) {
 	var image snapshot
 	if err := json.Unmarshal(body, &image); err != nil {

@@ -24,7 +24,7 @@ var secretPatterns = []struct {
 	// The header of a request.
 	{regexp.MustCompile(`(?i)\b(authorization|proxy-authorization|x-api-key|private-token)(["']?\s*[:=]\s*["']?)((?:bearer|basic|token|negotiate)\s+)?[^\s"',;]+`), "${1}${2}" + secret.Redacted},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{12,}`), "${1} " + secret.Redacted},
-	// A name that says that its value is a secret.
+	// An assignment to a name that marks its value as a secret.
 	{regexp.MustCompile(`(?i)\b([A-Za-z0-9_.-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[A-Za-z0-9_.-]*["']?\s*[=]\s*["']?)[^\s"'&,;]+`), "${1}" + secret.Redacted},
 	{regexp.MustCompile(`(?i)(["'](?:password|passwd|secret|token|api[_-]?key|access[_-]?key|client[_-]?secret)["']\s*:\s*["'])[^"']+`), "${1}" + secret.Redacted},
 	// Tokens that are known by their beginning.

@@ -31,8 +31,8 @@ type Reporter struct {
 
 	// The goroutine of Run owns these.
 	spool *spool
-	// lastResponse is when the platform last answered, and failures how often it has not
-	// since.
+	// lastResponse is when the platform last responded, and failures counts the
+	// requests without a response since.
 	lastResponse time.Time
 	failures     int
 }
@@ -125,7 +125,7 @@ func (r *Reporter) spoolInbox() {
 		r.overflow()
 	}
 	for _, event := range came.events() {
-		// A resync that is needed tells everything anyway.
+		// A pending resync reports everything anyway.
 		if !r.spool.lost && r.spool.isNew(event) {
 			r.spool.addPut(event)
 		}
@@ -244,7 +244,7 @@ func (r *Reporter) sendInFlight(ctx context.Context) error {
 var errBehind = errors.New("the platform misses something")
 
 // send sends events. The platform must then have everything up to a number.
-// Otherwise a resync is needed, whatever the reason: a gap, a database that was
+// Otherwise a resync is needed, for any reason: a gap, a database that was
 // lost or restored, or a spool that is older than the platform.
 func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, upTo int64) error {
 	asking, cancel := context.WithTimeout(ctx, requestTimeout)

@@ -47,7 +47,8 @@ const (
 	segmentGrowth = 1 << 20
 )
 
-// openSpool reads the newest segment and starts a new one.
+// openSpool reads the newest segment and starts a new one. A torn record at the
+// end is normal after a crash; any other damage has a resync follow.
 func openSpool(folder string, log *slog.Logger, failed func()) (*spool, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for reports: %w: name another", err)
@@ -181,7 +182,9 @@ func (s *spool) addLost() {
 }
 
 // sync makes the buffered records durable. After a failure the stream ends:
-// neither the state nor the file can be relied on.
+// neither the state nor the file can be relied on. It rotates when the changes
+// are larger than the snapshot and the growth limit together, so that the cost
+// of snapshots stays proportional to that of changes.
 func (s *spool) sync() {
 	if s.broken || len(s.buffer) == 0 {
 		return

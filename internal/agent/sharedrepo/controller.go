@@ -133,7 +133,7 @@ func (h *Controller) Repository(ctx context.Context) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	// They are asked for each time: another replica may have stored new ones.
+	// They are read each time: another replica may have stored new ones.
 	access, err := h.options.Access(ctx, location.RepoURL)
 	if err != nil {
 		return nil, err

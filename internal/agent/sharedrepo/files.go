@@ -32,7 +32,7 @@ type PathError struct {
 	Reason string
 }
 
-// Error names the path and says why.
+// Error returns the path and the reason.
 func (e *PathError) Error() string {
 	return fmt.Sprintf("the path %q in the Shared Configuration Repository %s", e.Path, e.Reason)
 }
@@ -50,7 +50,7 @@ func (f Files) split(name string) ([]string, error) {
 	}
 	parts := strings.Split(name, "/")
 	for _, part := range parts {
-		// Git itself refuses these, whatever the case.
+		// Git itself refuses these, in upper and lower case.
 		if strings.EqualFold(strings.TrimRight(part, ". "), ".git") {
 			return nil, refuse("leads into Git's own folder")
 		}
@@ -62,7 +62,8 @@ func (f Files) split(name string) ([]string, error) {
 }
 
 // walk returns the folder that contains the last part of a path. Without create
-// it is nil where a folder is missing.
+// it is nil where a folder is missing. Links are never followed, so that a path
+// cannot leave the repository.
 func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
 	at := f.root
 	for _, part := range parts[:len(parts)-1] {
@@ -83,6 +84,7 @@ func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
 		case found.mode != filemode.Dir:
 			return nil, &PathError{Path: name, Reason: "goes through a file: " + part}
 		}
+		// Every folder on the path gets a new tree, so all of them are marked.
 		if create {
 			at.changed()
 		}

@@ -84,6 +84,8 @@ func encodeTree(entries map[string]*entry) []byte {
 	var out bytes.Buffer
 	for _, name := range names {
 		one := entries[name]
+		// A zero id is a folder that has become empty; Git has no empty
+		// folders.
 		if one.id != plumbing.ZeroHash {
 			fmt.Fprintf(&out, "%o %s\x00", uint32(one.mode), name)
 			out.Write(one.id[:])
@@ -92,7 +94,8 @@ func encodeTree(entries map[string]*entry) []byte {
 	return out.Bytes()
 }
 
-// decodeTree reads a tree object.
+// decodeTree reads a tree object. A name with a slash is refused: it would
+// address an entry outside of its folder.
 func decodeTree(content []byte) (map[string]*entry, error) {
 	entries := map[string]*entry{}
 	for len(content) > 0 {
@@ -112,6 +115,7 @@ func decodeTree(content []byte) (map[string]*entry, error) {
 	return entries, nil
 }
 
+// errTree is the error for a damaged tree object.
 var errTree = errors.New("a folder cannot be read: check the repository with git fsck")
 
 // treeOf returns the tree of a commit.

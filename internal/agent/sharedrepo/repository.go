@@ -172,7 +172,7 @@ func (r *Repository) attempt(ctx context.Context, w changeRequest) (commit strin
 	defer cancel()
 	s, err := r.fetch(ctx)
 	if err != nil {
-		// A branch can move between being told of and being fetched.
+		// A branch can move between its advertisement and the fetch.
 		return "", isMoved(err, s), err
 	}
 	files, err := r.files(s)

@@ -62,7 +62,9 @@ func (b *commitCache) number() int {
 	return b.version
 }
 
-// get returns a commit; nil while it is not cached, which starts a lookup.
+// get returns a commit; nil while it is not cached, which starts a lookup. It
+// never blocks on Git: the caller joins its table without the commit, and a new
+// version has it joined again.
 func (b *commitCache) get(ctx context.Context, app *appFacts, now time.Time) *source.Commit {
 	if app.revision == "" || b.find == nil {
 		return nil
@@ -111,7 +113,8 @@ func (b *commitCache) lookUp(ctx context.Context, key commitKey, entry *commitEn
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entry.pending, entry.triedAt = false, time.Now()
-	// A new number makes tables be joined anew, and with them others be looked for.
+	// A new version has tables joined again, which starts the lookups that had
+	// no slot before.
 	b.version++
 	if err == nil {
 		entry.commit = commit

@@ -17,6 +17,6 @@
 // namespace, reads and creates one Secret, and watches the agent's
 // Applications.
 //
-// See decision 0021 in docs/decisions: edges tell the agent of their traffic,
+// See decision 0021 in docs/decisions: edges report their traffic to the agent,
 // by a secret that both derive keys from.
 package traffic

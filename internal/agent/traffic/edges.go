@@ -142,6 +142,7 @@ type refusal struct {
 	message string
 }
 
+// Error implements error.
 func (r *refusal) Error() string { return r.message }
 
 // fetchPage requests one page of an edge and decodes it.

@@ -70,7 +70,8 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 	return nil, connect.NewError(connect.CodeUnavailable, problem)
 }
 
-// explainQuery checks a request and encodes it for the edge.
+// explainQuery checks a request and encodes it for the edge. The bounds keep
+// the encoded query below the URL limits of the edge.
 func explainQuery(asked *runtimev1.ExplainRequest) (url.Values, error) {
 	size := len(asked.GetUrl()) + len(asked.GetMethod())
 	for _, header := range asked.GetHeaders() {
@@ -92,7 +93,8 @@ func explainQuery(asked *runtimev1.ExplainRequest) (url.Values, error) {
 	return values, nil
 }
 
-// explainAt requests the explanation of one edge.
+// explainAt requests the explanation of one edge. The edge decides by its own
+// table, so that the result is that of a real request.
 func explainAt(ctx context.Context, client *http.Client, at edgeAddress, values url.Values) (*trafficreport.Explanation, error) {
 	target := &url.URL{Scheme: "https", Host: at.address, Path: trafficreport.ExplainPath, RawQuery: values.Encode()}
 	explanation := new(trafficreport.Explanation)
@@ -100,7 +102,8 @@ func explainAt(ctx context.Context, client *http.Client, at edgeAddress, values 
 	return explanation, err
 }
 
-// explained converts an explanation, with the Application behind the route.
+// explained converts an explanation, with the Application behind the route. A
+// request that the edge refuses before routing has a Refusal and no rule.
 func (s *Service) explained(ctx context.Context, at edgeAddress, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
 	told := &runtimev1.ExplainResponse{
 		Edge: at.name, EntryPoint: e.Request.EntryPoint, Tls: e.Request.TLS, Method: e.Request.Method,
@@ -166,13 +169,15 @@ func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainRes
 	for _, backend := range e.Backends {
 		route.Backends = append(route.Backends, trafficreport.Target{ID: backend.ID})
 	}
+	// One Application is looked up directly: a single request may wait for Git,
+	// while a stream may not.
 	j := &joiner{apps: apps, places: map[*appFacts]int32{}, out: &runtimev1.TrafficTable{}, commit: func(app *appFacts) *source.Commit {
 		if s.options.Commit == nil || app.revision == "" {
 			return nil
 		}
 		commit, err := s.options.Commit(ctx, app.place, app.revision)
 		if err != nil {
-			return nil // what is known without it is of use too
+			return nil // the response is useful without a commit
 		}
 		return commit
 	}}
@@ -195,13 +200,14 @@ func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainRes
 	}
 }
 
-// readApplications lists the Applications once.
+// readApplications lists the Applications once. A namespace that cannot be
+// listed is skipped, because the Application is additional information.
 func (s *Service) readApplications(ctx context.Context) *appIndex {
 	book := &appWatcher{log: s.options.Log}
 	for _, namespace := range s.options.Namespaces {
 		found, err := s.options.Applications(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			continue // the route is told without it
+			continue // the response has the route without it
 		}
 		objects := make([]*unstructured.Unstructured, len(found.Items))
 		for i := range found.Items {

@@ -37,7 +37,8 @@ func (m *measured) message() *runtimev1.TrafficNumbers {
 	}
 }
 
-// numbers returns the counts of the routes with requests.
+// numbers returns the counts of the routes with requests. Rates are summed over
+// the edges, each with the interval that it was measured in.
 func numbers(edges []*edgeView, routes []trafficreport.RouteID) []*runtimev1.RouteTraffic {
 	var all []*runtimev1.RouteTraffic
 	for place, id := range routes {
@@ -65,7 +66,8 @@ func sums(edges []*edgeView) (all, unrouted *runtimev1.TrafficNumbers) {
 	return total.message(), stray.message()
 }
 
-// states returns the state of each edge.
+// states returns the state of each edge. An edge that responds but has no table
+// is not ready.
 func states(edges []*edgeView) []*runtimev1.EdgeState {
 	told := make([]*runtimev1.EdgeState, len(edges))
 	for i, edge := range edges {

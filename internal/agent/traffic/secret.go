@@ -55,7 +55,8 @@ type ClusterSecret struct {
 	Log             *slog.Logger
 }
 
-// Read returns the secret, and creates it if it is missing.
+// Read returns the secret, and creates it if it is missing. A Secret with a
+// short key is refused rather than replaced: edges may have it mounted.
 func (s ClusterSecret) Read(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()

@@ -139,7 +139,7 @@ func (s *Service) join() (*watcher, error) {
 			s.rounds(ctx)
 		}()
 	case s.last != nil:
-		joined.wake() // what is known already
+		joined.wake() // for the last round
 	}
 	return joined, nil
 }
@@ -284,6 +284,8 @@ func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[run
 		if len(edges) == 0 && answer.GetProblem() == "" {
 			answer.Problem = fmt.Sprintf("There is no edge %q now.", request.Msg.GetEdge())
 		}
+		// The table is large and changes rarely, so it is sent only when its
+		// inputs changed; counts refer to its rows by position.
 		if key := tableKey(edges, made.apps, made.commits); key != sent {
 			current = (&joiner{apps: made.apps, commit: made.look}).join(edges)
 			answer.Table, sent = current.table, key

@@ -107,7 +107,8 @@ func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
 	}
 }
 
-// route converts a route.
+// route converts a route. A backend without a reported state has zero
+// endpoints.
 func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.BackendID]*trafficreport.Backend) *runtimev1.TrafficRoute {
 	told := &runtimev1.TrafficRoute{
 		Ref: routeRef(route.ID), Host: route.Host, Path: route.Path, PathType: route.PathType, EntryPoints: route.EntryPoints,
@@ -158,7 +159,7 @@ func (j *joiner) application(app *appFacts) int32 {
 	return j.places[app]
 }
 
-// tell converts an Application.
+// tell converts an Application, with its commit if that is cached.
 func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
 	told := &runtimev1.TrafficApplication{
 		Ref:  &runtimev1.ApplicationRef{Namespace: app.place.Namespace, Name: app.place.Name},

@@ -168,7 +168,7 @@ func paginate[V, S any](q *query, list []V, wanted func(V) bool, show func(V) S)
 		return nil, err
 	}
 	p := page[S]{Total: len(list), Offset: offset, Limit: limit, Items: []S{}}
-	// All matches are counted, so that a client knows how many pages there are.
+	// All matches are counted, so that a client can compute the number of pages.
 	for _, v := range list {
 		if !wanted(v) {
 			continue

@@ -30,7 +30,7 @@ const (
 // another.
 const DefaultMaxBan = time.Minute
 
-// Reputation is what past floods say about a client.
+// Reputation is the record of past floods of a client.
 type Reputation uint8
 
 // The reputations, from good to bad.

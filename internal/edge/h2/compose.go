@@ -35,7 +35,7 @@ type composer struct {
 	name    []byte
 }
 
-// request composes the request of a block of headers. ends says that it has no
+// request composes the request of a block of headers. ends is set if it has no
 // body. Host and :authority have to agree, because routing, authorization and
 // the backend must not see different hosts.
 func (c *composer) request(b *headerBlock, ends bool) (r composed, err error) {

@@ -163,7 +163,7 @@ func (s *stream) Flush() error {
 	return c.writer.err
 }
 
-// sendContinue sends 100, which asks the client for its body.
+// sendContinue sends 100, on which the client sends its body.
 func (c *session) sendContinue(s *stream) {
 	c.headers.status(100)
 	c.sendHeaders(s, false)

@@ -51,7 +51,7 @@ type session struct {
 	remote net.Addr
 	client netip.Prefix // whom a flood is recorded for; not valid for none
 	began  time.Time
-	// acceptedDraining says that the connection came after Drain. Its client
+	// acceptedDraining is set if the connection came after Drain. Its client
 	// gets GOAWAY with the first response.
 	acceptedDraining bool
 

@@ -12,7 +12,7 @@ import (
 
 // stream is one request and its response. To its handler it is a net.Conn on
 // which the request arrives as an HTTP/1.1 message. The session's mu guards all
-// fields, except where they say otherwise.
+// fields, except where they have another note.
 type stream struct {
 	session *session
 	id      uint32

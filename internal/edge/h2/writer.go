@@ -36,7 +36,7 @@ const (
 
 // frameWriter has the frames that wait to be written, and writes them. One
 // goroutine at a time writes; the others only add frames. The session's mu
-// guards it, except where a field says otherwise.
+// guards it, except where a field has another note.
 type frameWriter struct {
 	conn     net.Conn
 	pool     *h1.BufferPool
@@ -49,7 +49,7 @@ type frameWriter struct {
 	waiting int       // streams that wait for room in out
 	err     error     // why nothing can be written any more
 
-	// closing says that the connection is ended for an error of its client: the
+	// closing is set if the connection is ended for an error of its client: the
 	// deadline is that of the GOAWAY, and no write extends it.
 	closing atomic.Bool
 	// deadline is the write deadline that is set. It belongs to the goroutine

@@ -57,7 +57,7 @@ func (c *session) startRequest() bool {
 	return true
 }
 
-// endRequest counts the end of a request; cut says that the client cancelled
+// endRequest counts the end of a request; cut is set if the client cancelled
 // it.
 func (c *session) endRequest(cut bool, age time.Duration) {
 	c.server.running.Add(-1)

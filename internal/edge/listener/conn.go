@@ -18,13 +18,13 @@ type Conn struct {
 	owner    *Listener
 	accepted time.Time
 
-	// header is the PROXY header; proxied says that there was one.
+	// header is the PROXY header; proxied is set if there was one.
 	header  proxyHeader
 	proxied bool
 	remote  net.Addr
 	local   net.Addr
 
-	// hasAhead says that there are bytes that were read ahead. Without any,
+	// hasAhead is set if there are bytes that were read ahead. Without any,
 	// Read goes to the socket and takes no lock.
 	hasAhead atomic.Bool
 	mu       sync.Mutex // guards ahead

@@ -1,4 +1,4 @@
-// Package prefetch asks the processor for memory before it is needed. With
+// Package prefetch has the processor load memory before it is needed. With
 // thousands of routes what a request needs of its own is in no near cache, and a
 // plain read that comes early makes the request wait early: the instructions for
 // it do not. Where there is nothing, nothing happens.
@@ -6,7 +6,7 @@ package prefetch
 
 import "unsafe"
 
-// ForReading asks for the line of a cache that something begins in.
+// ForReading loads the cache line that a value begins in.
 func ForReading[T any](p *T) { forReading(unsafe.Pointer(p)) }
 
 // ForWriting does the same for what is going to be changed, so that no other

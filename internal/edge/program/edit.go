@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ChangeError says that a change was not made for the Program it was applied
+// ChangeError means that a change was not made for the Program it was applied
 // to.
 type ChangeError struct {
 	Message string
@@ -31,7 +31,7 @@ type edit struct {
 	backends *shardEdit[route.BackendID, *usedBackend]
 	tcp      *tcpEdit
 
-	// checked says that the elements were validated before.
+	// checked is set if the elements were validated before.
 	checked     bool
 	expressions map[string]*regexp.Regexp
 	interned    map[string]string

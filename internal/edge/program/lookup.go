@@ -11,7 +11,7 @@ import (
 // path as it is forwarded.
 type Request struct {
 	EntryPoint string
-	// TLS says that the request came over TLS.
+	// TLS is set if the request came over TLS.
 	TLS    bool
 	Host   string
 	Path   string

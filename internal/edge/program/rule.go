@@ -53,7 +53,7 @@ const (
 type condition struct {
 	name  string
 	value string
-	// present says that every value matches.
+	// present is set if every value matches.
 	present    bool
 	expression *regexp.Regexp
 }

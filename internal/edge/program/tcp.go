@@ -10,7 +10,7 @@ import (
 // TCPRequest is what a connection is routed by.
 type TCPRequest struct {
 	EntryPoint string
-	// TLS says that the connection started with a TLS ClientHello.
+	// TLS is set if the connection started with a TLS ClientHello.
 	TLS bool
 	// ServerName is the SNI, normalised as a host is; empty when there is none.
 	ServerName string

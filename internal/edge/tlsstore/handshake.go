@@ -19,7 +19,7 @@ type handshakeFacts struct {
 	options   OptionsID
 	name      string
 	challenge bool
-	// reused says that one Handshake was used for two connections.
+	// reused is set if one Handshake was used for two connections.
 	reused bool
 }
 

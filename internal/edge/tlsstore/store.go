@@ -186,7 +186,7 @@ func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Co
 type HostOptionsInfo struct {
 	ID         OptionsID
 	ClientAuth tls.ClientAuthType
-	// Refused says that the options are invalid: the host responds with 503.
+	// Refused is set if the options are invalid: the host responds with 503.
 	Refused bool
 }
 

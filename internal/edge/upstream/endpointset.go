@@ -16,7 +16,7 @@ type Transport struct {
 	Sticky *route.StickyCookie
 	// Hash is the source of PickOptions.Hash; nil unless the method is hash.
 	Hash *route.HashKey
-	// TLS says that requests are sent over TLS.
+	// TLS is set if requests are sent over TLS.
 	TLS bool
 	// HostOfEndpoint sends the endpoint's address as the Host header.
 	HostOfEndpoint bool

@@ -34,7 +34,7 @@ var (
 	errLeaseEnded = errors.New("the lease has ended; pick again")
 )
 
-// OverloadError says that the backend, or each of its endpoints, has as many
+// OverloadError means that the backend, or each of its endpoints, has as many
 // requests in flight as it may. The proxy responds with 503 and Retry-After.
 type OverloadError struct {
 	Backend route.BackendID
@@ -48,23 +48,23 @@ func (e *OverloadError) Error() string { return e.Backend.String() + ": " + ErrO
 // Unwrap returns ErrOverloaded.
 func (e *OverloadError) Unwrap() error { return ErrOverloaded }
 
-// BrokenError says why no request is sent to a backend although the table has
+// BrokenError is why no request is sent to a backend although the table has
 // it. The proxy responds with 503.
 type BrokenError struct {
 	Backend route.BackendID
-	// Reason says what is wrong and what to do.
+	// Reason describes the problem and its fix.
 	Reason string
 }
 
 // Error implements error.
 func (e *BrokenError) Error() string { return e.Backend.String() + ": " + e.Reason }
 
-// ConnectError says why there is no connection. Nothing was sent, so the
+// ConnectError is why there is no connection. Nothing was sent, so the
 // request may go to another endpoint.
 type ConnectError struct {
 	// Address is the address of the endpoint.
 	Address string
-	// TLS says that the endpoint was reached, and that the handshake failed.
+	// TLS is set if the endpoint was reached, and that the handshake failed.
 	TLS bool
 	Err error
 }

@@ -203,7 +203,7 @@ type Lease struct {
 	sticky    string
 	began     int64 // 0 when the latency is not measured
 	halfOpen  bool  // the endpoint was ejected, and this request is its probe
-	// counted says that it counts against the limit of the whole backend.
+	// counted is set if it counts against the limit of the whole backend.
 	counted bool
 }
 

@@ -43,7 +43,7 @@ func (e *Endpoint) claimProbe(until int64) bool {
 }
 
 // markSuccess counts a success. One of a request that began before the ejection
-// does not end it: it says nothing about the endpoint now.
+// does not end it: it is no evidence about the endpoint now.
 func (h *Handle) markSuccess(e *Endpoint, trial bool) {
 	if e.health.failures.Load() == 0 && e.health.ejectedUntil.Load() == 0 {
 		return

@@ -14,7 +14,7 @@ type link struct {
 	// none.
 	raw syscall.RawConn
 	fd  int
-	// http2 says that the endpoint speaks HTTP/2 on it.
+	// http2 is set if the endpoint speaks HTTP/2 on it.
 	http2 bool
 }
 

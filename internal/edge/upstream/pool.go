@@ -18,7 +18,7 @@ type pool struct {
 	dialer *dialer
 	// count is the number of idle connections.
 	count int
-	// swept says that the pool is in the list of the sweeper.
+	// swept is set if the pool is in the list of the sweeper.
 	swept bool
 	// shared has the HTTP/2 connections.
 	shared sharedConns

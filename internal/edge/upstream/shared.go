@@ -16,7 +16,7 @@ import (
 type sharedConns struct {
 	conns   []*h2client.Conn
 	dialing *dialing // nil while no request dials
-	// http1 says that the endpoint chose HTTP/1.1 last time. Such a connection
+	// http1 is set if the endpoint chose HTTP/1.1 last time. Such a connection
 	// cannot be shared, so each request dials for itself then.
 	http1 bool
 }

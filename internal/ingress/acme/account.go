@@ -90,8 +90,9 @@ func (a *authority) newAccount(ctx context.Context, client *acme.Client, account
 }
 
 // loadAccount reads the Secret of the account and creates it with a new key if
-// there is none. When two replicas create it at the same time, the first one wins
-// and the other reads its key.
+// there is none. When two replicas create it at the same time, the first one
+// wins and the other reads its key. A Secret of that name without our labels is
+// never used: it belongs to another program.
 func (a *authority) loadAccount(ctx context.Context) (*corev1.Secret, crypto.Signer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -35,6 +35,7 @@ func newAuthority(m *Manager, name string, resolver Resolver) *authority {
 	return &authority{manager: m, name: name, resolver: resolver, transport: newTransport(resolver.Roots)}
 }
 
+// close closes idle connections to the authority.
 func (a *authority) close() { a.transport.base.CloseIdleConnections() }
 
 // client returns an ACME client. It fetches the directory first: the library
@@ -132,6 +133,8 @@ func (a *authority) choose(chains []acme.Certificate, key crypto.Signer) (*issue
 		return nil, err
 	}
 	fresh := &issued{chain: chosen, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
+	// The chain is checked with its key here, so that an unusable certificate
+	// is never stored over a working one.
 	pair, err := tls.X509KeyPair(fresh.chain, fresh.key)
 	if err != nil {
 		return nil, fmt.Errorf("the authority returned a certificate that cannot be used: %w", err)

@@ -74,8 +74,9 @@ func (a *challengeSolver) CleanUp(ctx context.Context, challenge acme.Challenge)
 	return a.manager.updateChallenges(ctx, func(entries map[string][]byte) { delete(entries, challenge.Token) })
 }
 
-// updateChallenges changes the Secret of challenges, with retries on conflicts. A
-// change without an effect is not written.
+// updateChallenges changes the Secret of challenges, with retries on conflicts.
+// A change without an effect is not written. change may run several times, each
+// time on a fresh copy.
 func (m *Manager) updateChallenges(ctx context.Context, change func(entries map[string][]byte)) error {
 	var err error
 	for range challengeTries {
@@ -127,6 +128,7 @@ func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries m
 	return err
 }
 
+// sameEntries reports whether two sets of challenges are equal.
 func sameEntries(a, b map[string][]byte) bool {
 	if len(a) != len(b) {
 		return false

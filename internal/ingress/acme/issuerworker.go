@@ -27,7 +27,7 @@ type certificateStore interface {
 type issuer interface {
 	// obtain orders a certificate that replaces another one, if that is not nil.
 	obtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error)
-	// renewalInfo asks when a certificate should be renewed.
+	// renewalInfo requests the renewal window of a certificate (RFC 9773).
 	renewalInfo(context.Context, *x509.Certificate) (time.Time, error)
 }
 
@@ -110,6 +110,8 @@ func (c *issuerWorker) setRequests(requests []certrequest.Request) {
 		requested[wanted.Secret] = true
 		known := c.jobs[wanted.Secret]
 		if known == nil {
+			// The jitter spreads the requests for renewal information and the
+			// renewals of certificates that were issued together.
 			known = &job{due: now, renewalInfoAt: now.Add(rand.N(c.manager.timing.renewalInfo)), renewalJitter: rand.Float64()}
 			c.jobs[wanted.Secret] = known
 			c.manager.track(wanted.Secret, trackedCertificate{})

@@ -134,7 +134,9 @@ func (m *Manager) SetRequests(all []certrequest.Request) {
 	m.broadcast()
 }
 
-// SetServedChallenges sets the tokens of all challenges that this replica serves.
+// SetServedChallenges sets the tokens of all challenges that this replica
+// serves. A token that was served before keeps its time, from which Wait
+// measures the propagation to other replicas.
 func (m *Manager) SetServedChallenges(tokens []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

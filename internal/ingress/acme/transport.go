@@ -139,6 +139,7 @@ func (c *transport) noteRetryAfter(header string, busy bool) {
 	c.retryAt, c.busy = earlier(at, now.Add(maxRetryAfter)), busy
 }
 
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -6,9 +6,11 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// traefikCookie collects Traefik's annotations of a sticky cookie. Each attribute is
-// an annotation of its own.
+// traefikCookie collects Traefik's annotations of a sticky cookie, where each
+// attribute is an annotation of its own.
 type traefikCookie struct {
+	// enabled is nil if service.sticky.cookie is not set; the attributes alone
+	// enable the cookie as well.
 	enabled *bool
 	route.StickyCookie
 }
@@ -50,10 +52,13 @@ func traefikCookieKeys() []*key {
 	}
 }
 
-// finishCookie merges the attributes once all annotations are read.
+// finishCookie merges the attributes into one cookie after all annotations are
+// read. It uses give, so that slipway.dev/sticky-cookie beside it is a conflict
+// unless both agree.
 func (r *reading) finishCookie() {
 	c := &r.cookie
 	var at place
+	// The first attribute that is set stands for the cookie in faults.
 	for _, slot := range []any{&c.enabled, &c.Name, &c.Secure, &c.HTTPOnly, &c.SameSite, &c.MaxAge, &c.Path, &c.Domain} {
 		if found, given := r.given[slot]; given && at.key == nil {
 			at = found
@@ -68,6 +73,8 @@ func (r *reading) finishCookie() {
 	}
 	cookie := c.StickyCookie
 	if cookie.Path == "" {
+		// Without a path the browser would limit the cookie to the directory of
+		// the first request.
 		cookie.Path = "/"
 	}
 	give(r, at, &r.service.Sticky, &cookie)

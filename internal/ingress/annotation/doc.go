@@ -1,16 +1,16 @@
-// Package annotation says what the annotations of an Ingress and of a Service
-// mean: Traefik's documented ones and our own. The tables of keys in it are the
-// one declaration, from which parsing and the reference page follow.
+// Package annotation parses the annotations of an Ingress and of a Service:
+// Traefik's documented ones and our own. The tables of keys in it are the only
+// declaration; the parser and the reference page are both derived from them.
 //
-// It promises that every annotation under the two prefixes is either taken as
-// it is written or is a Fault that says what is wrong and what to do; one bad
-// annotation does not hide another. It never panics, and what it reads is
-// bounded. A Fault closes what the annotation is for, where serving without it
-// would be wrong: each key says so, and Closed is the sum.
+// It promises that every annotation under the two prefixes either takes effect
+// as written or is a Fault that describes the problem and its fix; one bad
+// annotation does not hide another. It never panics, and its input is bounded.
+// A Fault closes the object where serving without the annotation would be
+// wrong: each key has a flag for that, and Closed is the result.
 //
-// A setting that has two spellings may be written in both, if they say the
-// same. Filters apply in one fixed order, whatever the order of annotations:
-// an object in Kubernetes has none.
+// A setting with two spellings may be written in both if the values agree.
+// Filters apply in one fixed order, independent of the order of annotations,
+// because annotations of a Kubernetes object have none.
 //
-// It refuses to look anything up: names are passed on as they are written.
+// It resolves no references: names are passed on as they are written.
 package annotation

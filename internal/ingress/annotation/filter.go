@@ -65,6 +65,7 @@ func filterKey(name string) string {
 	return key.String()
 }
 
+// filterForm returns the format of a filter for the reference page.
 func filterForm(field declare.Field) string {
 	form := "YAML"
 	if shortened, ok := reflect.New(field.Type.Elem()).Interface().(declare.Shortened); ok {
@@ -75,8 +76,9 @@ func filterForm(field declare.Field) string {
 	return form
 }
 
-// filterReader parses a filter. The value false disables it, as a template with a
-// switch writes it.
+// filterReader parses a filter. The value false disables it, as a template with
+// a switch writes it. The reflection sets the one field of a Filter that the
+// key stands for, so that a new filter in v1alpha1 needs no code here.
 func filterReader(field declare.Field) func(*reading, place, string) {
 	short := field.Tag.Get("short")
 	return func(r *reading, at place, text string) {
@@ -95,7 +97,8 @@ func filterReader(field declare.Field) func(*reading, place, string) {
 	}
 }
 
-// inOrder returns the filters that were read and are in the list.
+// inOrder returns the filters that were read and are in the list. The list
+// decides the order; the annotations have none.
 func (r *reading) inOrder(names []string) []v1alpha1.Filter {
 	var filters []v1alpha1.Filter
 	for _, name := range names {
@@ -114,6 +117,8 @@ func Place(filters []v1alpha1.Filter, fault snapshot.Fault) snapshot.Fault {
 	if _, err := fmt.Sscanf(fault.Field, "[%d]", &position); err != nil || position < 0 || position >= len(filters) {
 		return fault
 	}
+	// The name of the filter is part of the annotation key now, and is cut from
+	// the field.
 	name := filters[position].Name()
 	_, rest, _ := strings.Cut(fault.Field, "]")
 	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "."), name)

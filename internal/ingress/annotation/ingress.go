@@ -74,6 +74,8 @@ const (
 
 // Domain is a set of names for one certificate.
 type Domain struct {
+	// Main is the main name of the certificate; a domain without one is a
+	// Fault.
 	Main string
 	SANs []string
 	// Field is its field, for a Fault.
@@ -95,16 +97,21 @@ func ParseIngress(annotations map[string]string) (*Ingress, []snapshot.Fault) {
 	before, after := filterOrder()
 	r.ingress.Before = r.inOrder(before)
 	r.ingress.After = r.inOrder(after)
+	// The reference page documents this order, so Ingresses depend on it.
 	r.ingress.Middlewares = slices.Concat(r.traefikMiddlewares, r.ownMiddlewares)
 	r.ingress.Closed = r.closed
 	return &r.ingress, r.faults
 }
 
-// finishDomains sorts the domains by their numbers.
+// finishDomains adds the domains in the order of their numbers. It runs after
+// all annotations are read, because main and sans of a domain are separate
+// keys.
 func (r *reading) finishDomains() {
 	for _, number := range slices.Sorted(maps.Keys(r.domains)) {
 		domain := r.domains[number]
 		at := r.given[&domain.SANs]
+		// Without SANs the main name had a fault of its own: two spellings of
+		// its key that differ.
 		if domain.Main == "" {
 			if at.key != nil {
 				r.fault(at, snapshot.Invalid, "the domain has no .main: add it")

@@ -18,9 +18,11 @@ const (
 
 // key declares one annotation.
 type key struct {
-	// name is with the prefix. An element n of a Traefik name is a number.
+	// name is the key with its prefix. In names of Traefik the element n stands
+	// for a number.
 	name string
-	// closes is set if a fault closes the object.
+	// closes is set if the object must not be served without the setting, for
+	// example because it restricts access. A fault then closes the object.
 	closes bool
 	// meaning, form, otherwise and example are for the reference: what it does,
 	// its format and its default.
@@ -35,7 +37,8 @@ type key struct {
 // place is the annotation of a value.
 type place struct {
 	key *key
-	// name is the key as it is written; Traefik's may be in any case.
+	// name is the key as written, which messages show; Traefik's keys may be in
+	// any case.
 	name string
 	// number is the number in the name, if any.
 	number int
@@ -44,6 +47,8 @@ type place struct {
 // field returns the field for a Fault.
 func (p place) field() string { return fieldOf(p.name) }
 
+// fieldOf returns the field path of an annotation. Names are user input and so
+// truncated.
 func fieldOf(name string) string { return "metadata.annotations[" + bounded(name) + "]" }
 
 // object is a kind of object with annotations.
@@ -54,10 +59,12 @@ type object struct {
 	byName map[string]*key
 }
 
-// objects has the two kinds of objects.
+// objects holds the tables of both kinds. They refer to each other for advice
+// about misplaced keys.
 type objects struct{ ingress, service *object }
 
 // declared returns the tables of keys. They are built once and immutable.
+// Building them uses reflection, so it waits for the first use.
 var declared = sync.OnceValue(func() objects {
 	return objects{
 		ingress: newObject(snapshot.Ingress, slices.Concat(ingressKeys(), filterKeys(), traefikRouterKeys())),
@@ -65,6 +72,7 @@ var declared = sync.OnceValue(func() objects {
 	}
 })
 
+// newObject indexes the keys of one kind of object.
 func newObject(kind snapshot.Kind, keys []*key) *object {
 	o := &object{kind: kind, keys: keys, byName: make(map[string]*key, len(keys))}
 	for _, k := range keys {
@@ -90,7 +98,9 @@ func (o *object) find(name string) place {
 	return place{key: o.byName[lookup], name: name, number: number}
 }
 
-// withoutNumber replaces the number in the name of a domain by n.
+// withoutNumber replaces the number in router.tls.domains.N by n, and returns
+// it. Numbers with leading zeros are no match: 1 and 01 would otherwise be the
+// same domain under two keys.
 func withoutNumber(name string) (string, int) {
 	const domains = traefikPrefix + "router.tls.domains."
 	rest, found := strings.CutPrefix(name, domains)
@@ -111,9 +121,13 @@ func isTraefik(name string) bool {
 	return len(name) >= len(traefikPrefix) && strings.EqualFold(name[:len(traefikPrefix)], traefikPrefix)
 }
 
+// isOwn reports whether an annotation is one of ours. Unlike Traefik's, our
+// keys are case-sensitive.
 func isOwn(name string) bool { return strings.HasPrefix(name, ownPrefix) }
 
-// nearest returns the known key that is most similar to an unknown one, or nothing.
+// nearest returns the known key that is most similar to an unknown one, or the
+// empty string. It compares without the prefix, which would make every pair of
+// keys look similar.
 func (o *object) nearest(name string) string {
 	prefix := ownPrefix
 	if isTraefik(name) {

@@ -9,7 +9,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ingressKeys are our own annotations of an Ingress, apart from filters.
+// ingressKeys returns our own annotations of an Ingress, without the filters.
+// All but the timeouts close the Ingress on a fault: they decide who reaches
+// it, or which rule wins.
 func ingressKeys() []*key {
 	keys := []*key{
 		{
@@ -57,6 +59,8 @@ func ingressKeys() []*key {
 	)
 }
 
+// timeoutKey returns the key of one timeout. A fault does not close the
+// Ingress: it is served with the defaults of the edge instead.
 func timeoutKey(name, meaning string, slot func(*route.Timeouts) *route.Duration) *key {
 	otherwise := "the default of the edge"
 	if name == "total" {
@@ -68,7 +72,8 @@ func timeoutKey(name, meaning string, slot func(*route.Timeouts) *route.Duration
 	}
 }
 
-// names returns a key with a list of references.
+// names returns the reader of a key with a list of references. They are not
+// resolved here.
 func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) ([]string, error)) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		list, err := parse(text)
@@ -84,7 +89,7 @@ func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) (
 	}
 }
 
-// oneName returns a key with one reference.
+// oneName returns the reader of a key with one reference.
 func oneName(slot func(*reading) **Name, kind snapshot.Kind) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		name, err := parseText(strings.TrimSpace(text))
@@ -96,7 +101,9 @@ func oneName(slot func(*reading) **Name, kind snapshot.Kind) func(*reading, plac
 	}
 }
 
-// traefikRouterKeys are Traefik's annotations of an Ingress.
+// traefikRouterKeys returns Traefik's annotations of an Ingress. Most share a
+// slot with one of ours, so that give detects a conflict between the two
+// spellings.
 func traefikRouterKeys() []*key {
 	const router = traefikPrefix + "router."
 	return append([]*key{
@@ -133,6 +140,8 @@ func traefikRouterKeys() []*key {
 	}, append(traefikTLSKeys(), traefikObservabilityKeys()...)...)
 }
 
+// traefikTLSKeys returns Traefik's annotations about TLS. Traefik's
+// router.tls=true serves encrypted requests only, which is our `only`.
 func traefikTLSKeys() []*key {
 	const tls = traefikPrefix + "router.tls"
 	return []*key{
@@ -194,7 +203,8 @@ func (r *reading) domain(number int) *Domain {
 	return r.domains[number]
 }
 
-// parseHost parses a host in the form of rules.
+// parseHost parses a host name with the validation of a rule, so that a
+// certificate can be requested for exactly the hosts that a rule can have.
 func parseHost(text string) (string, error) {
 	host := strings.ToLower(text)
 	rule := route.Rule{ID: route.ID{Name: "host"}, Host: host, Response: &route.Response{Status: 503}}
@@ -207,6 +217,7 @@ func parseHost(text string) (string, error) {
 	return host, nil
 }
 
+// parseHosts parses a list of host names and stops at the first invalid one.
 func parseHosts(text string) ([]string, error) {
 	list, err := parseList(text)
 	for i := range list {
@@ -217,6 +228,8 @@ func parseHosts(text string) ([]string, error) {
 	return list, err
 }
 
+// traefikObservabilityKeys returns Traefik's annotations about telemetry. A
+// fault closes nothing: requests are served correctly without it.
 func traefikObservabilityKeys() []*key {
 	const observability = traefikPrefix + "router.observability."
 	shown := func(name, what string, slot func(*Observability) **bool) *key {

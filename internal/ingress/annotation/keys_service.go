@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// serviceKeys are our own annotations of a Service.
+// serviceKeys returns our own annotations of a Service.
 func serviceKeys() []*key {
 	return append([]*key{
 		{
@@ -50,8 +50,8 @@ func serviceKeys() []*key {
 	}, balancingKeys()...)
 }
 
-// balancingKeys are about load balancing. Requests are served without them too, if
-// less evenly; so a fault closes nothing.
+// balancingKeys returns the annotations about load balancing. Without them
+// requests are still served, only less evenly, so a fault closes nothing.
 func balancingKeys() []*key {
 	return []*key{
 		{
@@ -107,6 +107,8 @@ func balancingKeys() []*key {
 	}
 }
 
+// readSticky parses a sticky cookie. The value false disables it explicitly:
+// beside Traefik's annotations that enable it, this is a conflict.
 func readSticky(r *reading, at place, text string) {
 	text = strings.TrimSpace(text)
 	if text == "false" {
@@ -124,6 +126,9 @@ func readSticky(r *reading, at place, text string) {
 	})
 }
 
+// readHealthCheck parses an active health check. The value false is the same as
+// no annotation. Bounds on interval and thresholds are checked in checkService,
+// together with the rest of the backend.
 func readHealthCheck(r *reading, at place, text string) {
 	text = strings.TrimSpace(text)
 	if text == "false" {
@@ -145,7 +150,7 @@ func readHealthCheck(r *reading, at place, text string) {
 	give(r, at, &r.service.HealthCheck, result)
 }
 
-// traefikServiceKeys are Traefik's annotations of a Service.
+// traefikServiceKeys returns Traefik's annotations of a Service.
 func traefikServiceKeys() []*key {
 	const service = traefikPrefix + "service."
 	return append([]*key{

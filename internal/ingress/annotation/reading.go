@@ -12,24 +12,28 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// maxFaults bounds the faults of one object.
+// maxFaults bounds the faults of one object; later ones are dropped. An object
+// may have thousands of annotations.
 const maxFaults = 50
 
-// reading is the state of parsing the annotations of one object.
+// reading is the state of parsing the annotations of one object. It is used
+// once and by one goroutine. The readers of keys write into it; the finish
+// methods then merge settings that span several keys.
 type reading struct {
 	ingress Ingress
 	service Service
 	// filters are by the name of the filter.
 	filters map[string]v1alpha1.Filter
-	// own and traefik middlewares have a key each, and are one list.
+	// The two lists of Middlewares have a key each and are concatenated at the
+	// end.
 	ownMiddlewares     []Name
 	traefikMiddlewares []Name
 	domains            map[int]*Domain
 	cookie             traefikCookie
 	hash               *v1alpha1.RequestKey
 
-	// given has the key that set each value: two keys for one value are two
-	// spellings of one setting.
+	// given has the key that set each value, by the address of the value. Two
+	// keys for one address are two spellings of one setting.
 	given  map[any]place
 	faults []snapshot.Fault
 	closed bool
@@ -40,6 +44,7 @@ type reading struct {
 func (o *object) read(annotations map[string]string) *reading {
 	r := &reading{filters: map[string]v1alpha1.Filter{}, domains: map[int]*Domain{}, given: map[any]place{}}
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		// Annotations of other programs, such as kubectl's, are skipped.
 		if !isOwn(name) && !isTraefik(name) || isDelivery(name) {
 			continue
 		}
@@ -57,8 +62,9 @@ func (o *object) read(annotations map[string]string) *reading {
 // from objects of any kind.
 func isDelivery(name string) bool { return name == "slipway.dev/progress-deadline" }
 
-// stray handles an unknown annotation. Unless Traefik ignores it too it closes the
-// object: it may restrict requests.
+// stray handles an unknown annotation. It closes the object unless Traefik
+// ignores the key too: the author may have meant to restrict requests, and
+// serving without the restriction would be worse than 503.
 func (r *reading) stray(o *object, name string) {
 	other := o.other()
 	if misplaced := other.find(name).key; misplaced != nil {
@@ -76,6 +82,8 @@ func (r *reading) stray(o *object, name string) {
 		message += ": remove it"
 	}
 	r.add(snapshot.Fault{Field: fieldOf(name), Reason: snapshot.Invalid, Message: message})
+	// Traefik reads router keys on an Ingress and service keys on a Service; on
+	// the other object it ignores them, and so they close nothing.
 	lower := strings.ToLower(name)
 	r.closed = r.closed || isOwn(name) ||
 		strings.HasPrefix(lower, traefikPrefix+"router.") && o.kind == snapshot.Ingress ||
@@ -105,14 +113,17 @@ func (r *reading) problems(at place, problems []declare.Problem) {
 	}
 }
 
+// add appends a fault unless the bound is reached. It does not change closed:
+// callers set that even for a fault that is dropped.
 func (r *reading) add(fault snapshot.Fault) {
 	if len(r.faults) < maxFaults {
 		r.faults = append(r.faults, fault)
 	}
 }
 
-// give sets a value in the reading. If another key has set a different value, neither
-// counts.
+// give sets a value in the reading. If another key has set a different value,
+// neither takes effect: choosing one would depend on the order of names, which
+// authors do not control.
 func give[T any](r *reading, at place, slot *T, value T) {
 	before, twice := r.given[slot]
 	if !twice {
@@ -127,7 +138,8 @@ func give[T any](r *reading, at place, slot *T, value T) {
 	r.fault(at, snapshot.Conflict, "%s says something else: keep one of the two", bounded(before.name))
 }
 
-// setting returns the reader of a key that sets one value.
+// setting returns the reader of a key that sets one value. slot returns the
+// address in the reading, which is also the identity for give.
 func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) func(*reading, place, string) {
 	return func(r *reading, at place, text string) {
 		value, err := parse(strings.TrimSpace(text))
@@ -139,7 +151,8 @@ func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) 
 	}
 }
 
-// unsupported returns the reader of a key that is known and unsupported.
+// unsupported returns the reader of a key that Traefik has and the edge does
+// not implement. The value is not read: any value is a fault, with advice.
 func unsupported(instead string) func(*reading, place, string) {
 	return func(r *reading, at place, _ string) {
 		r.fault(at, snapshot.Unsupported, "it is not supported: %s", instead)

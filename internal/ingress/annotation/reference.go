@@ -10,8 +10,10 @@ import (
 	"slipway.dev/slipway/api/v1alpha1"
 )
 
-// WriteReference writes the reference page of annotations and our kinds, generated
-// from the tables of keys and the declared structs.
+// WriteReference writes the reference page of annotations and our kinds,
+// generated from the tables of keys and the declared structs. Its output
+// depends on the declarations only, so a test can compare it with the page in
+// docs.
 func WriteReference(w io.Writer) error {
 	p := &page{}
 	p.text(introduction)
@@ -36,6 +38,8 @@ func WriteReference(w io.Writer) error {
 	return err
 }
 
+// introduction precedes the tables. The bounds in it repeat those of package
+// declare.
 const introduction = `<!-- Written by ` + "`make generate`" + `. Change the declarations in api/v1alpha1 and internal/ingress/annotation, not this page. -->
 
 # Annotations and kinds
@@ -54,6 +58,7 @@ not declared is an error.
 
 `
 
+// traefikIntroduction precedes the tables of Traefik's keys.
 const traefikIntroduction = `## Traefik's annotations
 
 These are read as Traefik reads them, without regard to case, so that an Ingress can move over as it is. What Traefik knows and
@@ -62,14 +67,16 @@ no effect there, as in Traefik, and are an Event.
 
 `
 
-// page collects the text.
+// page builds the Markdown of the reference in memory. Writes to a Builder do
+// not fail, so that only the last write returns an error.
 type page struct{ out strings.Builder }
 
 func (p *page) text(text string) { p.out.WriteString(text) }
 
 func (p *page) heading(text string) { p.out.WriteString(text + "\n\n") }
 
-// keys writes the keys of an object that have a prefix, filters apart.
+// keys writes the table of the keys with a prefix. Filters are left out; they
+// have a section of their own. short cuts the prefix from the names.
 func (p *page) keys(o *object, heading, prefix string, short bool) {
 	p.heading(heading)
 	p.text("| Annotation | Meaning | Form | Without it | Closes | Example |\n|---|---|---|---|---|---|\n")
@@ -142,6 +149,7 @@ func (p *page) kinds() {
 	}
 }
 
+// middlewareExample follows the fields of a Middleware.
 const middlewareExample = `A filter has one field: the name of one of the [filters](#filters) above with its fields, or ` + "`chain`" + `, which puts the
 filters of other Middlewares in its place.
 
@@ -173,6 +181,7 @@ func (p *page) fields(of reflect.Type) {
 	p.text("\n")
 }
 
+// defaultName returns the default of a field as code, or an empty cell.
 func defaultName(field *declare.Field) string {
 	if field.Default == "" {
 		return ""
@@ -180,7 +189,7 @@ func defaultName(field *declare.Field) string {
 	return "`" + field.Default + "`"
 }
 
-// typeName returns the format of a field.
+// typeName returns the format of a field with its values or bounds.
 func typeName(field *declare.Field) string {
 	text := plainType(field.Type)
 	switch {
@@ -196,6 +205,8 @@ func typeName(field *declare.Field) string {
 	return text
 }
 
+// plainType returns the format of a type without its bounds. A Scalar has its
+// own description and comes first, as in package declare.
 func plainType(of reflect.Type) string {
 	if scalar, ok := reflect.New(of).Interface().(declare.Scalar); ok {
 		return scalar.Form().Name
@@ -218,7 +229,8 @@ func plainType(of reflect.Type) string {
 	}
 }
 
-// partName links to the table of a struct that fields have in common.
+// partName links to the table of a struct that several filters share. Other
+// structs have their table right below the field.
 func partName(of reflect.Type) string {
 	switch of {
 	case reflect.TypeFor[v1alpha1.Filter]():
@@ -230,11 +242,13 @@ func partName(of reflect.Type) string {
 	}
 }
 
+// anchor returns the fragment that Markdown renderers make of a heading.
 func anchor(heading string) string { return strings.ToLower(heading) }
 
 // cell returns a text for a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
+// yesNo returns a boolean as a table cell.
 func yesNo(yes bool) string {
 	if yes {
 		return "yes"

@@ -51,7 +51,8 @@ const (
 )
 
 // ParseService parses the annotations of a Service, as ParseIngress those of an
-// Ingress.
+// Ingress. Cookie and hash are merged before checkService, which validates the
+// complete settings.
 func ParseService(annotations map[string]string) (*Service, []snapshot.Fault) {
 	r := declared().service.read(annotations)
 	r.finishCookie()
@@ -61,7 +62,9 @@ func ParseService(annotations map[string]string) (*Service, []snapshot.Fault) {
 	return &r.service, r.faults
 }
 
-// finishHash puts the key of a hash beside its method.
+// finishHash combines balance and balance-hash. Each is a fault without the
+// other: a hash without a key has no input, and a key without hash has no
+// effect.
 func (r *reading) finishHash() {
 	method, hash := r.given[&r.service.Balancing.Method], r.given[&r.hash]
 	switch {
@@ -75,13 +78,16 @@ func (r *reading) finishHash() {
 	}
 }
 
-// checkService validates the settings for the table. Invalid ones are left out.
+// checkService validates the settings with the rules of the routing table and
+// drops invalid ones, so that the fault is reported on the annotation instead
+// of later on every rule with this Service.
 func (r *reading) checkService() {
 	s := &r.service
 	if s.Sticky == nil && s.HealthCheck == nil && s.Balancing == (route.Balancing{}) {
 		return
 	}
-	// Whether the protocol can carry the check is not known here.
+	// The protocol is not resolved yet. ALPN permits all checks; the backend
+	// package validates again with the real protocol.
 	backend := route.Backend{
 		ID: route.BackendID{Name: "service"}, Transport: route.Transport{Protocol: route.ProtocolALPN},
 		Balancing: s.Balancing, Sticky: s.Sticky, HealthCheck: s.HealthCheck,
@@ -96,6 +102,9 @@ func (r *reading) checkService() {
 		case "healthCheck":
 			at = r.given[&s.HealthCheck]
 			s.HealthCheck = nil
+		// Everything else is balancing. The fault goes to the key of the hash
+		// if there is one, because the method itself is an enumeration and
+		// always valid.
 		default:
 			at = r.given[&r.hash]
 			if at.key == nil {

@@ -13,10 +13,13 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// maxNames bounds a list of names.
+// maxNames bounds a list of names. Each name costs a lookup on every resolve of
+// the Ingress.
 const maxNames = 64
 
 var (
+	// errEmpty and errLarge are shared by several parsers, so that the advice
+	// is the same for all annotations.
 	errEmpty = errors.New("it is empty: give a value, or remove the annotation")
 	errLarge = fmt.Errorf("it has more than %d bytes", declare.MaxBytes)
 )
@@ -36,6 +39,8 @@ func parsePlainBool(text string) (bool, error) {
 	return err == nil && *value, err
 }
 
+// parsePriority parses the priority of rules. It may be negative, which puts
+// the rules behind those without a priority.
 func parsePriority(text string) (int32, error) {
 	value, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -44,7 +49,8 @@ func parsePriority(text string) (int32, error) {
 	return int32(value), nil
 }
 
-// parseCount reads a bound: a whole number over 0.
+// parseCount parses a limit of at least 1. 0 is refused: it could mean no limit
+// or no requests.
 func parseCount(text string) (int64, error) {
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || value < 1 {
@@ -53,6 +59,8 @@ func parseCount(text string) (int64, error) {
 	return value, nil
 }
 
+// parseDuration parses a timeout. It refuses 0, which stands for unset in the
+// table.
 func parseDuration(text string) (route.Duration, error) {
 	var value v1alpha1.Duration
 	if len(text) > 64 || value.UnmarshalText([]byte(text)) != nil || value == 0 {
@@ -61,7 +69,8 @@ func parseDuration(text string) (route.Duration, error) {
 	return route.Duration(value), nil
 }
 
-// parseSeconds reads a number of seconds.
+// parseSeconds parses a number of seconds. The bound of ten years keeps the
+// conversion to nanoseconds below from overflowing.
 func parseSeconds(text string) (route.Duration, error) {
 	const most = 10 * 365 * 24 * 3600
 	value, err := strconv.ParseInt(text, 10, 64)
@@ -71,7 +80,8 @@ func parseSeconds(text string) (route.Duration, error) {
 	return route.Duration(value * 1e9), nil
 }
 
-// oneOf reads one of some words, in the case in which they are listed.
+// oneOf returns a parser for an enumeration. It is case-sensitive; callers
+// lower the text first where Traefik ignores case.
 func oneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(text string) (T, error) {
 		if slices.Contains(words, T(text)) {
@@ -85,7 +95,9 @@ func oneOf[T ~string](words ...T) func(string) (T, error) {
 	}
 }
 
-// parseText takes any text that is not empty and has no control characters.
+// parseText accepts any text that is not empty and has no control characters.
+// The replacement character is refused too: it is a sign of text in another
+// encoding.
 func parseText(text string) (string, error) {
 	switch {
 	case text == "":
@@ -118,7 +130,8 @@ func parseList(text string) ([]string, error) {
 	return list, nil
 }
 
-// parseEntryPoints reads a list that is not longer than a rule can have.
+// parseEntryPoints parses a list of entry points within the bound of a rule, so
+// that the fault is reported on the annotation and not on each rule.
 func parseEntryPoints(text string) ([]string, error) {
 	list, err := parseList(text)
 	if err == nil && len(list) > route.MaxEntryPoints {
@@ -151,7 +164,9 @@ func isYAML(text string) bool {
 		!strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') })
 }
 
-// decode parses a struct from YAML or from its short form.
+// decode parses a struct from YAML or from its short form. A bare YAML list
+// stands for the field of the short form, so that `[a, b]` and `a, b` are the
+// same.
 func decode(text, short string, into any) []declare.Problem {
 	_, shortened := into.(declare.Shortened)
 	switch {

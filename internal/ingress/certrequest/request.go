@@ -19,7 +19,7 @@ import (
 )
 
 // The labels and annotations of a Secret that the edge created. A Secret without
-// them belongs to someone else and is never written, whatever its name.
+// them belongs to someone else and is never written, even under the same name.
 const (
 	// ManagedLabel and ManagedValue are on every Secret that the edge creates.
 	ManagedLabel = "app.kubernetes.io/managed-by"

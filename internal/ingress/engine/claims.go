@@ -37,12 +37,16 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 	if same {
 		return
 	}
+	// Both old and new requests count: one that is gone has to be removed from
+	// its Secret.
 	if len(u.outcome.Requests)+len(next.Requests) > 0 {
 		e.state.requesters[u] = struct{}{}
 	}
 	for _, host := range u.outcome.Hosts {
 		e.state.hosts[host] = struct{}{}
 		if claims := e.hosts[host]; claims != nil {
+			// The entry of a host without Ingresses is removed in
+			// recomputeHosts, because the new claims may include it again.
 			delete(claims.ingresses, u)
 		}
 		e.setHostClosed(u, host, nil)
@@ -61,14 +65,16 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 	}
 }
 
-// ingressHostClaims are the claims of one Ingress for one host.
+// ingressHostClaims are the claims of one Ingress for one host. They point into
+// the outcome of the unit, which is replaced as a whole.
 type ingressHostClaims struct {
 	certificates []*translate.CertificateClaim
 	options      []*translate.OptionsClaim
 	requests     []*resolve.CertificateRequest
 }
 
-// claimsByHost groups the claims of an Ingress by host.
+// claimsByHost groups the claims of an Ingress by host. Most Ingresses have
+// rules only; for those it returns nil and allocates nothing.
 func claimsByHost(outcome *translate.Outcome) map[string]ingressHostClaims {
 	if len(outcome.Certificates)+len(outcome.Options)+len(outcome.Requests) == 0 {
 		return nil
@@ -103,6 +109,8 @@ func claimsByHost(outcome *translate.Outcome) map[string]ingressHostClaims {
 
 // recomputeHosts decides between the claims of the hosts that changed.
 func (e *Engine) recomputeHosts() {
+	// The order of hosts does not matter: no host depends on the result of
+	// another.
 	for host := range e.state.hosts {
 		claims := e.hosts[host]
 		if claims == nil {
@@ -128,6 +136,8 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 	var options *reference.TLSConditions
 	for _, u := range sites {
 		var refusals []snapshot.Refusal
+		// A foreign Ingress keeps its rules for the host and loses everything
+		// about TLS.
 		foreign := u.ref.Namespace != owner
 		requests := u.hostClaims[host]
 		for _, asked := range requests.requests {
@@ -149,6 +159,8 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 			case foreign:
 				fault = &snapshot.Fault{Field: claim.Field, Reason: snapshot.Conflict, Message: fmt.Sprintf(
 					"the TLS options do not count for %s: an older Ingress of namespace %s has the host", host, owner)}
+			// The oldest Ingress with TLS options decides; a later one must
+			// agree with it, because a handshake selects options by host alone.
 			case options == nil:
 				options = conditionsOf(claim)
 			case !reflect.DeepEqual(options.Options, conditionsOf(claim).Options):

@@ -101,8 +101,8 @@ type Result struct {
 	Wanted, Unwanted []snapshot.Ref
 	// OwnershipChanged are the Ingresses that began or ceased to be ours.
 	OwnershipChanged []snapshot.Ref
-	// RequestsChanged says that Requests gives something else now, and TokensChanged
-	// that Tokens does.
+	// RequestsChanged is set if the result of Requests has changed, and
+	// TokensChanged if that of Tokens has.
 	RequestsChanged bool
 	TokensChanged   bool
 }

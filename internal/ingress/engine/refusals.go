@@ -131,6 +131,8 @@ func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
 // NoteRules records the problems that the edge found with the rules of a change.
 // Earlier problems of the Ingresses in the change are replaced.
 func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
+	// Every Ingress of the change gets an entry, also an empty one, which
+	// clears its earlier problems.
 	bySite := map[snapshot.Ref][]snapshot.Refusal{}
 	for _, rule := range slices.Concat(change.Rules.Added, change.Rules.Changed) {
 		bySite[ingressOf(rule.ID)] = nil
@@ -162,6 +164,8 @@ type CertificateProblem struct {
 // NoteCertificates records all current problems of the edge with certificates, in
 // the place of those before.
 func (e *Engine) NoteCertificates(problems []CertificateProblem) {
+	// Ingresses with earlier problems get an empty entry, so that solved ones
+	// are cleared.
 	bySite := map[snapshot.Ref][]snapshot.Refusal{}
 	for source := range e.refusals.bySource {
 		if served, ok := source.(servedSource); ok && served.certificate {

@@ -15,7 +15,8 @@ import (
 type sharedRequest struct {
 	resolver string
 	hosts    []string
-	ready    bool
+	// ready is set once the Secret has a certificate that can be served.
+	ready bool
 	// from has the field of each Ingress that requests it.
 	from map[*ingressUnit]string
 }
@@ -26,7 +27,8 @@ type requestSource struct{ unit *ingressUnit }
 
 // recomputeRequests decides which certificate requests count, for the Ingresses
 // whose requests or hosts changed. A request counts only if all of its hosts
-// belong to the namespace of the Ingress; recomputeHost refuses the others.
+// belong to the namespace of the Ingress; recomputeHost refuses the others. It
+// runs after recomputeHosts, which sets the owners.
 func (e *Engine) recomputeRequests() {
 	for u := range e.state.requesters {
 		var granted []snapshot.Ref
@@ -36,6 +38,8 @@ func (e *Engine) recomputeRequests() {
 			if !e.owns(u, asked.Hosts) {
 				continue
 			}
+			// New requests are added before old ones are removed, so that one
+			// which stays is never removed in between.
 			granted = append(granted, e.addRequest(u, asked))
 			if asked.Pending != nil {
 				pending = append(pending, snapshot.Refusal{Object: u.ref, Fault: *asked.Pending})
@@ -109,11 +113,15 @@ type challengeUnit struct {
 	resolved bool
 }
 
+// markDirty implements unit.
 func (u *challengeUnit) markDirty(r *updateState) { r.challenges = true }
 
 // updateChallenges replaces the rules for the challenges in the Secret.
 func (e *Engine) updateChallenges() {
 	u := &e.challenges
+	// Without a home namespace there is no issuer. The first pass resolves the
+	// unit even without an event, so that it reads the Secret and gets its
+	// later changes.
 	if e.options.Home == "" || u.resolved && !e.state.challenges {
 		return
 	}
@@ -130,6 +138,7 @@ func (e *Engine) updateChallenges() {
 			refusals = append(refusals, snapshot.Refusal{Object: object, Fault: *body.Failure})
 		}
 	}
+	// One invalid challenge must not keep the others from being served.
 	rules, bad := certrequest.ChallengeRules(e.options.Home, data)
 	if len(bad) > 0 {
 		refusals = append(refusals, snapshot.Refusal{Object: object, Fault: snapshot.Fault{

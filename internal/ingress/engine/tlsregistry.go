@@ -109,6 +109,8 @@ func (t *tlsRegistry) replaceBackend(before, after *backendTLS) {
 
 // setHost replaces the certificates and TLS options of a host.
 func (t *tlsRegistry) setHost(host string, certificates []*route.Certificate, options *reference.TLSConditions) {
+	// The entries stay in the registry even without a host; appendDeltas
+	// removes those that are unused at the end of the pass.
 	before := t.ofHost[host]
 	for _, certificate := range before.certificates {
 		delete(t.certificate(certificate).hosts, host)
@@ -192,9 +194,13 @@ func (t *tlsRegistry) appendDeltas(change *route.Change) {
 		switch {
 		case next != nil && (before == nil || before.Chain != next.Chain):
 			shared.validityChangesAt = nextValidityChange(next, time.Now())
+		// The content is the same, but the edge has to check the validity
+		// again, so the certificate is published as changed.
 		case next != nil && shared.validityChanged && shared.published == before:
 			change.Certificates.Changed = append(change.Certificates.Changed, next)
 		}
+		// The flag is cleared in every case: a published change makes the edge
+		// check, too.
 		shared.validityChanged = false
 	}
 	for id := range t.dirtyOptions {

@@ -38,6 +38,7 @@ type ingressUnit struct {
 	condition Condition
 }
 
+// markDirty implements unit.
 func (u *ingressUnit) markDirty(r *updateState) { r.ingresses[u] = struct{}{} }
 
 // backendUnit is the unit of a backend: a port of a Service that Ingresses name.
@@ -51,6 +52,7 @@ type backendUnit struct {
 	users map[*ingressUnit]struct{}
 }
 
+// markDirty implements unit.
 func (u *backendUnit) markDirty(r *updateState) { r.backends[u] = struct{}{} }
 
 // read updates the readers index with what a unit has read, and returns that for
@@ -79,7 +81,9 @@ func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snap
 	return after
 }
 
-// forget removes a unit from the readers of an object.
+// forget removes a unit from the readers of an object. It moves the last reader
+// into the gap, because their order does not matter, and clears the old place
+// so that a dropped unit can be collected.
 func (e *Engine) forget(u unit, ref snapshot.Ref) {
 	readers := e.readers[ref]
 	at := slices.Index(readers, u)
@@ -112,6 +116,7 @@ func (e *Engine) build(u *backendUnit) {
 		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone,
 	})
 	u.reads = e.read(u, u.reads, view)
+	// The delta compares with u.result, so that is replaced after it.
 	e.appendBackendDelta(u, result.Backend)
 	e.tls.replaceBackend(backendTLSOf(&u.result), backendTLSOf(&result))
 	e.refusals.set(u, result.Refusals)
@@ -143,7 +148,9 @@ type backendResolver struct {
 	seen   []*backendUnit
 }
 
-// Summary implements resolve.BackendResolver.
+// Summary implements resolve.BackendResolver. A backend that is dirty is built
+// first, so that the Ingress is resolved with its current summary and not a
+// second time.
 func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 	e := l.engine
 	u := e.backends[id]
@@ -188,6 +195,7 @@ func (e *Engine) resolveIngress(u *ingressUnit) {
 	u.outcome = outcome
 	e.state.dirtyRules[u] = struct{}{}
 	e.refusals.staleConditions[u.ref] = struct{}{}
+	// The unit stays in dirtyRules, which publishes the removal of its rules.
 	if e.snapshot.Ingress(u.ref.Namespace, u.ref.Name) == nil {
 		e.forgetAll(u, u.reads)
 		u.reads = nil

@@ -32,13 +32,16 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// MaxFileBytes bounds one file.
+// MaxFileBytes bounds one file, which is read into memory as a whole. Read
+// fails for a larger one.
 const MaxFileBytes = 16 << 20
 
-// maxNesting bounds lists in lists.
+// maxNesting bounds a List within Lists. A deeper List counts as an object of
+// another kind.
 const maxNesting = 4
 
-// Set has the objects that were read.
+// Set has the objects that were read. It is filled by Read and not changed
+// after.
 type Set struct {
 	// Snapshot has the objects. All custom kinds count as read: an object that is
 	// not in the files does not exist.
@@ -51,7 +54,8 @@ type Set struct {
 	Passed int
 }
 
-// Finding is a problem in a file.
+// Finding is a problem in a file. Object is zero, or has only a kind, if the
+// document could not be decoded.
 type Finding struct {
 	File    string
 	Object  snapshot.Ref
@@ -59,7 +63,8 @@ type Finding struct {
 }
 
 // Read reads files and directories; "-" means the input. Objects without a
-// namespace get the given one.
+// namespace get the given one. An unreadable file or path fails the whole read;
+// an invalid document is a Finding.
 func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
 	set := &Set{Snapshot: snapshot.New(), Files: map[snapshot.Ref]string{}}
 	for _, kind := range snapshot.CustomKinds() {
@@ -73,6 +78,9 @@ func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
 	return set, nil
 }
 
+// readPath reads a file or a directory tree. A file that is named explicitly is
+// read with any extension; in a directory only manifests are, and hidden
+// directories such as .git are skipped.
 func (s *Set) readPath(path, namespace string, input io.Reader) error {
 	if path == "-" {
 		return s.readDocuments("standard input", namespace, input)
@@ -110,6 +118,8 @@ func (s *Set) readFile(path, namespace string) error {
 // readDocuments reads one file. A document that is not a Kubernetes object is a
 // finding; the others are used.
 func (s *Set) readDocuments(name, namespace string, from io.Reader) error {
+	// One byte more than the bound distinguishes a file of exactly that size
+	// from a larger one.
 	text, err := io.ReadAll(io.LimitReader(from, MaxFileBytes+1))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
@@ -119,6 +129,8 @@ func (s *Set) readDocuments(name, namespace string, from io.Reader) error {
 	}
 	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
 	defer documents.Close()
+	// No document is longer than the file, so Read of the decoder never returns
+	// a part.
 	buffer := make([]byte, len(text)+1)
 	for {
 		n, err := documents.Read(buffer)
@@ -190,10 +202,13 @@ func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snap
 		s.find(from.file, snapshot.Ref{Kind: kind}, "%v", err)
 		return
 	}
+	// An IngressClass is cluster-scoped and must stay without a namespace.
 	if kind != snapshot.IngressClass && object.GetNamespace() == "" {
 		object.SetNamespace(from.namespace)
 	}
 	ref := s.place(from, kind, object)
+	// The strict decoder stops at the first unknown field, so it needs a target
+	// of its own.
 	strict := reflect.New(reflect.TypeOf(object).Elem()).Interface()
 	if err := yaml.UnmarshalStrict(document, strict); err != nil {
 		s.find(from.file, ref, "%s", strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: json: "))
@@ -201,7 +216,8 @@ func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snap
 	s.Snapshot.Put(object)
 }
 
-// place records the file of an object.
+// place records the file of an object. Of two objects with the same reference
+// the later one wins, as with kubectl apply.
 func (s *Set) place(from source, kind snapshot.Kind, object metav1.Object) snapshot.Ref {
 	ref := snapshot.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	if other, twice := s.Files[ref]; twice {
@@ -211,6 +227,7 @@ func (s *Set) place(from source, kind snapshot.Kind, object metav1.Object) snaps
 	return ref
 }
 
+// takeSecret adds a Secret. stringData overrides data, as in the API server.
 func (s *Set) takeSecret(from source, document []byte) {
 	var object corev1.Secret
 	if err := yaml.Unmarshal(document, &object); err != nil {
@@ -232,7 +249,9 @@ func (s *Set) takeSecret(from source, document []byte) {
 	s.Snapshot.Put(&snapshot.SecretBody{Namespace: object.Namespace, Name: object.Name, Type: string(object.Type), Data: data})
 }
 
-// takeCustom adds objects of custom kinds, and counts all other kinds.
+// takeCustom adds objects of the custom kinds that routes depend on, and counts
+// all others. The spec stays undecoded here: package policy and package traefik
+// decode it strictly and report unknown fields.
 func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 	group, version, _ := strings.Cut(kind.APIVersion, "/")
 	known := snapshot.Kind(kind.Kind + "." + group)

@@ -18,6 +18,7 @@ import (
 // of the filter.
 func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapshot.Fault) {
 	switch {
+	// Decode refuses this already; Filters does not rely on its callers.
 	case name == "":
 		return route.Policy{}, []snapshot.Fault{{Reason: snapshot.Invalid, Message: "a filter has exactly one field: make one of each, in the order in which they apply"}}
 	case f.Chain != nil:
@@ -36,6 +37,8 @@ func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapsh
 		}
 		return made, nil
 	}
+	// The remaining filters are pure values and cannot fail here; check
+	// validates them.
 	if made, found := pathPolicy(f); found {
 		return made, nil
 	}
@@ -51,6 +54,7 @@ func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.
 	case f.ForwardAuth != nil:
 		made.ForwardAuth, fault = b.forwardAuth(f.ForwardAuth)
 	case f.ErrorPages != nil:
+		// The policy is complete even with a fault, which the caller returns.
 		pages := &route.ErrorPages{Path: f.ErrorPages.Path}
 		for _, status := range f.ErrorPages.Statuses {
 			pages.Statuses = append(pages.Statuses, route.StatusRange{From: status.From, To: status.To})
@@ -65,8 +69,9 @@ func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.
 	return made, fault
 }
 
-// service resolves a port of a Service. The reference package decides whether it may
-// be in another namespace.
+// service resolves a port of a Service. The reference package decides whether
+// it may be in another namespace. A port by name is resolved to its number, so
+// that the backend is the same for every spelling.
 func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot.Fault) {
 	port := networkingv1.ServiceBackendPort{Name: wanted.Port.Name, Number: wanted.Port.Number}
 	id, fault := b.source.Backend(wanted.Name, port)
@@ -104,6 +109,8 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
 			faults = append(faults, *fault.At(place))
 			continue
 		}
+		// Depth alone would end a cycle too, but with a message about nesting
+		// that does not name the cause.
 		if slices.Contains(b.trail, refOf(object)) {
 			faults = append(faults, snapshot.Fault{Field: place, Reason: snapshot.Invalid, Message: fmt.Sprintf(
 				"%s leads back to itself: take it out of the chain", refOf(object))})
@@ -114,6 +121,8 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
 			faults = append(faults, snapshot.Fault{Field: place, Reason: found[j].Reason, Message: bounded(refOf(object).String() + ": " + found[j].Error())})
 		}
 		chain.Policies = append(chain.Policies, policies...)
+		// The budget is used up and the fault is recorded; more Middlewares
+		// would only repeat it.
 		if *b.left < 0 {
 			break
 		}
@@ -131,6 +140,7 @@ func bounded(message string) string {
 }
 
 // pathPolicy builds the policies that rewrite or redirect, from values alone.
+// found is false for a filter of another group.
 func pathPolicy(f *v1alpha1.Filter) (made route.Policy, found bool) {
 	switch {
 	case f.RedirectScheme != nil:
@@ -255,6 +265,7 @@ func hashKey(key *v1alpha1.RequestKey) route.HashKey {
 	return route.HashKey{By: route.KeySource(key.By), Name: key.Name}
 }
 
+// prefixes converts address ranges, which their Scalar has parsed and masked.
 func prefixes(ranges []v1alpha1.AddressRange) []netip.Prefix {
 	var list []netip.Prefix
 	for _, addresses := range ranges {
@@ -263,6 +274,8 @@ func prefixes(ranges []v1alpha1.AddressRange) []netip.Prefix {
 	return list
 }
 
+// expressions converts regular expressions to strings. The table compiles them
+// in check.
 func expressions(list []v1alpha1.Expression) []string {
 	var texts []string
 	for _, expression := range list {
@@ -271,6 +284,7 @@ func expressions(list []v1alpha1.Expression) []string {
 	return texts
 }
 
+// words converts the values of an enumeration to the type of the table.
 func words[T ~string](list []string) []T {
 	var typed []T
 	for _, word := range list {

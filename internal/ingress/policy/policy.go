@@ -23,7 +23,8 @@ import (
 )
 
 // Filters builds the policies of the filters of an object. The id has kind,
-// namespace and name of the object; the name of the filter becomes its variant. The field of a fault starts with the position of the filter:
+// namespace and name of the object; the name of the filter becomes its variant.
+// The field of a fault starts with the position of the filter:
 // [1].basicAuth.secret.
 func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	left := route.MaxPolicies
@@ -43,12 +44,15 @@ func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Pol
 // builder builds the policies of one object, and of those that its chains name.
 type builder struct {
 	source reference.Source
-	// trail are the Middlewares on the way here, for the detection of cycles.
+	// trail lists the Middlewares from the root to this one, for the detection
+	// of cycles. Each builder has its own, because builders are passed by
+	// value.
 	trail []snapshot.Ref
 	// depth is the number of chains on the way here.
 	depth int
-	// left is how many more policies are allowed, those of chains included: a few
-	// nested chains can expand to millions.
+	// left is how many more policies are allowed, those of chains included: a
+	// few nested chains can expand to millions. It is a pointer, so that all
+	// branches of the recursion share one budget.
 	left *int
 }
 
@@ -56,9 +60,12 @@ type builder struct {
 // siblings of a chain must not share its memory.
 func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapshot.Fault) {
 	var spec v1alpha1.MiddlewareSpec
+	// A spec that does not decode is partly filled; no filter of it is used.
 	if faults := decode(object, &spec); len(faults) > 0 {
 		return nil, faults
 	}
+	// A name in a Middleware means an object in the namespace of the
+	// Middleware, not in that of the Ingress that uses it.
 	b.source = b.source.In(object.Namespace)
 	b.trail = append(b.trail[:len(b.trail):len(b.trail)], refOf(object))
 	id := route.PolicyID{Kind: string(object.Kind), Namespace: object.Namespace, Name: object.Name}
@@ -71,6 +78,7 @@ func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapsh
 func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.Policy, []snapshot.Fault) {
 	var policies []route.Policy
 	var faults []snapshot.Fault
+	// seen counts the filters by name, for the variants.
 	seen := map[string]int{}
 	for i := range filters {
 		name := filters[i].Name()
@@ -85,6 +93,8 @@ func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.
 			id.Variant += "-" + strconv.Itoa(count)
 		}
 		made, found := b.filter(&filters[i], name)
+		// A policy with faults is incomplete; validating it would report the
+		// same problem again in the words of the table.
 		if len(found) == 0 {
 			made.ID = id
 			found = check(&made)
@@ -98,12 +108,15 @@ func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.
 	return policies, nil
 }
 
-// check validates a policy for the table. The policies of a chain are validated
-// already.
+// check validates a policy with the rules of the routing table, so that the
+// fault is reported on the declaration. The policies of a chain are validated
+// already, each with its own object.
 func check(made *route.Policy) []snapshot.Fault {
 	if made.Chain != nil {
 		return nil
 	}
+	// The table validates policies as part of a rule; this one has the least
+	// that a rule needs.
 	rule := route.Rule{
 		ID: route.ID{Name: "policy"}, Policies: []route.Policy{*made}, Response: &route.Response{Status: 503},
 	}
@@ -115,7 +128,8 @@ func check(made *route.Policy) []snapshot.Fault {
 	return faults
 }
 
-// written returns the name of a table field in the declaration.
+// written maps a field path of the table to the path in the declaration, where
+// the two differ. The first prefix that matches wins.
 func written(field string) string {
 	for _, other := range []struct{ table, declared string }{
 		{"basicAuth.users", "basicAuth.secret"}, {"forwardAuth.backend", "forwardAuth.service"},
@@ -138,7 +152,9 @@ func faultOf(problem route.Problem, field string) *snapshot.Fault {
 	return &snapshot.Fault{Field: field, Reason: reason, Message: problem.Message}
 }
 
-// decode decodes the spec of an object strictly.
+// decode decodes the spec of an object strictly. The API server has validated
+// it against the CRD schema, but objects from files and from an older CRD have
+// not passed the current one.
 func decode(object *snapshot.Resource, spec any) []snapshot.Fault {
 	var faults []snapshot.Fault
 	for _, problem := range declare.Decode(object.Spec, spec) {
@@ -157,6 +173,7 @@ func at(faults []snapshot.Fault, field string) []snapshot.Fault {
 	return moved
 }
 
+// refOf returns the reference of an object.
 func refOf(object *snapshot.Resource) snapshot.Ref {
 	return snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
 }

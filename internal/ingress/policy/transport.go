@@ -34,6 +34,8 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 				faults = append(faults, *fault.At(fmt.Sprintf("spec.clientAuth.secrets[%d]", i)))
 				continue
 			}
+			// A Secret named twice counts once: a table has each authority
+			// once.
 			if !slices.Contains(conditions.Options.ClientAuthorities, authority.ID) {
 				conditions.Options.ClientAuthorities = append(conditions.Options.ClientAuthorities, authority.ID)
 				conditions.Authorities = append(conditions.Authorities, authority)
@@ -51,8 +53,9 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	return conditions, nil
 }
 
-// Transport converts a BackendTransport. Its references are resolved from its own
-// namespace.
+// Transport converts a BackendTransport. Its references are resolved from its
+// own namespace. An unset timeout stays zero, so that the annotations of an
+// Ingress and the defaults of the edge apply.
 func Transport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
 	var spec v1alpha1.BackendTransportSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
@@ -74,7 +77,9 @@ func Transport(object *snapshot.Resource, source reference.Source) (reference.Tr
 	return made, nil
 }
 
-// addUpstreamTLS resolves the certificates of a transport.
+// addUpstreamTLS resolves the certificates of a transport and reports the
+// faults of both references. declared may be nil, which leaves the TLS settings
+// unset.
 func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, source reference.Source) []snapshot.Fault {
 	if declared == nil {
 		return nil
@@ -100,7 +105,8 @@ func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, s
 	return faults
 }
 
-// checkUpstream validates the TLS settings for the table.
+// checkUpstream validates the TLS settings as part of a backend. Only the TLS
+// part is filled in, so all problems are about it.
 func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}, Transport: route.Transport{Protocol: route.ProtocolALPN, TLS: declared}}
 	var faults []snapshot.Fault
@@ -110,7 +116,8 @@ func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
 	return faults
 }
 
-// authority returns the CA bundle of a Secret, if it is valid.
+// authority returns the CA bundle of a Secret, if it is valid. An invalid
+// bundle would make the edge trust no client or endpoint at all.
 func authority(source reference.Source, name string) (*route.Authority, *snapshot.Fault) {
 	found, fault := source.Authority(name)
 	if fault != nil {
@@ -122,8 +129,9 @@ func authority(source reference.Source, name string) (*route.Authority, *snapsho
 	return found, nil
 }
 
-// vouches reports whether a bundle has certificates, and all of its blocks parse: a
-// damaged one would otherwise be ignored silently.
+// vouches reports whether a bundle has certificates, and all of its blocks
+// parse: a damaged one would otherwise be ignored silently. Blocks of other
+// types, such as a key, are skipped.
 func vouches(bundle []byte) bool {
 	count := 0
 	for {
@@ -141,7 +149,9 @@ func vouches(bundle []byte) bool {
 	}
 }
 
-// certificate returns the certificate of a Secret, if its key matches.
+// certificate returns the certificate of a Secret, if its key matches. The
+// error of X509KeyPair is not passed on, because messages must not quote the
+// content of a Secret.
 func certificate(source reference.Source, name string) (*route.Certificate, *snapshot.Fault) {
 	found, fault := source.Certificate(name)
 	if fault != nil {

@@ -37,6 +37,8 @@ func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *snapshot.F
 }
 
 // users returns the lines of an htpasswd file, or the problem of the Secret.
+// Two keys are accepted: users, which Traefik uses, and auth, which
+// ingress-nginx uses. With both it would be unclear which one applies.
 func users(body *snapshot.SecretBody) (lines, problem string) {
 	if body.Type == string(corev1.SecretTypeBasicAuth) {
 		return plainUser(string(body.Data[corev1.BasicAuthUsernameKey]), string(body.Data[corev1.BasicAuthPasswordKey]))
@@ -84,6 +86,7 @@ func checkUsers(text string) (problem string) {
 			continue
 		}
 		user, rest, found := strings.Cut(line, ":")
+		// Apache permits further fields after the hash.
 		hash, _, _ := strings.Cut(rest, ":")
 		switch {
 		case !found || user == "" || strings.ContainsFunc(user, unicode.IsControl):
@@ -95,6 +98,8 @@ func checkUsers(text string) (problem string) {
 		}
 		seen[user] = number
 	}
+	// Without any user every request would get 401, which looks like a wrong
+	// password.
 	if len(seen) == 0 {
 		return "has no users, so nobody could pass: put the lines of an htpasswd file under users"
 	}

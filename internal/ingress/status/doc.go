@@ -43,6 +43,6 @@
 //	networking.k8s.io    ingresses/status  patch                 where Ingresses are
 //	events.k8s.io        events            create, patch         where objects are
 //
-// See decision 0013 in docs/decisions: an Ingress tells its health at its
+// See decision 0013 in docs/decisions: an Ingress shows its health at its
 // ports.
 package status

@@ -12,7 +12,7 @@ import (
 // are the reason why an Ingress is not served there as it is written. A port has
 // one, the first of these that applies.
 const (
-	// ErrorRefused: something of the Ingress is refused; its Events say what.
+	// ErrorRefused: something of the Ingress is refused; see its Events.
 	ErrorRefused = errorPrefix + "Refused"
 	// ErrorCertificateNotReady: a certificate is missing, broken, or out of date.
 	ErrorCertificateNotReady = errorPrefix + "CertificateNotReady"

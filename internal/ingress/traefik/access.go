@@ -34,6 +34,8 @@ func ipAllowList(r *record) *route.Policy {
 		}
 		filter.Allow = append(filter.Allow, prefix)
 	}
+	// A fault on an unsupported strategy is required here: with another client
+	// address the list would admit other clients.
 	strategy := r.inner("ipStrategy")
 	addressStrategy(strategy)
 	strategy.refuse("ipv6Subnet", "write the network into sourceRange")
@@ -51,10 +53,13 @@ func network(text string) (netip.Prefix, error) {
 	if err != nil {
 		return netip.Prefix{}, err
 	}
+	// A zone is local to a host and never part of a client address.
 	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
 }
 
-// addressStrategy refuses strategies other than the address of the connection.
+// addressStrategy refuses the options that take the client address from
+// X-Forwarded-For. The entry point does that for all routes, from trusted
+// proxies only.
 func addressStrategy(r *record) {
 	r.refuse("depth", clientHint)
 	r.refuse("excludedIPs", clientHint)
@@ -66,11 +71,14 @@ func (s *step) basicAuth(r *record) *route.Policy {
 	auth := &route.BasicAuth{
 		Realm: r.text("realm"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
 	}
+	// Browsers store passwords by realm, so a migrated host keeps Traefik's.
 	if auth.Realm == "" {
 		auth.Realm = "traefik"
 	}
 	name := r.text("secret")
 	r.rest()
+	// The source records the Secret as a dependency even if it is missing, so
+	// that its creation triggers a new resolve.
 	body, fault := s.source.Secret(name)
 	if fault != nil {
 		r.fault("secret", fault.Reason, "%s", fault.Message)
@@ -120,8 +128,9 @@ func plainUser(user string) bool {
 		!strings.Contains(user, ":") && !strings.ContainsFunc(user, unicode.IsControl)
 }
 
-// checkUsers finds lines that the edge cannot verify, so that no client could pass.
-// Its messages have line numbers and never quote a line.
+// checkUsers finds lines that the edge cannot verify, so that no client could
+// pass. Its messages have line numbers and never quote a line. A user twice is
+// refused, because the edge and Traefik could choose different lines.
 func checkUsers(lines string) (problem string) {
 	seen := map[string]bool{}
 	for line := range strings.SplitSeq(lines, "\n") {
@@ -131,6 +140,7 @@ func checkUsers(lines string) (problem string) {
 		}
 		user, hash, found := strings.Cut(line, ":")
 		known := false
+		// Only the prefix is checked: the edge validates the rest of the hash.
 		for _, form := range []string{"$2a$", "$2b$", "$2y$", "$apr1$", "{SHA}"} {
 			known = known || strings.HasPrefix(hash, form)
 		}
@@ -161,6 +171,8 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 		Timeout:         route.Duration(authWait),
 	}
 	s.authAddress(r, auth)
+	// Traefik's default for maxBodySize is -1, no limit. The edge requires one:
+	// it buffers the body to send it twice.
 	forward, most := r.flag("forwardBody"), r.whole("maxBodySize")
 	switch {
 	case forward && most <= 0:
@@ -179,6 +191,7 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	r.refuse("headerField", "the log has no user of forwardAuth; remove it")
 	r.refuse("preserveRequestMethod", "the question is a GET, and X-Forwarded-Method says the method of the request")
 	tls := r.inner("tls")
+	// The server is a Service here, and TLS to a Service is set on the Service.
 	for _, name := range []string{"caSecret", "certSecret", "insecureSkipVerify"} {
 		tls.refuse(name, "make a ServersTransport, and name it in service.serverstransport of the Service")
 	}

@@ -58,10 +58,13 @@ func failurePercent(expression string) (percent int, problem string) {
 	if !found || !compares || strings.ContainsAny(rest, "&|()!") {
 		return 0, "the expression is not supported: " + breakerForms
 	}
+	// Traefik's expressions are Go syntax, where blanks have no meaning.
 	function = strings.Join(strings.Fields(function), "")
 	if function != "NetworkErrorRatio(" && function != "ResponseCodeRatio(500,600,0,600" {
 		return 0, "the function is not supported: " + breakerForms
 	}
+	// The difference between > and >= is smaller than one percent, the
+	// resolution of the table.
 	ratio = strings.TrimSpace(strings.TrimPrefix(ratio, "="))
 	share, err := strconv.ParseFloat(ratio, 64)
 	if err != nil || !(share >= 0 && share <= 1) {

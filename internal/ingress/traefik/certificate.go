@@ -33,6 +33,8 @@ func passCertificate(r *record) *route.Policy {
 	}
 	info.rest()
 	r.rest()
+	// A policy without content has no use. Other faults, if any, explain why it
+	// is empty.
 	if len(forward.Info) == 0 {
 		if len(r.found.faults) == 0 {
 			r.found.add(r.path, snapshot.Invalid, "nothing is passed on: set a field of info")
@@ -42,7 +44,8 @@ func passCertificate(r *record) *route.Policy {
 	return &route.Policy{ForwardCertificate: forward}
 }
 
-// refuseParts refuses options for single parts of a distinguished name.
+// refuseParts refuses the options for single parts of a distinguished name: the
+// edge sends the name as a whole.
 func refuseParts(r *record) {
 	for _, part := range []string{
 		"country", "province", "locality", "organization", "organizationalUnit", "commonName", "serialNumber", "domainComponent",

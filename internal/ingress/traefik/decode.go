@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// findings collects the faults of an object.
+// findings collects the faults of an object. All records of one object share
+// it, so that the bound applies to the object as a whole.
 type findings struct{ faults []snapshot.Fault }
 
 // maxFaults bounds the faults of one object: the first ones are enough to repair it.
@@ -22,21 +23,29 @@ const maxFaults = 16
 // maxMessage bounds one message, which may be about a chain of objects.
 const maxMessage = 600
 
+// add appends a fault with a bounded, printable message, unless the bound of
+// faults is reached. Callers check the number of faults, not their content, so
+// a dropped fault still closes the routes.
 func (f *findings) add(field string, reason snapshot.Reason, format string, args ...any) {
 	if len(f.faults) < maxFaults {
 		f.faults = append(f.faults, snapshot.Fault{Field: field, Reason: reason, Message: shown(fmt.Sprintf(format, args...), maxMessage)})
 	}
 }
 
-// record is a JSON object in a spec. Its fields are taken one by one, each with its
-// type; rest refuses those that were not taken. A null field counts as missing.
+// record is a JSON object in a spec. The converters take its fields one by one,
+// each with its type, and call rest at the end, which refuses the fields that
+// were not taken. A null field counts as missing.
 type record struct {
+	// path is the field path of the object, such as spec.headers.
 	path   string
 	fields map[string]any
-	taken  map[string]bool
-	found  *findings
+	// taken has the names that the converter handles, whether they are present or
+	// not.
+	taken map[string]bool
+	found *findings
 }
 
+// newRecord returns a record with no field taken. fields may be nil.
 func newRecord(path string, fields map[string]any, found *findings) *record {
 	return &record{path: path, fields: fields, taken: map[string]bool{}, found: found}
 }
@@ -63,14 +72,18 @@ func (r *record) ignore(names ...string) {
 	}
 }
 
-// refuse takes an unsupported field and adds a fault, unless its value is zero.
+// refuse takes an unsupported field and adds a fault with advice, unless its
+// value is zero: a manifest rendered from a chart often writes out every
+// default.
 func (r *record) refuse(name, instead string) {
 	if value, there := r.take(name); there && !asksNothing(value) {
 		r.fault(name, snapshot.Unsupported, "is not supported: %s", instead)
 	}
 }
 
-// rest refuses the fields that were not taken, in order.
+// rest refuses the fields that were not taken, in order. Only then are all
+// known names taken, so it comes last. Sorting keeps the faults stable between
+// updates.
 func (r *record) rest() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
 		if !r.taken[name] && !asksNothing(r.fields[name]) {
@@ -82,7 +95,8 @@ func (r *record) rest() {
 // wrong adds the fault of a value of a wrong type.
 func (r *record) wrong(name, form string) { r.fault(name, snapshot.Invalid, "is not %s", form) }
 
-// text takes a string, empty if missing.
+// text takes a string, empty if missing. Invalid UTF-8 is refused: the table is
+// JSON and could not carry it unchanged.
 func (r *record) text(name string) string {
 	value, there := r.take(name)
 	if !there {
@@ -96,7 +110,8 @@ func (r *record) text(name string) string {
 	return text
 }
 
-// flag takes a boolean, false if missing.
+// flag takes a boolean, false if missing. A text such as "true" is not
+// accepted, as Traefik's CRD does not accept it.
 func (r *record) flag(name string) bool {
 	value, there := r.take(name)
 	if !there {
@@ -129,7 +144,7 @@ func (r *record) wholeIfSet(name string) (number int64, there bool) {
 	return number, ok
 }
 
-// count takes a whole number that is not negative.
+// count takes a whole number and refuses a negative one.
 func (r *record) count(name string) int64 {
 	number := r.whole(name)
 	if number < 0 {
@@ -147,6 +162,8 @@ func (r *record) span(name string) time.Duration {
 		return 0
 	}
 	seconds, number := wholeNumber(value)
+	// A number without a unit is no duration in Go, so it is parsed as seconds
+	// when ParseDuration fails.
 	if text, is := value.(string); is {
 		if span, err := time.ParseDuration(text); err == nil {
 			return r.notNegative(name, span)
@@ -154,6 +171,7 @@ func (r *record) span(name string) time.Duration {
 		parsed, err := strconv.ParseInt(text, 10, 64)
 		seconds, number = parsed, err == nil
 	}
+	// The multiplication below must not overflow.
 	if !number || seconds > math.MaxInt64/int64(time.Second) || seconds < math.MinInt64/int64(time.Second) {
 		r.wrong(name, "a time: give a number of seconds, or a text such as 100ms")
 		return 0
@@ -161,6 +179,8 @@ func (r *record) span(name string) time.Duration {
 	return r.notNegative(name, time.Duration(seconds)*time.Second)
 }
 
+// notNegative returns a duration, and refuses a negative one as zero with a
+// fault.
 func (r *record) notNegative(name string, span time.Duration) time.Duration {
 	if span < 0 {
 		r.fault(name, snapshot.Invalid, "%s is negative: give a time from 0", span)
@@ -178,7 +198,8 @@ func (r *record) textOrNumber(name string) string {
 	return r.text(name)
 }
 
-// texts takes a list of strings.
+// texts takes a list of strings. One invalid element discards the list: a part
+// of an allow list is not what was written.
 func (r *record) texts(name string) []string {
 	var texts []string
 	for i, value := range r.list(name) {
@@ -205,7 +226,8 @@ func (r *record) list(name string) []any {
 	return list
 }
 
-// inner takes a nested object, empty if missing.
+// inner takes a nested object, empty if missing. Converters can so read the
+// fields of a missing object without a check; all of them are missing as well.
 func (r *record) inner(name string) *record {
 	value, there := r.take(name)
 	if !there {
@@ -223,6 +245,8 @@ func (r *record) inners(name string) []*record {
 	return inners
 }
 
+// asRecord converts a value to a record. A value of another type is a fault and
+// gives an empty record, so that the converter can continue.
 func (r *record) asRecord(name string, value any) *record {
 	fields, ok := value.(map[string]any)
 	if !ok {
@@ -234,7 +258,8 @@ func (r *record) asRecord(name string, value any) *record {
 // pair is an entry of a map of strings.
 type pair struct{ name, value string }
 
-// pairs takes a map of strings, sorted by name.
+// pairs takes a map of strings, sorted by name. The order of a JSON object is
+// not significant, and equal objects must give equal tables.
 func (r *record) pairs(name string) []pair {
 	inner := r.inner(name)
 	var pairs []pair
@@ -279,6 +304,7 @@ func asksNothing(value any) bool {
 		return v == 0
 	case []any:
 		return len(v) == 0
+	// An object counts as zero if all of its fields do, at any depth.
 	case map[string]any:
 		for _, inner := range v {
 			if !asksNothing(inner) {

@@ -23,6 +23,8 @@ func headers(r *record) []route.Policy {
 		policies = append(policies, route.Policy{RequestHeaders: &route.RequestHeaders{Set: request.set, Remove: request.remove}})
 	}
 	response := &changes{}
+	// Custom headers come second and override the security options, as in
+	// Traefik.
 	response.secure(r)
 	response.custom(r, "customResponseHeaders")
 	if len(response.set)+len(response.remove) > 0 {
@@ -33,7 +35,9 @@ func headers(r *record) []route.Policy {
 	return policies
 }
 
-// refuseHosts refuses the options that depend on the host or scheme of a request.
+// refuseHosts refuses the options that depend on the host or scheme of a
+// request. The edge has routed by host already, and redirects have Middlewares
+// of their own.
 func refuseHosts(r *record) {
 	r.refuse("allowedHosts", "an Ingress takes requests for its hosts only; remove it")
 	r.refuse("hostsProxyHeaders", "the host of a request is its Host header; remove it")
@@ -45,7 +49,8 @@ func refuseHosts(r *record) {
 	r.ignore("sslProxyHeaders")
 }
 
-// changes collects the changes of one header section.
+// changes collects the changes of one header section. A header is either in set
+// or in remove, never twice in set.
 type changes struct {
 	set    []route.HeaderValue
 	remove []string
@@ -66,6 +71,8 @@ func (c *changes) drop(name string) {
 // custom reads headers by name. An empty value removes the header.
 func (c *changes) custom(r *record, field string) {
 	seen := map[string]bool{}
+	// Pairs are sorted, so of two spellings of a name the fault is always on
+	// the same one.
 	for _, header := range r.pairs(field) {
 		at := field + "." + header.name
 		switch lower := strings.ToLower(header.name); {
@@ -84,9 +91,11 @@ func (c *changes) custom(r *record, field string) {
 	}
 }
 
-// secure reads the options that set one header each.
+// secure reads the options that set one response header each.
 func (c *changes) secure(r *record) {
 	c.strictTransport(r)
+	// Both fields are taken before the switch: rest would refuse one that a
+	// case skips.
 	frame, deny := r.text("customFrameOptionsValue"), r.flag("frameDeny")
 	switch {
 	case frame != "":
@@ -133,6 +142,8 @@ func (c *changes) strictTransport(r *record) {
 	if r.flag("stsPreload") {
 		value += "; preload"
 	}
+	// All fields are taken before the return below, so that rest does not
+	// refuse them.
 	pins := r.text("publicKey")
 	r.ignore("forceSTSHeader")
 	if r.flag("isDevelopment") {

@@ -22,14 +22,16 @@ func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Pol
 
 // walk is the traversal of a Middleware and its chains.
 type walk struct {
-	// above are the objects whose chain is being read, for the detection of cycles.
+	// above is the stack of objects whose chain is being read, for the
+	// detection of cycles and the bound on depth.
 	above []snapshot.Ref
 	// visits counts the objects. It bounds the work: nested chains grow
 	// exponentially, even without policies.
 	visits int
 }
 
-// step is the conversion of one Middleware.
+// step is the conversion of one Middleware. Its findings are those of this
+// object; the walk is shared with the rest of the chain.
 type step struct {
 	*findings
 	walk   *walk
@@ -41,6 +43,8 @@ type step struct {
 func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
 	s := &step{findings: &findings{}, walk: w, object: object, source: source.In(object.Namespace)}
 	spec := newRecord("spec", object.Spec, s.findings)
+	// A null field counts as missing, also for objects from files, which no API
+	// server has pruned.
 	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(object.Spec)), func(name string) bool { return object.Spec[name] == nil })
 	switch len(kinds) {
 	case 0:
@@ -55,6 +59,8 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 	kind := kinds[0]
 	var policies []route.Policy
 	if kind == "chain" {
+		// The policies of a chain keep the identity of their own objects, which
+		// keys state such as rate limits in the edge.
 		policies = s.chain(spec.inner(kind)) // under the names of their own objects
 	} else {
 		policies = s.read(kind, spec)
@@ -64,6 +70,8 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 			}
 		}
 	}
+	// The validation of the table would report incomplete policies a second
+	// time.
 	if len(s.faults) == 0 {
 		s.check("spec."+kind, policies)
 	}
@@ -73,7 +81,9 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 	return policies, nil
 }
 
-// read returns the policies of the selected kind.
+// read returns the policies of the selected kind. An unknown kind is a fault
+// rather than no policy: it may be a filter of a newer Traefik that restricts
+// access.
 func (s *step) read(kind string, spec *record) []route.Policy {
 	if policies, known := s.readRequest(kind, spec); known {
 		return policies
@@ -89,7 +99,9 @@ func (s *step) read(kind string, spec *record) []route.Policy {
 	return nil
 }
 
-// readRequest converts the kinds that are supported.
+// readRequest converts the kinds that are supported. A nil policy of a known
+// kind means that the Middleware has no effect, such as a retry with one
+// attempt.
 func (s *step) readRequest(kind string, spec *record) (policies []route.Policy, known bool) {
 	var policy *route.Policy
 	switch kind {
@@ -168,9 +180,12 @@ func (s *step) contentType(r *record) []route.Policy {
 	return nil
 }
 
-// chain returns the policies of the Middlewares of a chain.
+// chain returns the policies of the Middlewares of a chain. The visits bound
+// the width and above bounds the depth; both are checked before the next object
+// is read.
 func (s *step) chain(r *record) []route.Policy {
 	self := snapshot.Ref{Kind: snapshot.TraefikMiddleware, Namespace: s.object.Namespace, Name: s.object.Name}
+	// The walk is shared, so the entry must be removed on every return.
 	s.walk.above = append(s.walk.above, self)
 	defer func() { s.walk.above = s.walk.above[:len(s.walk.above)-1] }()
 	if len(s.walk.above) > route.MaxChainDepth {
@@ -193,10 +208,13 @@ func (s *step) chain(r *record) []route.Policy {
 	return policies
 }
 
-// link returns the policies of one Middleware of a chain.
+// link returns the policies of one Middleware of a chain. Faults of that object
+// are reported on the chain with its name, because the Ingress refers to the
+// chain.
 func (s *step) link(link *record) []route.Policy {
 	name, namespace := link.text("name"), link.text("namespace")
 	link.rest()
+	// A provider such as @file names an object that is not in the cluster.
 	if strings.Contains(name, "@") {
 		link.fault("name", snapshot.Unsupported, "%q names a provider: write the name of a Middleware, and its namespace where it is another", brief(name))
 		return nil
@@ -224,6 +242,7 @@ func (s *step) link(link *record) []route.Policy {
 // check validates policies for the table, so that a problem is reported on the
 // object instead of by the edge.
 func (s *step) check(field string, policies []route.Policy) {
+	// The table validates policies only as part of a rule.
 	rule := route.Rule{Policies: policies}
 	for _, problem := range rule.Validate() {
 		place, of := strings.CutPrefix(problem.Field, "policies")
@@ -245,6 +264,7 @@ func placed(place, message string) string {
 	return message
 }
 
+// reasonOf maps a problem of the table to the reason of a fault.
 func reasonOf(problem route.Problem) snapshot.Reason {
 	if problem.Fault == route.FaultTooMany {
 		return snapshot.TooLarge

@@ -11,6 +11,8 @@ import (
 const provider = "kubernetescrd"
 
 const (
+	// Bounds of names in Kubernetes: a label of RFC 1123 for a namespace, a DNS
+	// subdomain for other objects.
 	maxNamespace = 63
 	maxName      = 253
 )
@@ -44,6 +46,7 @@ func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
 		return nil, &snapshot.Fault{Reason: snapshot.Unsupported, Message: fmt.Sprintf(
 			"%s names something of the provider %s, which is not read: declare it as an object in the cluster, and name it NAMESPACE-NAME@%s",
 			brief(text), brief(from), provider)}
+	// No valid reference is longer, and splits takes quadratic time.
 	case len(joined) > maxNamespace+1+maxName:
 		return nil, noName(text)
 	}
@@ -54,7 +57,8 @@ func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
 	return names, nil
 }
 
-// splits returns all ways to split a text into namespace and name.
+// splits returns all ways to split a text into namespace and name, the own
+// namespace first. The length of the text bounds their number.
 func splits(joined, ownNamespace string) []Name {
 	if namespace, name, safe := strings.Cut(joined, "_"); safe {
 		if validNamespace(namespace) && validName(name) {
@@ -63,6 +67,7 @@ func splits(joined, ownNamespace string) []Name {
 		return nil
 	}
 	var names []Name
+	// The loop below skips the own namespace, so that it is listed once.
 	if name, own := strings.CutPrefix(joined, ownNamespace+"-"); own && validName(name) {
 		names = append(names, Name{ownNamespace, name})
 	}
@@ -77,6 +82,7 @@ func splits(joined, ownNamespace string) []Name {
 	return names
 }
 
+// noName returns the fault of a text that is not a reference.
 func noName(text string) *snapshot.Fault {
 	return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
 		"%q is no name: write NAMESPACE-NAME@%s, or the name of an object in the same namespace", brief(text), provider)}
@@ -87,7 +93,9 @@ func validNamespace(text string) bool {
 	return len(text) <= maxNamespace && validName(text) && !strings.Contains(text, ".")
 }
 
-// validName reports whether a text has the form of an object's name.
+// validName reports whether a text has the form of an object's name. It is the
+// form of a DNS subdomain, without the rule that labels are not empty: no
+// object has such a name, so a lookup finds none.
 func validName(text string) bool {
 	if text == "" || len(text) > maxName {
 		return false

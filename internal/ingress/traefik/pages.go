@@ -14,6 +14,8 @@ func (s *step) errorPages(r *record) *route.Policy {
 	pages := &route.ErrorPages{Statuses: statusRanges(r, "status"), Path: pagePath(r)}
 	r.refuse("statusRewrites", "an error keeps its status; remove it")
 	r.refuse("errorRequestHeaders", "the server of the pages gets Accept and Accept-Language, and what X-Forwarded headers say; remove it")
+	// The service has added its faults if it is not found; r.rest still runs
+	// for the other fields.
 	backend, found := s.service(r.inner("service"))
 	r.rest()
 	if !found {
@@ -23,7 +25,8 @@ func (s *step) errorPages(r *record) *route.Policy {
 	return &route.Policy{ErrorPages: pages}
 }
 
-// pathCharacters need no escape in a path.
+// pathCharacters need no escape in a path (RFC 3986, section 3.3). The percent
+// sign is not one of them, so that an escape is refused.
 const pathCharacters = "/-._~!$&'()*+,;=:@0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // pagePath reads the path of the request for a page.
@@ -45,8 +48,8 @@ func pagePath(r *record) string {
 // maxStatuses bounds the ranges of one list.
 const maxStatuses = 64
 
-// statusRanges reads a list of statuses: each entry has numbers and ranges, separated
-// by commas.
+// statusRanges reads a list of statuses: each entry has numbers and ranges,
+// separated by commas. The first invalid part discards the list.
 func statusRanges(r *record, name string) []route.StatusRange {
 	var ranges []route.StatusRange
 	for _, entry := range r.texts(name) {
@@ -55,6 +58,7 @@ func statusRanges(r *record, name string) []route.StatusRange {
 			if !isRange {
 				last = first
 			}
+			// Ten bits hold every status, so larger numbers fail to parse.
 			from, err := strconv.ParseUint(strings.TrimSpace(first), 10, 10)
 			to, errTo := strconv.ParseUint(strings.TrimSpace(last), 10, 10)
 			switch {

@@ -16,6 +16,8 @@ const (
 	permanent = 308
 )
 
+// addPrefix converts a prefix. Traefik accepts one without a leading slash; the
+// table does not, so it is added.
 func addPrefix(r *record) *route.Policy {
 	prefix := r.text("prefix")
 	if prefix == "" {
@@ -42,18 +44,23 @@ func stripPrefix(r *record) *route.Policy {
 	return &route.Policy{StripPrefix: &route.StripPrefix{Prefixes: prefixes, ForwardPrefix: true}}
 }
 
+// stripPrefixRegex forwards the removed prefix in a header, as stripPrefix
+// does. The table compiles the expressions in check.
 func stripPrefixRegex(r *record) *route.Policy {
 	expressions := r.texts("regex")
 	r.rest()
 	return &route.Policy{StripPrefixRegexp: &route.StripPrefixRegexp{Regexps: expressions, ForwardPrefix: true}}
 }
 
+// replacePath replaces the whole path and leaves the query.
 func replacePath(r *record) *route.Policy {
 	path := r.text("path")
 	r.rest()
 	return &route.Policy{ReplacePath: &route.ReplacePath{Path: path}}
 }
 
+// replacePathRegex rewrites the path. A replacement with a query is refused,
+// because the query of the request is passed on unchanged.
 func replacePathRegex(r *record) *route.Policy {
 	expression, replacement := r.rewriting()
 	if strings.ContainsAny(replacement, "?#") {
@@ -63,6 +70,8 @@ func replacePathRegex(r *record) *route.Policy {
 	return &route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: expression, Replacement: replacement}}
 }
 
+// redirectRegex converts a redirect by expression, which is matched with the
+// whole URL.
 func redirectRegex(r *record) *route.Policy {
 	expression, replacement := r.rewriting()
 	status := redirectStatus(r)
@@ -70,6 +79,8 @@ func redirectRegex(r *record) *route.Policy {
 	return &route.Policy{RedirectRegexp: &route.RedirectRegexp{Regexp: expression, Replacement: replacement, Status: status}}
 }
 
+// redirectScheme converts a redirect to another scheme. Traefik writes the port
+// as text; a number is accepted, too.
 func redirectScheme(r *record) *route.Policy {
 	redirect := &route.RedirectScheme{Scheme: route.Scheme(r.text("scheme")), Status: redirectStatus(r)}
 	if text := r.textOrNumber("port"); text != "" {
@@ -83,6 +94,7 @@ func redirectScheme(r *record) *route.Policy {
 	return &route.Policy{RedirectScheme: redirect}
 }
 
+// redirectStatus returns the status of a redirect, temporary by default.
 func redirectStatus(r *record) int {
 	if r.flag("permanent") {
 		return permanent
@@ -123,6 +135,7 @@ func (r *record) expression(name, text string) (*regexp.Regexp, bool) {
 // groups refuses a replacement with a group that the expression does not have. Traefik
 // would insert an empty string, which is never intended.
 func (r *record) groups(name, replacement string, expression *regexp.Regexp) {
+	// $$ is an escaped dollar sign and names no group.
 	text := strings.ReplaceAll(replacement, "$$", "")
 	for {
 		_, rest, found := strings.Cut(text, "$")

@@ -17,14 +17,17 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 	source = source.In(object.Namespace)
 	transport := reference.Transport{HTTP1Only: r.flag("disableHTTP2")}
 	tls := route.UpstreamTLS{ServerName: strings.ToLower(r.text("serverName")), SkipVerify: r.flag("insecureSkipVerify")}
+	// SkipVerify is set before, because upstreamAuthority depends on it.
 	upstreamAuthority(r, object, source, &transport, &tls)
 	upstreamCertificate(r, source, &transport, &tls)
+	// Without any TLS option the scheme of the Service alone decides.
 	if tls != (route.UpstreamTLS{}) {
 		transport.TLS = &tls
 	}
 	timeouts := r.inner("forwardingTimeouts")
 	transport.Timeouts.Connect = route.Duration(timeouts.span("dialTimeout"))
 	transport.Timeouts.Header = route.Duration(timeouts.span("responseHeaderTimeout"))
+	// These tune idle connections; they do not change any response.
 	timeouts.ignore("idleConnTimeout", "readIdleTimeout", "pingTimeout")
 	timeouts.rest()
 	r.ignore("maxIdleConnsPerHost")
@@ -44,8 +47,9 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 	return transport, nil
 }
 
-// upstreamAuthority reads the CA bundle of endpoints. Several Secrets become one
-// authority. It is not needed without verification.
+// upstreamAuthority reads the CA bundle of endpoints. Several Secrets become
+// one authority. It is not needed without verification. References are resolved
+// even then, so that a missing Secret is reported.
 func upstreamAuthority(r *record, object *snapshot.Resource, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
 	names := r.texts("rootCAsSecrets")
 	for _, root := range r.inners("rootCAs") {
@@ -72,6 +76,7 @@ func upstreamAuthority(r *record, object *snapshot.Resource, source reference.So
 		return
 	}
 	authority := bundles[0]
+	// A backend of the table has one authority, so several bundles are joined.
 	if len(bundles) > 1 {
 		authority = joined(object, bundles)
 		if problems := authority.Validate(); len(problems) > 0 {
@@ -88,6 +93,8 @@ func upstreamAuthority(r *record, object *snapshot.Resource, source reference.So
 func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Authority {
 	var text strings.Builder
 	for _, bundle := range bundles {
+		// A bundle may end without a newline, which would join two PEM blocks
+		// into an invalid one.
 		text.WriteString(strings.TrimRight(bundle.Bundle, "\n") + "\n")
 	}
 	return &route.Authority{
@@ -96,7 +103,9 @@ func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Author
 	}
 }
 
-// upstreamCertificate reads the client certificate for endpoints.
+// upstreamCertificate reads the client certificate for endpoints. Traefik
+// chooses among several by the request of the endpoint; the table has room for
+// one.
 func upstreamCertificate(r *record, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
 	names := r.texts("certificatesSecrets")
 	switch {
@@ -122,7 +131,8 @@ func upstreamCertificate(r *record, source reference.Source, transport *referenc
 	transport.Certificates = []*route.Certificate{certificate}
 }
 
-// checkUpstream validates the transport for the table.
+// checkUpstream validates the transport as part of a backend and reports
+// problems under the fields of the object.
 func checkUpstream(transport *reference.Transport, found *findings) {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}}
 	backend.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: transport.TLS}

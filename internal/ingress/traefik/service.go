@@ -27,6 +27,7 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 		return
 	}
 	switch {
+	// Credentials in a spec would end up in the table and its dumps.
 	case parsed.User != nil:
 		r.fault("address", snapshot.Unsupported, "it has a user: let the server recognise the edge in another way")
 		return
@@ -39,6 +40,7 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 		r.fault("address", snapshot.Unsupported, "%q is not the name of a Service: %s", brief(parsed.Host), outsideHint)
 		return
 	}
+	// The port must be one of the Service; the default is that of the scheme.
 	port := networkingv1.ServiceBackendPort{Number: 80}
 	if parsed.Scheme == "https" {
 		port.Number = 443
@@ -57,11 +59,14 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 		return
 	}
 	s.wantScheme(r, "address", parsed.Scheme, backend)
+	// The Host header stays the one in the address: the server may route by it.
 	auth.Backend, auth.Host = backend, parsed.Host
 	auth.Path, auth.Query = rooted(parsed.EscapedPath()), parsed.RawQuery
 }
 
-// serviceName returns the Service of a cluster host name, as name or namespace/name.
+// serviceName returns the Service of a cluster host name, as name or
+// namespace/name. A single label is a Service of the own namespace. Host names
+// with other suffixes are outside of the cluster.
 func serviceName(host string) (name string, found bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return "", false
@@ -69,6 +74,7 @@ func serviceName(host string) (name string, found bool) {
 	host = strings.TrimSuffix(host, ".cluster.local")
 	host, full := strings.CutSuffix(host, ".svc")
 	labels := strings.Split(host, ".")
+	// Labels of a Service and of a namespace have the same form.
 	for _, label := range labels {
 		if !validNamespace(label) {
 			return "", false
@@ -87,6 +93,7 @@ func serviceName(host string) (name string, found bool) {
 // decides, because its backend is shared by all that refer to it.
 func (s *step) wantScheme(r *record, field, scheme string, backend route.BackendID) {
 	service := s.source.View.Service(backend.Namespace, backend.Name)
+	// A missing Service is a fault of its own already.
 	if service == nil {
 		return
 	}
@@ -104,10 +111,12 @@ func (s *step) wantScheme(r *record, field, scheme string, backend route.Backend
 	}
 }
 
+// schemeAnnotation is the annotation that faults advise to set.
 const schemeAnnotation = "traefik.ingress.kubernetes.io/service.serversscheme"
 
-// speaksTLS reports whether a port of a Service uses TLS, by its annotation, its
-// appProtocol, or its number and name.
+// speaksTLS reports whether a port of a Service uses TLS, by its annotation,
+// its appProtocol, or its number and name. The order is that of package
+// backend, which decides for the real connections.
 func speaksTLS(service *corev1.Service, number uint16) bool {
 	// Faults of the annotations close the backend, and so the policy.
 	settings, _ := annotation.ParseService(service.Annotations)
@@ -119,6 +128,7 @@ func speaksTLS(service *corev1.Service, number uint16) bool {
 		return false
 	}
 	for i := range service.Spec.Ports {
+		// The same number may occur for TCP and UDP; only TCP carries requests.
 		port := &service.Spec.Ports[i]
 		if port.Port != int32(number) || port.Protocol != "" && port.Protocol != corev1.ProtocolTCP {
 			continue
@@ -153,6 +163,8 @@ func (s *step) service(r *record) (route.BackendID, bool) {
 	if strategy := r.text("strategy"); strategy != "" && strategy != "RoundRobin" && strategy != "wrr" {
 		r.fault("strategy", snapshot.Unsupported, "set the annotation slipway.dev/balance of the Service instead")
 	}
+	// These are settings of the backend, and a backend is shared by all rules
+	// that use the Service.
 	for _, field := range []string{
 		"sticky", "serversTransport", "nativeLB", "nodePortLB", "healthCheck", "passiveHealthCheck", "responseForwarding", "middlewares",
 	} {

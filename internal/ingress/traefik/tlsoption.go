@@ -22,6 +22,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 		ALPN:       protocols(r),
 		SNIStrict:  r.flag("sniStrict"),
 	}}
+	// The suites depend on the minimum version, so they come after it.
 	conditions.Options.CipherSuites = cipherSuites(r, conditions.Options.MinVersion)
 	clientAuth(r.inner("clientAuth"), source.In(object.Namespace), &conditions)
 	r.refuse("curvePreferences", "the edge offers the curves that are safe, and the client chooses; remove it")
@@ -40,7 +41,8 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	return conditions, nil
 }
 
-// tlsVersion reads a version by its name in crypto/tls.
+// tlsVersion reads a version by its name in crypto/tls. Missing gives the empty
+// version, which is the default of the edge.
 func tlsVersion(r *record, name string) route.TLSVersion {
 	text := r.text(name)
 	versions := map[string]route.TLSVersion{
@@ -53,9 +55,9 @@ func tlsVersion(r *record, name string) route.TLSVersion {
 	return version
 }
 
-// cipherSuites reads the names of suites. Those of TLS 1.3 are always on, so
-// they are left out, unless that would leave none: then TLS 1.2 was not to have
-// any.
+// cipherSuites reads the names of suites. Go always enables those of TLS 1.3,
+// so they are left out. If that leaves none, the author wanted no TLS 1.2, and
+// an empty list would enable the default suites instead; that is a fault.
 func cipherSuites(r *record, least route.TLSVersion) []string {
 	names := r.texts("cipherSuites")
 	chosen := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -71,7 +73,8 @@ func cipherSuites(r *record, least route.TLSVersion) []string {
 	return chosen
 }
 
-// protocols reads the ALPN protocols. That of ACME challenges is not one of them.
+// protocols reads the ALPN protocols. acme-tls/1 is dropped without a fault:
+// Traefik's default list has it.
 func protocols(r *record) []string {
 	names := r.texts("alpnProtocols")
 	chosen := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "acme-tls/1" })
@@ -86,7 +89,9 @@ func protocols(r *record) []string {
 	return chosen
 }
 
-// clientAuth reads the requirements on client certificates.
+// clientAuth reads the requirements on client certificates. The type and the
+// Secrets must agree; a list of authorities that is never used is a sign of a
+// wrong type, and admitting clients without verification would be the result.
 func clientAuth(r *record, source reference.Source, conditions *reference.TLSConditions) {
 	secrets, kind := r.texts("secretNames"), r.text("clientAuthType")
 	r.rest()
@@ -104,6 +109,7 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 		auth = route.ClientAuthVerify // the default with authorities
 	}
 	conditions.Options.ClientAuth = auth
+	// Only these two modes use authorities.
 	verifies := auth == route.ClientAuthVerifyIfGiven || auth == route.ClientAuthVerify
 	switch {
 	case verifies && len(secrets) == 0:

@@ -8,8 +8,10 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// rateLimit returns no policy for an average of 0, which means no limit.
+// rateLimit returns no policy for an average of 0, which means no limit. The
+// default key is the client address, as in Traefik.
 func rateLimit(r *record) *route.Policy {
+	// A burst of 0 would admit no request at all; Traefik uses 1 then, too.
 	limit := &route.RateLimit{
 		Requests: r.count("average"),
 		Period:   route.Duration(r.span("period")),
@@ -43,6 +45,8 @@ func inFlight(r *record) *route.Policy {
 func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 	criterion := r.inner("sourceCriterion")
 	header, host := criterion.text("requestHeaderName"), criterion.flag("requestHost")
+	// An empty ipStrategy selects the client address too, so its presence
+	// counts.
 	_, address := criterion.take("ipStrategy")
 	strategy := criterion.inner("ipStrategy")
 	addressStrategy(strategy)
@@ -96,6 +100,7 @@ func compress(r *record) *route.Policy {
 	if len(compression.ContentTypes) > 0 && len(compression.ExcludeContentTypes) > 0 {
 		r.fault("excludedContentTypes", snapshot.Invalid, "it excludes includedContentTypes: keep one of them")
 	}
+	// A written 0 means every size, which is not the default.
 	least, said := r.wholeIfSet("minResponseBodyBytes")
 	switch {
 	case least < 0:
@@ -135,6 +140,8 @@ func retry(r *record) *route.Policy {
 		r.fault("attempts", snapshot.TooLarge, "%d are more than 10: every one of them adds to the load of a backend in trouble", attempts)
 	}
 	again.Attempts = int(attempts)
+	// Network errors are retried unless disabled, statuses only if listed. The
+	// table has no list of statuses, only the group of 502, 503 and 504.
 	statuses := statusRanges(r, "status")
 	network := !r.flag("disableRetryOnNetworkError")
 	switch {
@@ -152,6 +159,8 @@ func retry(r *record) *route.Policy {
 		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "use the Middleware buffering")
 	}
 	r.rest()
+	// Checked after rest, so that faults of a Middleware without effect are
+	// reported, too.
 	if attempts == 1 {
 		return nil
 	}

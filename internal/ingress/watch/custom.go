@@ -57,7 +57,7 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 		sources = append(sources, source{
 			name:    feedName{resource.Resource + "." + resource.Group, namespace},
 			example: &unstructured.Unstructured{},
-			// A client for no namespace asks for all.
+			// A client without a namespace lists all of them.
 			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
 			observe:  part.observe,
@@ -89,6 +89,8 @@ func (p *namespacedKind) observe(err error) time.Duration {
 		return 0
 	}
 	p.denials++
+	// A single denial can come from an API server that restarts; clearing all
+	// objects for it would close routes.
 	if p.was == snapshot.KindKnown && p.denials < denialsBelieved {
 		return p.timing.first
 	}
@@ -101,6 +103,7 @@ func (p *namespacedKind) observe(err error) time.Duration {
 	return backoff.Jitter(p.timing.deniedRetry, 0.3)
 }
 
+// become sets the state of the kind in this namespace.
 func (p *namespacedKind) become(state snapshot.KindState) {
 	p.was = state
 	p.status.set(p.mirror.ctx, p.namespace, state)
@@ -118,6 +121,8 @@ type kindStatus struct {
 	last snapshot.KindState
 }
 
+// set records the state of one namespace and queues that of the kind if it
+// changes.
 func (s *kindStatus) set(ctx context.Context, namespace string, state snapshot.KindState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

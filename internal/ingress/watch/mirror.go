@@ -36,6 +36,7 @@ type mirror struct {
 	listed func()
 }
 
+// newMirror returns an empty mirror. The caller sets listed.
 func newMirror(ctx context.Context, queue *queue, kind snapshot.Kind) *mirror {
 	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]mirrored{}}
 }

@@ -288,10 +288,12 @@ func (k *secretReader) markDelivered(secret *wantedSecret) {
 	secret.delivered = true
 }
 
+// refOf returns the reference of a Secret.
 func refOf(at name) snapshot.Ref {
 	return snapshot.Ref{Kind: snapshot.Secret, Namespace: at.namespace, Name: at.own}
 }
 
+// sameFault reports whether two faults are equal, or both are nil.
 func sameFault(a, b *snapshot.Fault) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }

@@ -52,6 +52,7 @@ type feed struct {
 	notBefore time.Time
 }
 
+// watch starts a watch after the delay of a denial.
 func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := f.wait(ctx); err != nil {
 		return nil, err
@@ -59,6 +60,7 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	return f.source.requests.Watch(ctx, options)
 }
 
+// list lists after the delay of a denial.
 func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if err := f.wait(ctx); err != nil {
 		return nil, err

@@ -88,6 +88,7 @@ type timing struct {
 	queueLimit int
 }
 
+// defaultTiming returns the timing of a real cluster.
 func defaultTiming() timing {
 	return timing{
 		first: 200 * time.Millisecond, longest: 4 * time.Second,
@@ -135,7 +136,8 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 }
 
 // Run watches until the context is done, and returns when all reflectors have
-// stopped. A Watcher runs once.
+// stopped. A Watcher runs once. The queue is closed after them, so that none
+// pushes into a closed queue.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	again := w.started
@@ -168,8 +170,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Next blocks until there are events and returns all that are queued. The slice is
-// empty if nothing changed but Synced may have become true.
+// Next blocks until there are events and returns all that are queued. The slice
+// is empty if nothing changed but Synced may have become true. The callbacks of
+// items run here, on the goroutine that owns the Snapshot, so that Synced
+// agrees with what Next has returned.
 func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	items, err := w.queue.take(ctx)
 	if err != nil {

@@ -19,11 +19,13 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// testFlowsAtOnce checks that every write arrives before the next one: each side
-// waits for the other's last message.
+// testFlowsAtOnce checks that every write arrives before the next one, in both
+// directions: each side sends only after it got the last message of the other.
+// A buffer that waits for more data would deadlock.
 func testFlowsAtOnce(t *testing.T, start Start) {
 	// Enough rounds that a write which waits for more would block the test.
 	const rounds = 20
+	// heard carries each piece of the body from the origin to the test.
 	heard := make(chan string, 1)
 	w := start(t, Handler(func(x *Exchange) {
 		if err := x.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
@@ -69,12 +71,15 @@ func testFlowsAtOnce(t *testing.T, start Start) {
 	}
 }
 
-// writerFunc is an io.Writer.
+// writerFunc adapts a function to io.Writer.
 type writerFunc func([]byte) (int, error)
 
+// Write calls f.
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// testLarge sends 20 MB each way, in bounded memory.
+// testLarge sends 20 MB through the bridge and back, and checks that the heap
+// stays bounded. The origin returns each piece at once, so nothing may
+// accumulate.
 func testLarge(t *testing.T, start Start) {
 	const size = 20 << 20
 	var peak atomic.Uint64
@@ -98,6 +103,7 @@ func testLarge(t *testing.T, start Start) {
 			t.Errorf("after %d bytes: %v", seen, err)
 		}
 	}))
+	// A collection first gives a baseline without garbage of earlier tests.
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -115,18 +121,22 @@ func testLarge(t *testing.T, start Start) {
 		}
 		response.Body.Close()
 	}
+	// 16 MiB leave room for windows, buffers and garbage, and are less than the
+	// body.
 	if grown := int64(peak.Load()) - int64(before.HeapInuse); grown > 16<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 }
 
-// pattern is size bytes that do not repeat where buffers end.
+// pattern returns a reader of size bytes that do not repeat at the boundaries
+// of buffers.
 func pattern(size int64) io.Reader { return io.LimitReader(new(counting), size) }
 
-// counting repeats a block whose size is a prime.
+// counting repeats block without end.
 type counting struct{ at int }
 
-// block does not repeat within a power of two, so that a lost or doubled buffer shows.
+// block has a prime length, so that its repetition never aligns with a buffer:
+// a lost or duplicated buffer changes the content.
 var block = func() (b [65521]byte) {
 	for i := range b {
 		b[i] = byte(i*i>>7) ^ byte(i)
@@ -140,11 +150,14 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// same compares what two readers bring.
+// same compares two readers to their ends. It reads in blocks, so that large
+// bodies are never in memory as a whole.
 func same(got, want io.Reader) error {
 	a, b := make([]byte, 64<<10), make([]byte, 64<<10)
 	for at := 0; ; {
 		n, err := io.ReadFull(got, a)
+		// The wanted reader is in memory and ends only at its end, so its error
+		// adds nothing.
 		m, _ := io.ReadFull(want, b)
 		if n != m || !bytes.Equal(a[:n], b[:n]) {
 			return fmt.Errorf("differs after %d bytes: %d and %d more, %v", at, n, m, err)
@@ -158,7 +171,8 @@ func same(got, want io.Reader) error {
 	}
 }
 
-// stalled waits until a count stops growing, and returns it.
+// stalled waits until a counter stops growing, and returns it. It detects that
+// back pressure has stopped a sender, for which there is no event.
 func stalled(t *testing.T, count *atomic.Int64) int64 {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -180,10 +194,13 @@ func stalled(t *testing.T, count *atomic.Int64) int64 {
 	}
 }
 
-// maxBuffered is more than the windows of both protocols and all buffers hold.
+// maxBuffered is more than the flow-control windows of both protocols and all
+// buffers hold, and less than the bodies of the tests.
 const maxBuffered = 8 << 20
 
-// testPressureDown checks that an origin cannot write more than a client reads.
+// testPressureDown checks back pressure from client to origin: the writes of
+// the origin block while the client does not read, and the whole body arrives
+// once it does.
 func testPressureDown(t *testing.T, start Start) {
 	// More than the windows, so that an unbounded buffer would take all of it.
 	const size = 14 << 20
@@ -193,6 +210,8 @@ func testPressureDown(t *testing.T, start Start) {
 			t.Error(err)
 			return
 		}
+		// The origin writes as fast as the stream takes it, and counts only
+		// completed writes.
 		buf := make([]byte, 32<<10)
 		for source := pattern(size); ; {
 			n, err := io.ReadFull(source, buf)
@@ -222,9 +241,11 @@ func testPressureDown(t *testing.T, start Start) {
 	}
 }
 
-// testPressureUp checks that a client cannot send more than the origin reads.
+// testPressureUp checks back pressure from origin to client: the upload stops
+// while the origin does not read, and continues once it does.
 func testPressureUp(t *testing.T, start Start) {
 	const size = 14 << 20
+	// The origin waits until the test has measured the stall.
 	goOn := make(chan struct{})
 	w := start(t, Handler(func(x *Exchange) {
 		<-goOn
@@ -240,6 +261,8 @@ func testPressureUp(t *testing.T, start Start) {
 	}))
 	var sent atomic.Int64
 	source := pattern(size)
+	// The count is of bytes that the client has taken from the body, so it
+	// includes its own buffers.
 	body := unsized{readerFunc(func(p []byte) (int, error) {
 		n, err := source.Read(p)
 		sent.Add(int64(n))
@@ -260,13 +283,15 @@ func testPressureUp(t *testing.T, start Start) {
 	}
 }
 
-// readerFunc is an io.Reader.
+// readerFunc adapts a function to io.Reader.
 type readerFunc func([]byte) (int, error)
 
+// Read calls f.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// testEarlyResponse checks that a response arrives during the upload, and that the
-// upload then ends.
+// testEarlyResponse checks that a response arrives while the upload is still
+// open, and that the server then stops the upload (RFC 9113, section 8.1; RFC
+// 9114, section 4.1).
 func testEarlyResponse(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) { _ = x.Answer(413, "too much") }))
 	up, feed := io.Pipe()
@@ -292,7 +317,8 @@ func testEarlyResponse(t *testing.T, start Start) {
 	}
 }
 
-// testCancel checks that an origin detects that its client has gone.
+// testCancel checks that the origin learns that its client has gone: by the
+// context of the stream while it is idle, and by an error of the next read.
 func testCancel(t *testing.T, start Start) {
 	arrived := make(chan struct{})
 	outcome := make(chan error, 2)
@@ -306,6 +332,7 @@ func testCancel(t *testing.T, start Start) {
 	}))
 	up, feed := io.Pipe()
 	defer feed.Close()
+	// The client cancels by its context, which resets the stream.
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -326,7 +353,8 @@ func testCancel(t *testing.T, start Start) {
 	}
 }
 
-// testBrokenUpload checks that a body which breaks off is no whole body.
+// testBrokenUpload checks that an upload which the client aborts ends in an
+// error, with and without a length. A truncated body must never look complete.
 func testBrokenUpload(t *testing.T, start Start) {
 	for _, length := range []int64{100, -1} {
 		t.Run(fmt.Sprint("length ", length), func(t *testing.T) {
@@ -355,9 +383,11 @@ func testBrokenUpload(t *testing.T, start Start) {
 	}
 }
 
-// testDeadlines checks what ends a Read and a Write that wait.
+// testDeadlines checks that a deadline or Close ends a blocked Read and a
+// blocked Write, and that the response then does not look complete.
 func testDeadlines(t *testing.T, start Start) {
-	// Each has to end a call that is blocked already.
+	// Each must end a call that is blocked already. The third replaces a
+	// deadline by an earlier one: the timer of the first must not win.
 	endings := map[string]func(net.Conn) error{
 		"deadline in the past":   func(c net.Conn) error { return c.SetDeadline(time.Unix(1, 0)) },
 		"deadline in the future": func(c net.Conn) error { return c.SetDeadline(time.Now().Add(20 * time.Millisecond)) },
@@ -370,6 +400,8 @@ func testDeadlines(t *testing.T, start Start) {
 		t.Run(name, func(t *testing.T) {
 			outcome := make(chan error, 2)
 			w := start(t, Handler(func(x *Exchange) {
+				// Both directions block at once: the upload has no data and the
+				// client does not read.
 				var calls sync.WaitGroup
 				calls.Go(func() {
 					_, _, err := x.Upload()
@@ -384,6 +416,7 @@ func testDeadlines(t *testing.T, start Start) {
 					}
 					outcome <- err
 				})
+				// The window is full now, so that the write is blocked.
 				stalled(t, &written)
 				if err := end(x.Conn); err != nil {
 					t.Error(err)
@@ -416,8 +449,9 @@ func testDeadlines(t *testing.T, start Start) {
 	t.Run("no call waits", func(t *testing.T) { testSlowOrigin(t, start) })
 }
 
-// testSlowOrigin checks that a deadline which passes while no call waits for the
-// client does not count against it.
+// testSlowOrigin checks that a deadline which expires while no call waits fails
+// only calls that start after it. Once the deadline is cleared, the stream
+// works again: a slow origin is not the fault of the client.
 func testSlowOrigin(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) {
 		soon := time.Now().Add(time.Millisecond)
@@ -443,13 +477,15 @@ func testSlowOrigin(t *testing.T, start Start) {
 	}
 }
 
-// testPanic checks that a Serve which panics resets its stream.
+// testPanic checks that a panic in Serve resets its own stream, and that the
+// server continues.
 func testPanic(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) {
 		if x.Head.MethodID == h1.MethodPost {
 			_ = x.Answer(200, "ok")
 			return
 		}
+		// The value of net/http for an abort, which servers do not log.
 		panic(http.ErrAbortHandler)
 	}))
 	if response, err := w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context())); err == nil {

@@ -16,7 +16,9 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// report responds with the request as the origin got it, one part a line.
+// report responds with the request as the origin got it, one part a line. Only
+// headers that the bridge composes or rewrites are included, so that defaults
+// of a client do not matter.
 func report(x *Exchange) {
 	body, trailers, err := x.Upload()
 	if err != nil {
@@ -39,7 +41,9 @@ func report(x *Exchange) {
 	_ = x.Answer(http.StatusOK, out.String())
 }
 
-// do sends a request and returns the response and its body.
+// do sends a request and returns the response and its body. It fails the test
+// on any error, so that callers compare only content, and checks the protocol:
+// a client that falls back to HTTP/1.1 would test nothing.
 func do(t *testing.T, w World, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -59,10 +63,12 @@ func do(t *testing.T, w World, r *http.Request) (*http.Response, string) {
 	return response, string(body)
 }
 
-// unsized hides the length of a body.
+// unsized hides the length of a body, so that the client sends no
+// Content-Length.
 type unsized struct{ io.Reader }
 
-// request returns a request to the server under test.
+// request returns a request to the server under test. The path is in escaped
+// form and is sent unchanged.
 func request(t *testing.T, w World, method, path string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(method, w.URL, body)
@@ -73,13 +79,16 @@ func request(t *testing.T, w World, method, path string, body io.Reader) *http.R
 	if err != nil {
 		t.Fatal(err)
 	}
+	// RawPath keeps the escapes; net/url would otherwise normalise them.
 	r.URL.Path, r.URL.RawPath = plain, path
 	return r
 }
 
-// testRequests checks that the composed request is the client's.
+// testRequests checks that the composed HTTP/1.1 request equals that of the
+// client: target, method, Host and repeated headers.
 func testRequests(t *testing.T, start Start) {
 	w := start(t, Handler(report))
+	// The authority of the URL must arrive as Host.
 	host := strings.TrimPrefix(w.URL, "https://")
 	host = strings.TrimPrefix(host, "http://")
 	// The target has to arrive byte for byte: normalising is for the reader of the conn.
@@ -98,7 +107,7 @@ func testRequests(t *testing.T, start Start) {
 			t.Errorf("%s: %q", method, got)
 		}
 	}
-	// The asterisk form has no path.
+	// The asterisk form (RFC 9110, section 9.3.7) has no path.
 	r := request(t, w, "OPTIONS", "*", nil)
 	if _, got := do(t, w, r); !strings.HasPrefix(got, "OPTIONS * host=") {
 		t.Errorf("OPTIONS *: %q", got)
@@ -108,6 +117,8 @@ func testRequests(t *testing.T, start Start) {
 	// HTTP/2 and HTTP/3 may split cookies (RFC 9113, 8.2.3); HTTP/1.1 has one line.
 	r.Header["Cookie"] = []string{"a=1", "b=2"}
 	r.Header["X-Two"] = []string{"1", "2"}
+	// TE: trailers is the one connection header that HTTP/2 permits (RFC 9113,
+	// section 8.2.2).
 	r.Header["Te"] = []string{"trailers"}
 	_, got := do(t, w, r)
 	want := "GET / host=other.example:8443\nCookie: a=1; b=2\nX-Two: 1\nX-Two: 2\nTe: trailers\nbody=\"\"\n"
@@ -116,7 +127,9 @@ func testRequests(t *testing.T, start Start) {
 	}
 }
 
-// testRefusals checks that requests are refused by the codec's own rules.
+// testRefusals checks that requests which the HTTP/1.1 codec refuses get the
+// same status over the newer protocols: there is one set of rules for all of
+// them.
 func testRefusals(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	for _, tt := range []struct {
@@ -148,7 +161,8 @@ func testRefusals(t *testing.T, start Start) {
 	}
 }
 
-// testUploads checks the framing of request bodies.
+// testUploads checks the framing of request bodies: a length stays a length, an
+// unknown length becomes chunked, and trailers arrive.
 func testUploads(t *testing.T, start Start) {
 	w := start(t, Handler(report))
 	// Longer than a buffer of the pool and than one frame.
@@ -174,6 +188,8 @@ func testUploads(t *testing.T, start Start) {
 			r.Trailer = tt.trailer
 			_, got := do(t, w, r)
 			_, got, _ = strings.Cut(got, "\n")
+			// Both framings of an empty body are correct: a client may send
+			// length 0 or none.
 			if tt.name == "length 0" {
 				// A client may send length 0 or none.
 				got = strings.Replace(got, "Transfer-Encoding: chunked\n", "Content-Length: 0\n", 1)
@@ -185,7 +201,8 @@ func testUploads(t *testing.T, start Start) {
 	}
 }
 
-// responses are the bytes of an origin, and the response that the client has to see.
+// responses are the bytes that an origin writes, and the response that the
+// client must get, in the form of show.
 var responses = []struct {
 	name, method string
 	raw          string
@@ -211,12 +228,14 @@ var responses = []struct {
 	{"100 without Expect", "GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 Content-Length=[2] ok"},
 }
 
-// testResponses writes each response in many ways to cut it.
+// testResponses writes each response in pieces of several sizes. The
+// translation must not depend on how the bytes are split into writes.
 func testResponses(t *testing.T, start Start) {
 	for _, tt := range responses {
 		t.Run(tt.name, func(t *testing.T) {
 			w := start(t, Handler(func(x *Exchange) {
 				size := len(tt.raw)
+				// The path of the request selects the size of the pieces.
 				if path := string(x.Head.URI.Path); path != "/whole" {
 					if _, err := fmt.Sscanf(path, "/%d", &size); err != nil {
 						t.Error(err)
@@ -239,10 +258,11 @@ func testResponses(t *testing.T, start Start) {
 	}
 }
 
-// show writes a response on a line.
+// show formats a response as one line, with sorted headers.
 func show(response *http.Response, body string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d ", response.StatusCode)
+	// The announcement of trailers is optional and not compared.
 	delete(response.Header, "Trailer")
 	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
 		fmt.Fprintf(&out, "%s=%v ", name, response.Header[name])
@@ -257,9 +277,10 @@ func show(response *http.Response, body string) string {
 	return out.String()
 }
 
-// testInterim checks that interim responses arrive before the final one is
-// written.
+// testInterim checks that an interim response reaches the client before the
+// origin writes the final one: the origin waits for the hook of the client.
 func testInterim(t *testing.T, start Start) {
+	// Buffered, so that the hook never blocks the client.
 	early := make(chan string, 8)
 	w := start(t, Handler(func(x *Exchange) {
 		if err := x.Send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nX-Hint: 1\r\n\r\n"); err != nil {
@@ -282,6 +303,7 @@ func testInterim(t *testing.T, start Start) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+	// Headers of an interim response belong to it alone (RFC 8297, section 2).
 	if response.Header.Get("X-Hint") != "" {
 		t.Error("a header of the interim response came with the final one")
 	}
@@ -290,7 +312,8 @@ func testInterim(t *testing.T, start Start) {
 	}
 }
 
-// broken are the bytes that an origin writes before it closes.
+// broken are the bytes that an origin writes before it closes the connection.
+// Each must reach the client as an error.
 var broken = map[string]string{
 	"nothing":                 "",
 	"half a head":             "HTTP/1.1 200 OK\r\nContent-Le",
@@ -306,7 +329,8 @@ var broken = map[string]string{
 	"101":                     "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 }
 
-// testBroken checks that no response which breaks off looks complete.
+// testBroken checks that a truncated or malformed response never looks
+// complete, and that it fails only its own stream.
 func testBroken(t *testing.T, start Start) {
 	for name, raw := range broken {
 		t.Run(name, func(t *testing.T) {
@@ -328,6 +352,8 @@ func testBroken(t *testing.T, start Start) {
 					t.Fatalf("the client got %d %q", response.StatusCode, body)
 				}
 			}
+			// A reset must arrive promptly; a timeout would hide a stream that
+			// is never ended.
 			if ctx.Err() != nil {
 				t.Fatalf("the client was left waiting: %v", err)
 			}
@@ -339,7 +365,8 @@ func testBroken(t *testing.T, start Start) {
 	}
 }
 
-// testNetHTTP has net/http read what is composed and write what is translated.
+// testNetHTTP uses net/http as the origin: an independent implementation parses
+// the composed requests and writes the translated responses.
 func testNetHTTP(t *testing.T, start Start) {
 	w := start(t, NetHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -349,12 +376,15 @@ func testNetHTTP(t *testing.T, start Start) {
 		w.Header().Set("Trailer", "X-Sum")
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprintf(w, "%s %s %d %v ", r.Method, r.RequestURI, r.ContentLength, r.Trailer)
+		// The flush sends the head before the body ends, which forces the
+		// chunked form.
 		_ = http.NewResponseController(w).Flush()
 		_, _ = w.Write(body)
 		w.Header().Set("X-Sum", fmt.Sprint(len(body)))
 	})))
 	long := strings.Repeat("x", 100_000)
 	r := request(t, w, "POST", "/a%20b", unsized{strings.NewReader(long)})
+	// Trailers in both directions check that net/http accepts their framing.
 	r.Trailer = http.Header{"X-Up": {"1"}}
 	response, body := do(t, w, r)
 	if want := "POST /a%20b -1 map[X-Up:[1]] " + long; body != want {

@@ -20,27 +20,31 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Timeout bounds every wait of a test. It is never waited for when the code is
-// right.
+// Timeout bounds every wait of a test. It is long, because it only expires when
+// the code is wrong, and a loaded machine must not fail a test.
 const Timeout = 30 * time.Second
 
-// Exchange is one request at the origin.
+// Exchange is one request at the origin. It belongs to the goroutine of the
+// serve function and is invalid after that returns.
 type Exchange struct {
 	// Stream is the metadata of the stream.
 	Stream bridge.Stream
-	// Conn is the stream as a connection.
+	// Conn is the stream as an HTTP/1.1 connection, under test.
 	Conn net.Conn
-	// Reader has read the head.
+	// Reader is positioned behind the head of the request; Upload reads the
+	// body from it.
 	Reader *h1.Reader
 	// Head is the request.
 	Head h1.Head
 
+	// pool and limits are those of the handler, for the transfer of bodies.
 	pool   *h1.BufferPool
 	limits h1.Limits
 }
 
-// Handler returns a bridge.Handler that passes requests to serve. Malformed ones are
-// refused as the edge does.
+// Handler returns a bridge.Handler that passes requests to serve. Malformed
+// ones are refused as the edge does. It closes the conn after serve, which ends
+// the stream; a response that is incomplete by then must reset it.
 func Handler(serve func(*Exchange)) *bridge.Handler {
 	pool := new(h1.BufferPool)
 	return &bridge.Handler{Pool: pool, Limits: h1.DefaultLimits(), Serve: func(s bridge.Stream, conn net.Conn) {
@@ -49,6 +53,8 @@ func Handler(serve func(*Exchange)) *bridge.Handler {
 		x := &Exchange{Stream: s, Conn: conn, Reader: h1.NewReader(conn, pool, times), pool: pool, limits: h1.DefaultLimits()}
 		defer x.Reader.Close()
 		if err := x.Reader.ReadRequest(&x.Head, &x.limits); err != nil {
+			// An error without a status, such as a closed connection, has no
+			// response.
 			if status := h1.StatusOf(err); status != 0 {
 				_ = x.Answer(status, err.Error())
 			}
@@ -58,23 +64,27 @@ func Handler(serve func(*Exchange)) *bridge.Handler {
 	}}
 }
 
-// Field is the value of a request's header, for a name in any case.
+// Field returns the value of a request header, by a name in any case; empty if
+// the request has none.
 func (x *Exchange) Field(name string) string {
 	value, _ := x.Head.Find(name)
 	return string(value)
 }
 
-// Upload reads the body, and its trailers as lines.
+// Upload reads the whole body into memory, and its trailers as lines of name
+// and value. An error means that the body is incomplete.
 func (x *Exchange) Upload() (body []byte, trailers string, err error) {
 	var framed bytes.Buffer
 	trailers, err = x.UploadTo(&framed)
 	return framed.Bytes(), trailers, err
 }
 
-// UploadTo reads the body and writes it to w as it comes.
+// UploadTo copies the body to w as it arrives, without its chunked framing.
+// Trailers are complete only after the body.
 func (x *Exchange) UploadTo(w io.Writer) (trailers string, err error) {
 	var body h1.Body
 	body.Reset(x.Head.Framing, x.Head.Length, true, &x.limits)
+	// h1.Transfer writes to a connection, so w is wrapped in one.
 	pipe := &sink{w: w}
 	transfer := h1.Transfer{From: x.Reader, To: h1.NewWriter(pipe, x.pool, h1.Timeouts{}), Body: &body}
 	if err := transfer.Run(); err != nil {
@@ -86,7 +96,8 @@ func (x *Exchange) UploadTo(w io.Writer) (trailers string, err error) {
 	return trailers, nil
 }
 
-// Send writes each part with a write of its own.
+// Send writes each part with its own call of Write, so that tests control where
+// a message is cut.
 func (x *Exchange) Send(parts ...string) error {
 	for _, part := range parts {
 		if _, err := x.Conn.Write(normalize.Bytes(part)); err != nil {
@@ -96,29 +107,33 @@ func (x *Exchange) Send(parts ...string) error {
 	return nil
 }
 
-// Answer writes a whole response.
+// Answer writes a whole response with a Content-Length, in one write.
 func (x *Exchange) Answer(status int, body string) error {
 	return x.Send(fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: %d\r\n\r\n%s", status, http.StatusText(status), len(body), body))
 }
 
-// sink is a connection that can only be written to.
+// sink is a net.Conn that can only be written to. The embedded nil Conn makes
+// any other call panic.
 type sink struct {
 	net.Conn
 	w io.Writer
 }
 
-func (s *sink) Write(p []byte) (int, error)      { return s.w.Write(p) }
+func (s *sink) Write(p []byte) (int, error) { return s.w.Write(p) }
+
+// SetWriteDeadline is called by h1.Writer; writes to memory need none.
 func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 
-// oneConn is a listener with one connection, for servers that want one.
+// oneConn is a net.Listener with one connection, so that http.Server can serve
+// it.
 type oneConn struct {
 	conn net.Conn
 	once sync.Once
 	done chan struct{}
 }
 
-// Accept returns the connection once, and then waits for Close, as a server expects of
-// a listener.
+// Accept returns the connection once. The second call blocks until Close: an
+// error at once would end Serve while the connection is still in use.
 func (l *oneConn) Accept() (conn net.Conn, err error) {
 	l.once.Do(func() { conn = l.conn })
 	if conn != nil {
@@ -128,7 +143,8 @@ func (l *oneConn) Accept() (conn net.Conn, err error) {
 	return nil, net.ErrClosed
 }
 
-// Close ends Accept.
+// Close ends Accept. It may be called repeatedly, by the server and by its
+// state hook.
 func (l *oneConn) Close() error {
 	select {
 	case <-l.done:
@@ -138,19 +154,24 @@ func (l *oneConn) Close() error {
 	return nil
 }
 
+// Addr implements net.Listener.
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// NetHTTP returns a bridge.Handler whose conns are served by net/http: an independent
-// parser of composed requests, and writer of translated responses.
+// NetHTTP returns a bridge.Handler whose conns are served by net/http: an
+// independent parser of composed requests, and writer of translated responses.
+// It finds errors that the own codec would make on both sides alike.
 func NetHTTP(t *testing.T, handler http.Handler) *bridge.Handler {
 	t.Helper()
 	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(_ bridge.Stream, conn net.Conn) {
 		listener := &oneConn{conn: conn, done: make(chan struct{})}
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: Timeout, ConnState: func(_ net.Conn, state http.ConnState) {
+			// One connection carries one request, so Serve may return after it.
 			if state == http.StateClosed || state == http.StateIdle {
 				_ = listener.Close()
 			}
 		}}
+		// A stream carries one request, so the server must not wait for a
+		// second.
 		server.SetKeepAlivesEnabled(false)
 		if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("net/http: %v", err)
@@ -158,7 +179,8 @@ func NetHTTP(t *testing.T, handler http.Handler) *bridge.Handler {
 	}}
 }
 
-// Within fails the test when a channel delivers nothing in time.
+// Within receives from a channel and fails the test if nothing arrives before
+// Timeout. what names the event in the failure.
 func Within[T any](t testing.TB, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {

@@ -7,19 +7,23 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
-// World is a server of one of the protocols, and a client of it.
+// World is a running server of HTTP/2 or HTTP/3 and a client that is connected
+// to it.
 type World struct {
-	// URL is the server's, without a path.
+	// URL is the base URL of the server, without a path.
 	URL    string
 	Client *http.Client
-	// Major is the protocol.
+	// Major is the major version of the protocol, which every response must
+	// have.
 	Major int
 }
 
-// Start starts a server for a test, and stops it after.
+// Start starts a server with a handler and stops it when the test ends. Tests
+// do not share servers, so that a broken connection fails one test only.
 type Start func(t *testing.T, handler *bridge.Handler) World
 
-// Run runs the suite against a server.
+// Run runs the suite against a server. Messages come before flow control: a
+// failure in the first group usually explains those in the second.
 func Run(t *testing.T, start Start) {
 	t.Run("requests", func(t *testing.T) { testRequests(t, start) })
 	t.Run("refusals", func(t *testing.T) { testRefusals(t, start) })

@@ -37,7 +37,7 @@ const (
 )
 
 // Config configures a connection. Every field has to be set, except where it
-// says otherwise.
+// is marked otherwise.
 type Config struct {
 	// Pool lends the buffers of bodies.
 	Pool *h1.BufferPool
@@ -51,7 +51,7 @@ type Config struct {
 	// outstanding, before it gets a PING. PingTimeout is how long it has to
 	// send a frame after that.
 	PingAfter, PingTimeout time.Duration
-	// Secure says that the connection is TLS. The scheme of requests is https
+	// Secure is set if the connection is TLS. The scheme of requests is https
 	// then.
 	Secure bool
 	// Abort closes the connection below without GOAWAY, close_notify or a wait.

@@ -51,14 +51,14 @@ var (
 	errUnwanted = errors.New("the endpoint does not want the rest of the request")
 )
 
-// isDisconnect reports whether an error only says that the connection below has
+// isDisconnect reports whether an error only means that the connection below has
 // ended.
 func isDisconnect(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // streamError returns the error of a stream whose connection was closed. begun
-// says that some of the response has come: it is truncated then, and the
+// is set if some of the response has come: it is truncated then, and the
 // request must not be taken for one that was not processed.
 func streamError(err error, begun bool) error {
 	switch {

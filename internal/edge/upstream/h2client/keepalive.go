@@ -25,10 +25,10 @@ const (
 type keepalive struct {
 	began     time.Time
 	lastFrame atomic.Int64
-	// suspected says that a stream was cancelled and no frame came since it
+	// suspected is set if a stream was cancelled and no frame came since it
 	// began. Until one comes, no other stream is opened.
 	suspected atomic.Bool
-	// traffic says that HEADERS or DATA came since the last PING.
+	// traffic is set if HEADERS or DATA came since the last PING.
 	traffic atomic.Bool
 
 	idleSince int64

@@ -124,7 +124,7 @@ func (r *response) read(fields []hpack.HeaderField) error {
 	return nil
 }
 
-// framing returns how the body is written in HTTP/1.1. bodiless says that the
+// framing returns how the body is written in HTTP/1.1. bodiless is set if the
 // request was HEAD, ended that no body comes.
 func (r *response) framing(bodiless, ended bool) h1.Framing {
 	switch {

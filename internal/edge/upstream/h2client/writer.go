@@ -36,7 +36,7 @@ type frame struct {
 type controlQueue struct {
 	frames []frame
 	wake   chan struct{} // has a value when frames wait
-	// overflowed says that there were more than maxQueue, which closes the
+	// overflowed is set if there were more than maxQueue, which closes the
 	// connection.
 	overflowed atomic.Bool
 }
