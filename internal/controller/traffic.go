@@ -46,8 +46,12 @@ func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run fun
 }
 
 // publishRefusals returns a function that replaces the refusals in the admin
-// API. It copies them: the provider may change its own.
+// API. It copies them: the provider may change its own. Without an admin API, as
+// in slipway explain, nothing is published.
 func publishRefusals(handler *admin.Handler) func([]snapshot.Refusal) {
+	if handler == nil {
+		return func([]snapshot.Refusal) {}
+	}
 	return func(all []snapshot.Refusal) {
 		refusals := make([]trafficreport.Refusal, len(all))
 		for i, refusal := range all {
