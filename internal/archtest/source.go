@@ -43,8 +43,7 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 		if err != nil {
 			return err
 		}
-		// In a linked worktree .git is a file, and not part of the repository.
-		if !info.Mode().IsRegular() || info.Size() > maxTextSize || d.Name() == ".git" {
+		if !info.Mode().IsRegular() || info.Size() > maxTextSize {
 			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
