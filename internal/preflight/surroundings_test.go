@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/access/mode"
@@ -142,7 +145,16 @@ metadata: {name: %s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}
 subjects: [{kind: ServiceAccount, name: limited, namespace: %s}]
 `, name, name, options.Settings.Namespace))
-	clean(t, preflight.Run(t.Context(), world, options))
+	// The authorizer of the API server reads roles from a cache that lags behind.
+	var results []preflight.Result
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		results = preflight.Run(ctx, world, options)
+		return !slices.ContainsFunc(results, func(one preflight.Result) bool { return one.State == preflight.Failed }), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	clean(t, results)
 
 	options.Only = []preflight.Code{preflight.NodeSize} // it may not read nodes
 	finds(t, preflight.Run(t.Context(), world, options), preflight.NodeSize, preflight.Warned, "cannot be checked")
