@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -68,15 +65,7 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 // is fast and works on files that do not compile.
 func decisionsInPackageComments(dir string, rules SourceRules) (map[string]bool, error) {
 	named := map[string]bool{}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name)):
-			return fs.SkipDir
-		case d.IsDir() || path.Ext(name) != ".go":
-			return nil
-		}
+	err := eachGoFile(rules, dir, func(name string) error {
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, filepath.FromSlash(name)), nil, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			return err

@@ -6,12 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -51,13 +48,8 @@ func (p Prose) Density(name string) float64 {
 // the rules. It also returns the counts, for a report.
 func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []Finding, error) {
 	prose := Prose{Counts: map[string]int{}}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (slices.Contains(source.SkipAnywhere, d.Name()) || slices.Contains(source.SkipAtRoot, name)):
-			return fs.SkipDir
-		case d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+	err := eachGoFile(source, dir, func(name string) error {
+		if strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))

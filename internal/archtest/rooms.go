@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -61,18 +60,11 @@ func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 // tests, in the order of the walk. rules has the folders to skip.
 func packageFolders(dir string, rules SourceRules) ([]string, error) {
 	var folders []string
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name)):
-			return fs.SkipDir
-		case !d.IsDir() && path.Ext(name) == ".go":
-			// Subfolders may come between two files of a folder, so comparing
-			// with the last entry is not enough.
-			if folder := path.Dir(name); !slices.Contains(folders, folder) {
-				folders = append(folders, folder)
-			}
+	err := eachGoFile(rules, dir, func(name string) error {
+		// Subfolders may come between two files of a folder, so comparing with
+		// the last entry is not enough.
+		if folder := path.Dir(name); !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
 		}
 		return nil
 	})

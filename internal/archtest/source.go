@@ -61,6 +61,22 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 	return c.findings, nil
 }
 
+// eachGoFile calls visit for every Go file below dir that the rules do not skip,
+// in lexical order, with its path from dir. The first error ends the walk.
+func eachGoFile(rules SourceRules, dir string, visit func(name string) error) error {
+	return fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name)):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		return visit(name)
+	})
+}
+
 // sourceCheck is the state of one walk over a repository.
 type sourceCheck struct {
 	rules    SourceRules
