@@ -178,6 +178,9 @@ func (s *Sources) Close() error {
 	s.cancel()
 	s.endingMu.Unlock()
 	s.running.Wait()
+	// Closing the file alone would not release the lock while a forked child
+	// process that has not yet executed its program shares it.
+	_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN)
 	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
 	}

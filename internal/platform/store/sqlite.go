@@ -90,7 +90,11 @@ func lockFile(path string) (release func() error, err error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("the database %s is open in another process: stop it first, or use PostgreSQL for several replicas", path), lock.Close())
 	}
-	return lock.Close, nil
+	// A child process that was forked and has not yet executed its program
+	// shares the lock, so closing the file would not release it at once.
+	return func() error {
+		return errors.Join(unix.Flock(int(lock.Fd()), unix.LOCK_UN), lock.Close())
+	}, nil
 }
 
 // createPrivateFile creates the file if it does not exist and restricts it to
