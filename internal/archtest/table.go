@@ -34,6 +34,8 @@ func HouseTable() Table {
 	const (
 		api         = "./api/..."
 		backoff     = "./internal/backoff"
+		finding     = "./api/finding"
+		refusal     = "./api/refusal"
 		cache       = "./internal/cache"
 		access      = "./internal/access/..."
 		agent       = "./internal/agent/..."
@@ -69,7 +71,7 @@ func HouseTable() Table {
 		},
 		Rows: []Row{
 			// Values that the planes exchange.
-			{Packages: route, MayUse: []string{secret}, Foreign: nothing, Never: []Ban{
+			{Packages: route, MayUse: []string{refusal, secret}, Foreign: nothing, Never: []Ban{
 				{Package: "net/http/...", Reason: "the routing table is plain values and serves nothing"},
 			}},
 			{Packages: wire, MayUse: []string{secret}, Foreign: []string{"google.golang.org/protobuf/..."}, Never: []Ban{
@@ -80,10 +82,12 @@ func HouseTable() Table {
 			{Packages: "./internal/wire/runtimev1/runtimev1connect", MayUse: []string{wire}, Foreign: []string{"connectrpc.com/connect"}},
 			// Connection handling of both ends of a tunnel.
 			{Packages: "./internal/wire/link", MayUse: nothing, Foreign: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux"}},
-			{Packages: api, MayUse: nothing, Foreign: anything},
+			{Packages: api, MayUse: []string{finding, refusal}, Foreign: anything},
+			{Packages: refusal, MayUse: nothing, Foreign: nothing},
+			{Packages: finding, MayUse: nothing, Foreign: nothing},
 
 			// The traffic plane.
-			{Packages: edge, MayUse: []string{route, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: edge, MayUse: []string{refusal, route, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: "sigs.k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: kube, Reason: "losing the API server never touches traffic"},
@@ -101,7 +105,7 @@ func HouseTable() Table {
 			}},
 
 			// The edge process: the only package that uses ingress and edge.
-			{Packages: "./internal/controller/...", MayUse: []string{"./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
+			{Packages: "./internal/controller/...", MayUse: []string{finding, refusal, "./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
 			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
@@ -109,7 +113,7 @@ func HouseTable() Table {
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
 			}},
-			{Packages: access, MayUse: []string{wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
+			{Packages: access, MayUse: []string{finding, wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
@@ -119,7 +123,7 @@ func HouseTable() Table {
 			}},
 
 			// The control plane.
-			{Packages: platform, MayUse: []string{wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: platform, MayUse: []string{finding, refusal, wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/client-go/...", Reason: "the platform reaches a cluster through its runtime only"},
 				{Package: agent, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "the edge runs without the platform"},
@@ -151,9 +155,9 @@ func HouseTable() Table {
 			{Packages: backoff, MayUse: nothing, Foreign: nothing},
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
 			{Packages: kube, MayUse: []string{observe, secret, backoff}, Foreign: anything},
-			{Packages: observe, MayUse: nothing, Foreign: anything},
+			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
 			// The two decoders are those that paerser reads files with.
-			{Packages: "./internal/config/...", MayUse: []string{secret, "./internal/wire"}, Foreign: []string{
+			{Packages: "./internal/config/...", MayUse: []string{finding, secret, "./internal/wire"}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
 			}},
 
@@ -170,7 +174,7 @@ func HouseTable() Table {
 			{Packages: "./internal/tools/chartgen", MayUse: []string{"./internal/install/values"}, Foreign: nothing},
 
 			// Checks and tests of the whole repository.
-			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},
+			{Packages: "./internal/archtest/...", MayUse: []string{finding}, Foreign: nothing},
 			{Packages: "./test/...", MayUse: []string{everything}, Foreign: anything},
 		},
 	}
