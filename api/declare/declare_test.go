@@ -2,10 +2,13 @@ package declare
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // level is a Scalar that is also a number.
@@ -115,9 +118,21 @@ func TestDecodeProblems(t *testing.T) {
 			t.Fatal(test.yaml, err)
 		}
 		problems := Decode(value, &sample{})
-		if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Field == test.field && strings.Contains(p.Message, test.says) }) {
+		if !slices.ContainsFunc(problems, func(p refusal.Refusal) bool { return p.Field == test.field && strings.Contains(p.Message, test.says) }) {
 			t.Errorf("%s: no %q at %q in %v", test.yaml, test.says, test.field, problems)
 		}
+	}
+}
+
+// A reason is for programs: unknown and missing fields differ from bad values.
+func TestDecodeReasons(t *testing.T) {
+	value, _ := ParseYAML(`{count: 0, inner: {}, nothing: 1}`)
+	got := map[string]refusal.Reason{}
+	for _, problem := range Decode(value, &sample{}) {
+		got[problem.Field] = problem.Reason
+	}
+	if want := (map[string]refusal.Reason{"count": refusal.Invalid, "inner.name": refusal.Required, "nothing": refusal.Unknown}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 const (
@@ -22,19 +24,11 @@ const (
 	maxEntries = 64
 )
 
-// Problem is something in a value that does not fit its declaration.
-type Problem struct {
-	// Field is the place in the value, such as key.by or allow[2]; empty for the
-	// value as a whole.
-	Field string
-	// Message describes what is wrong and how to fix it.
-	Message string
-}
-
 // Decode fills the struct that into points to from decoded JSON or YAML: maps,
 // lists, text, numbers and booleans. An absent field gets its default. If
-// Decode returns problems, the struct is partly filled and must be discarded.
-func Decode(value, into any) []Problem {
+// Decode returns refusals, the struct is partly filled and must be discarded.
+// Their Field is the place in the value, such as key.by or allow[2].
+func Decode(value, into any) []refusal.Refusal {
 	d := decoder{}
 	d.value(value, reflect.ValueOf(into).Elem(), &Field{}, "")
 	return d.problems
@@ -44,9 +38,9 @@ func Decode(value, into any) []Problem {
 // defines, or the value of the single named field. Commas separate the elements
 // of a list, except in a list of expressions. A field that the struct does not
 // declare is a programming error and panics.
-func DecodeShort(text, field string, into any) []Problem {
+func DecodeShort(text, field string, into any) []refusal.Refusal {
 	if len(text) > MaxBytes {
-		return []Problem{{Message: fmt.Sprintf("it has %d bytes: at most %d are read", len(text), MaxBytes)}}
+		return []refusal.Refusal{*refusal.New("", refusal.TooLarge, "it has %d bytes: at most %d are read", len(text), MaxBytes)}
 	}
 	text = strings.TrimSpace(text)
 	if shortened, ok := into.(Shortened); ok {
@@ -54,7 +48,7 @@ func DecodeShort(text, field string, into any) []Problem {
 		// the short form leaves other required fields out by design.
 		Decode(map[string]any{}, into)
 		if err := shortened.UnmarshalShort(text); err != nil {
-			return []Problem{{Message: err.Error()}}
+			return []refusal.Refusal{{Reason: refusal.Invalid, Message: err.Error()}}
 		}
 		return nil
 	}
@@ -112,12 +106,17 @@ func SplitList(text string) []string {
 
 // decoder collects the problems of one Decode. It continues after a problem, so
 // that a user sees all of them at once.
-type decoder struct{ problems []Problem }
+type decoder struct{ problems []refusal.Refusal }
 
-// add records a problem. Problems beyond maxProblems are dropped.
+// add records that a value does not fit.
 func (d *decoder) add(place, format string, args ...any) {
+	d.refuse(place, refusal.Invalid, format, args...)
+}
+
+// refuse records a problem. Problems beyond maxProblems are dropped.
+func (d *decoder) refuse(place string, reason refusal.Reason, format string, args ...any) {
 	if len(d.problems) < maxProblems {
-		d.problems = append(d.problems, Problem{Field: place, Message: fmt.Sprintf(format, args...)})
+		d.problems = append(d.problems, *refusal.New(place, reason, format, args...))
 	}
 }
 
@@ -198,7 +197,7 @@ func (d *decoder) structure(value any, target reflect.Value, choice bool, place 
 			count++
 			d.value(content, target.Field(field.Position), field, at)
 		case field.Required:
-			d.add(at, "it is missing: %s", describe(field))
+			d.refuse(at, refusal.Required, "it is missing: %s", describe(field))
 		case field.Default != "":
 			// A default passes the same checks as a written value.
 			d.value(shortValue(field.Default, field.Type), target.Field(field.Position), field, at)
@@ -222,9 +221,9 @@ func (d *decoder) unknown(given map[string]any, fields []Field, place string) {
 			continue
 		}
 		if near := Nearest(name, names); near != "" {
-			d.add(join(place, bounded(name)), "there is no such field: did you mean %s?", near)
+			d.refuse(join(place, bounded(name)), refusal.Unknown, "there is no such field: did you mean %s?", near)
 		} else {
-			d.add(join(place, bounded(name)), "there is no such field: the fields are %s", strings.Join(names, ", "))
+			d.refuse(join(place, bounded(name)), refusal.Unknown, "there is no such field: the fields are %s", strings.Join(names, ", "))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -105,7 +105,7 @@ func (r *reading) fault(at place, reason snapshot.Reason, format string, args ..
 }
 
 // problems records the problems of a declaration.
-func (r *reading) problems(at place, problems []declare.Problem) {
+func (r *reading) problems(at place, problems []refusal.Refusal) {
 	for _, problem := range problems {
 		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
 		r.add(*fault.At(at.field()))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/route"
 )
@@ -167,25 +168,25 @@ func isYAML(text string) bool {
 // decode parses a struct from YAML or from its short form. A bare YAML list
 // stands for the field of the short form, so that `[a, b]` and `a, b` are the
 // same.
-func decode(text, short string, into any) []declare.Problem {
+func decode(text, short string, into any) []refusal.Refusal {
 	_, shortened := into.(declare.Shortened)
 	switch {
 	case text == "":
-		return []declare.Problem{{Message: errEmpty.Error()}}
+		return []refusal.Refusal{{Reason: refusal.Invalid, Message: errEmpty.Error()}}
 	case isYAML(text):
 		value, err := declare.ParseYAML(text)
 		if err != nil {
-			return []declare.Problem{{Message: err.Error()}}
+			return []refusal.Refusal{{Reason: refusal.Invalid, Message: err.Error()}}
 		}
 		if list, ok := value.([]any); ok && short != "" {
 			value = map[string]any{short: list}
 		}
 		if value == nil {
-			return []declare.Problem{{Message: errEmpty.Error()}}
+			return []refusal.Refusal{{Reason: refusal.Invalid, Message: errEmpty.Error()}}
 		}
 		return declare.Decode(value, into)
 	case short != "" || shortened:
 		return declare.DecodeShort(text, short, into)
 	}
-	return []declare.Problem{{Message: "it has no short form: write its fields as YAML, such as {name: value}"}}
+	return []refusal.Refusal{{Reason: refusal.Invalid, Message: "it has no short form: write its fields as YAML, such as {name: value}"}}
 }
