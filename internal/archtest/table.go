@@ -170,6 +170,7 @@ func HouseTable() Table {
 			// The declarations are Go values, so this one imports them.
 			{Packages: "./internal/tools/annotationref", MayUse: []string{ingress, api}, Foreign: anything},
 			{Packages: "./internal/tools/protogen", MayUse: nothing, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
+			{Packages: "./internal/tools/ociimage", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content"}},
 			{Packages: "./internal/tools/argocrds", MayUse: []string{api}, Foreign: anything},
 			{Packages: "./internal/tools/chartgen", MayUse: []string{"./internal/install/values"}, Foreign: nothing},
 

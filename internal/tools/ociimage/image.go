@@ -3,87 +3,19 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
+	_ "crypto/sha256" // the digests of content
 	"debug/elf"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"time"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 )
-
-// Media types of the OCI image specification.
-const (
-	mediaIndex    = "application/vnd.oci.image.index.v1+json"
-	mediaManifest = "application/vnd.oci.image.manifest.v1+json"
-	mediaConfig   = "application/vnd.oci.image.config.v1+json"
-	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
-)
-
-// descriptor refers to a blob by type, digest and size.
-type descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      string            `json:"digest"`
-	Size        int               `json:"size"`
-	Platform    *platform         `json:"platform,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-// platform is the target of an image.
-type platform struct {
-	Architecture string `json:"architecture"`
-	OS           string `json:"os"`
-}
-
-// index is the root of the layout, and lists the manifests.
-type index struct {
-	SchemaVersion int          `json:"schemaVersion"`
-	MediaType     string       `json:"mediaType"`
-	Manifests     []descriptor `json:"manifests"`
-}
-
-// manifest lists the config and the layers of an image.
-type manifest struct {
-	SchemaVersion int               `json:"schemaVersion"`
-	MediaType     string            `json:"mediaType"`
-	Config        descriptor        `json:"config"`
-	Layers        []descriptor      `json:"layers"`
-	Annotations   map[string]string `json:"annotations,omitempty"`
-}
-
-// imageConfig is the config blob of an image. DiffIDs in RootFS are the digests
-// of the uncompressed layers, in the order of the manifest.
-type imageConfig struct {
-	Created string `json:"created"`
-	platform
-	Config  execution `json:"config"`
-	RootFS  rootFS    `json:"rootfs"`
-	History []history `json:"history"`
-}
-
-// execution defines how a container of the image starts. The keys are
-// capitalized in the specification, unlike all others.
-type execution struct {
-	User       string            `json:"User"`
-	Env        []string          `json:"Env"`
-	Entrypoint []string          `json:"Entrypoint"`
-	WorkingDir string            `json:"WorkingDir"`
-	Labels     map[string]string `json:"Labels,omitempty"`
-}
-
-// rootFS lists the layers.
-type rootFS struct {
-	Type    string   `json:"type"`
-	DiffIDs []string `json:"diff_ids"`
-}
-
-// history describes how a layer was made, for docker history and scanners.
-type history struct {
-	Created   string `json:"created"`
-	CreatedBy string `json:"created_by"`
-}
 
 // image is a finished archive. unpacked is the size of all layers on a node.
 type image struct {
@@ -92,34 +24,24 @@ type image struct {
 	unpacked             int
 }
 
-// blobs are the files of a layout by digest. order is that of their creation,
-// which makes the archive deterministic.
-type blobs struct {
-	order   []string
-	content map[string][]byte
-}
+// blobs are the files of a layout, in the order of their creation, which makes
+// the archive deterministic.
+type blobs []ocispec.Descriptor
 
-// add stores a blob and returns its descriptor. Equal contents are stored once.
-func (b *blobs) add(mediaType string, content []byte) descriptor {
-	digest := digestOf(content)
-	if _, there := b.content[digest]; !there {
-		b.order = append(b.order, digest)
-		b.content[digest] = content
-	}
-	return descriptor{MediaType: mediaType, Digest: digest, Size: len(content)}
+// add stores a blob in the descriptor that it returns.
+func (b *blobs) add(mediaType string, blob []byte) ocispec.Descriptor {
+	described := content.NewDescriptorFromBytes(mediaType, blob)
+	stored := described
+	stored.Data = blob
+	*b = append(*b, stored)
+	return described
 }
 
 // addJSON stores a value as JSON. Keys of maps are sorted by the encoder, so
 // equal values give equal digests.
-func (b *blobs) addJSON(mediaType string, value any) (descriptor, error) {
-	content, err := json.Marshal(value)
-	return b.add(mediaType, content), err
-}
-
-// digestOf returns the digest of a blob in the form of the specification.
-func digestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
+func (b *blobs) addJSON(mediaType string, value any) (ocispec.Descriptor, error) {
+	blob, err := json.Marshal(value)
+	return b.add(mediaType, blob), err
 }
 
 // buildImage returns the image as an archive in memory, which is some tens of
@@ -140,38 +62,37 @@ func buildImage(given options, created time.Time) (image, error) {
 		return image{}, err
 	}
 	made := image{architecture: architecture}
-	all := &blobs{content: map[string][]byte{}}
-	date := created.Format(time.RFC3339)
-	labels := labelsOf(given, date)
-	config := imageConfig{
-		Created: date, platform: platform{architecture, "linux"}, RootFS: rootFS{Type: "layers"},
-		Config: execution{
+	var all blobs
+	labels := labelsOf(given, created.Format(time.RFC3339))
+	config := ocispec.Image{
+		Created: &created, Platform: ocispec.Platform{Architecture: architecture, OS: "linux"}, RootFS: ocispec.RootFS{Type: "layers"},
+		Config: ocispec.ImageConfig{
 			User: userAndGroup, Env: []string{"PATH=/usr/local/bin"}, WorkingDir: "/", Labels: labels,
 			Entrypoint: append([]string{programPath(given.binary)}, given.words...),
 		},
 	}
-	list := manifest{SchemaVersion: 2, MediaType: mediaManifest, Annotations: labels}
+	list := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Annotations: labels}
 	for _, one := range layers {
-		list.Layers = append(list.Layers, all.add(mediaLayer, one.packed))
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digestOf(one.unpacked))
-		config.History = append(config.History, history{date, one.about})
+		list.Layers = append(list.Layers, all.add(ocispec.MediaTypeImageLayerGzip, one.packed))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, content.NewDescriptorFromBytes("", one.unpacked).Digest)
+		config.History = append(config.History, ocispec.History{Created: &created, CreatedBy: one.about})
 		made.unpacked += len(one.unpacked)
 	}
-	if list.Config, err = all.addJSON(mediaConfig, config); err != nil {
+	if list.Config, err = all.addJSON(ocispec.MediaTypeImageConfig, config); err != nil {
 		return image{}, err
 	}
-	top, err := all.addJSON(mediaManifest, list)
+	top, err := all.addJSON(ocispec.MediaTypeImageManifest, list)
 	if err != nil {
 		return image{}, err
 	}
 	// The digest of the manifest identifies the image in a registry. It is
 	// taken before the annotations below, which are part of the index only.
-	made.digest = top.Digest
-	top.Platform = &config.platform
+	made.digest = top.Digest.String()
+	top.Platform = &config.Platform
 	// containerd reads the full name from its own annotation; other tools read
 	// the tag from the standard one.
-	top.Annotations = map[string]string{"io.containerd.image.name": given.name, "org.opencontainers.image.ref.name": tag}
-	made.archive, err = packLayout(index{SchemaVersion: 2, MediaType: mediaIndex, Manifests: []descriptor{top}}, all)
+	top.Annotations = map[string]string{"io.containerd.image.name": given.name, ocispec.AnnotationRefName: tag}
+	made.archive, err = packLayout(top, all)
 	return made, err
 }
 
@@ -179,16 +100,16 @@ func buildImage(given options, created time.Time) (image, error) {
 // also the labels of the config, which docker inspect shows.
 func labelsOf(given options, date string) map[string]string {
 	labels := map[string]string{
-		"org.opencontainers.image.title":    path.Base(filepath.ToSlash(given.binary)),
-		"org.opencontainers.image.created":  date,
-		"org.opencontainers.image.licenses": "Apache-2.0",
-		"org.opencontainers.image.source":   "https://slipway.dev/slipway",
+		ocispec.AnnotationTitle:    path.Base(filepath.ToSlash(given.binary)),
+		ocispec.AnnotationCreated:  date,
+		ocispec.AnnotationLicenses: "Apache-2.0",
+		ocispec.AnnotationSource:   "https://slipway.dev/slipway",
 	}
 	if given.version != "" {
-		labels["org.opencontainers.image.version"] = given.version
+		labels[ocispec.AnnotationVersion] = given.version
 	}
 	if given.revision != "" {
-		labels["org.opencontainers.image.revision"] = given.revision
+		labels[ocispec.AnnotationRevision] = given.revision
 	}
 	return labels
 }
@@ -217,21 +138,23 @@ func staticArchitecture(binary string) (string, error) {
 	}
 }
 
-// packLayout writes the layout as a tar. The index comes first, so that a
-// reader can find the blobs without seeking.
-func packLayout(top index, all *blobs) ([]byte, error) {
-	list, err := json.Marshal(top)
+// packLayout writes the layout of one image as a tar. The index comes first, so
+// that a reader can find the blobs without seeking.
+func packLayout(top ocispec.Descriptor, all blobs) ([]byte, error) {
+	list, err := json.Marshal(ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{top},
+	})
 	if err != nil {
 		return nil, err
 	}
 	var packed bytes.Buffer
 	files := newArchive(&packed)
-	files.file("oci-layout", 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`))
-	files.file("index.json", 0o644, list)
-	files.folder("blobs", 0o755)
+	files.file(ocispec.ImageLayoutFile, 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	files.file(ocispec.ImageIndexFile, 0o644, list)
+	files.folder(ocispec.ImageBlobsDir, 0o755)
 	files.folder("blobs/sha256", 0o755)
-	for _, digest := range all.order {
-		files.file("blobs/sha256/"+digest[len("sha256:"):], 0o644, all.content[digest])
+	for _, blob := range all {
+		files.file("blobs/sha256/"+blob.Digest.Encoded(), 0o644, blob.Data)
 	}
 	return packed.Bytes(), files.close()
 }

@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // world is a program and authorities to make images of.
@@ -62,14 +66,17 @@ func untar(t *testing.T, content []byte) (map[string][]byte, map[string]*tar.Hea
 }
 
 // blob is what a descriptor names, whose digest and size have to be right.
-func blob(t *testing.T, files map[string][]byte, named descriptor) []byte {
+func blob(t *testing.T, files map[string][]byte, named ocispec.Descriptor) []byte {
 	t.Helper()
-	content, found := files["blobs/sha256/"+strings.TrimPrefix(named.Digest, "sha256:")]
-	if !found || digestOf(content) != named.Digest || len(content) != named.Size {
+	content, found := files["blobs/sha256/"+named.Digest.Encoded()]
+	if !found || digestOf(content) != named.Digest.String() || int64(len(content)) != named.Size {
 		t.Fatalf("%+v: found %t, %d bytes, %s", named, found, len(content), digestOf(content))
 	}
 	return content
 }
+
+// digestOf is the digest of a blob, computed without the library.
+func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
 
 func decode[T any](t *testing.T, text []byte) (value T) {
 	t.Helper()
@@ -94,24 +101,24 @@ func TestImageReadsBack(t *testing.T) {
 	if string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
 		t.Errorf("the layout is %q", files["oci-layout"])
 	}
-	top := decode[index](t, files["index.json"]).Manifests[0]
+	top := decode[ocispec.Index](t, files["index.json"]).Manifests[0]
 	if top.Annotations["io.containerd.image.name"] != given.name || top.Annotations["org.opencontainers.image.ref.name"] != "1.2.3" {
 		t.Errorf("the image is named %v", top.Annotations)
 	}
-	list := decode[manifest](t, blob(t, files, top))
-	config := decode[imageConfig](t, blob(t, files, list.Config))
-	if config.Architecture != "amd64" || config.OS != "linux" || config.Created != "1970-01-01T00:00:00Z" {
+	list := decode[ocispec.Manifest](t, blob(t, files, top))
+	config := decode[ocispec.Image](t, blob(t, files, list.Config))
+	if config.Architecture != "amd64" || config.OS != "linux" || config.Created.Unix() != 0 {
 		t.Errorf("the configuration is %+v", config)
 	}
 	if start := config.Config; start.User != "65532:65532" || !slices.Equal(start.Entrypoint, []string{"/usr/local/bin/slipway", "edge"}) ||
 		start.Labels["org.opencontainers.image.version"] != "1.2.3" || start.Labels["org.opencontainers.image.revision"] != "abc" {
 		t.Errorf("a container starts with %+v", start)
 	}
-	checkLayers(t, given, files, list.Layers, config.RootFS.DiffIDs)
+	checkLayers(t, given, files, list.Layers, config)
 }
 
 // checkLayers looks at the file system of the image.
-func checkLayers(t *testing.T, given options, files map[string][]byte, layers []descriptor, unpacked []string) {
+func checkLayers(t *testing.T, given options, files map[string][]byte, layers []ocispec.Descriptor, config ocispec.Image) {
 	t.Helper()
 	root, modes := map[string][]byte{}, map[string]*tar.Header{}
 	for i, one := range layers {
@@ -120,8 +127,8 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 			t.Fatal(err)
 		}
 		content, err := io.ReadAll(reader)
-		if err != nil || digestOf(content) != unpacked[i] {
-			t.Fatalf("layer %d is %s and not %s: %v", i, digestOf(content), unpacked[i], err)
+		if err != nil || digestOf(content) != config.RootFS.DiffIDs[i].String() {
+			t.Fatalf("layer %d is %s and not %s: %v", i, digestOf(content), config.RootFS.DiffIDs[i], err)
 		}
 		below, headers := untar(t, content)
 		for name := range below {

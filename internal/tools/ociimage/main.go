@@ -5,6 +5,9 @@
 // The same inputs give the same bytes: times, owners and order do not come from
 // the build machine. It rejects a program that needs a dynamic linker, because
 // the image has none.
+//
+// See decision 0029 in docs/decisions: images from the types of the
+// specification.
 package main
 
 import (
