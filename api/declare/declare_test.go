@@ -234,6 +234,38 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// Names with dots are compared by their segments.
+func TestNearestSegments(t *testing.T) {
+	known := []string{"log.level", "providers.kubernetesIngress.token", "providers.kubernetesIngress.nativeLBByDefault",
+		"tracing.otlp.http.endpoint", "tracing.otlp.http.tls.insecureSkipVerify", "providers.kubernetesIngress.endpoint",
+		"lastGood.id"}
+	for given, want := range map[string]string{
+		"log.lvel":                               "log.level",
+		"LOG.LEVEL":                              "log.level",
+		"providers.kubernetes.ingress.token":     "providers.kubernetesIngress.token",
+		"provider.kubernetesIngress.token":       "providers.kubernetesIngress.token",
+		"providers.kubernetesIngress.tokn":       "providers.kubernetesIngress.token",
+		"kubernetesIngress.token":                "providers.kubernetesIngress.token",
+		"insecureSkipVerify":                     "tracing.otlp.http.tls.insecureSkipVerify",
+		"tracing.insecureSkipVerify":             "tracing.otlp.http.tls.insecureSkipVerify",
+		"serversTransport.insecureSkipVerify":    "",
+		"endpoint":                               "",
+		"lastGood.x":                             "lastGood.id",
+		"id":                                     "lastGood.id",
+		"lastGood":                               "lastGood.id",
+		"tracing.otlp.https.tls":                 "",
+		"tracing.otlp.http.tls.insecure":         "tracing.otlp.http.tls.insecureSkipVerify",
+		"providers.kubernetesIngress.somewhere":  "",
+		"providers.kubernetesIngress.nativeLB":   "providers.kubernetesIngress.nativeLBByDefault",
+		"providers.kubernetesIngress":            "",
+		"providers.kubernetesGateway.labelledAs": "",
+	} {
+		if got := Nearest(given, known); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}
+
 // FuzzDecode: whatever is written, it is decoded or refused.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{text: /a, list: [p, q], entries: {k: v}, inner: {name: n}}`)

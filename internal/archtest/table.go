@@ -156,8 +156,8 @@ func HouseTable() Table {
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
 			{Packages: kube, MayUse: []string{observe, secret, backoff}, Foreign: anything},
 			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
-			// The two decoders are those that paerser reads files with.
-			{Packages: "./internal/config/...", MayUse: []string{finding, secret, "./internal/wire"}, Foreign: []string{
+			// paerser reads files with the two decoders; declare has the nearest name.
+			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire"}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
 			}},
 

@@ -30,6 +30,10 @@ func TestRefusals(t *testing.T) {
 			"slipway: 2 problems:\n" +
 				"  - unknown option SLIPWAY_LOG_FORMATS in the environment: did you mean SLIPWAY_LOG_FORMAT?\n" +
 				"  - unknown option --log.lvel on the command line: did you mean --log.level?\n"},
+		{"an option of Traefik", "edge --serversTransport.insecureSkipVerify", "", 2,
+			"slipway: unknown option --serversTransport.insecureSkipVerify on the command line: see slipway edge --help for the options\n"},
+		{"an option without its group", "edge --kubernetesIngress.ingressClass=x", "", 2,
+			"slipway: unknown option --kubernetesIngress.ingressClass on the command line: did you mean --providers.kubernetesIngress.ingressClass?\n"},
 		{"not valid", "edge --log.level=loud --admin.address=:1", "", 2,
 			"slipway: 2 problems:\n" +
 				"  - log.level is \"loud\": choose one of debug, info, warn, error\n" +

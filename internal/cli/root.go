@@ -16,11 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/internal/cli/accountcmd"
 	"slipway.dev/slipway/internal/cli/agentcmd"
 	"slipway.dev/slipway/internal/cli/appcmd"
@@ -116,23 +116,19 @@ func checkLogFlags(command *cobra.Command) error {
 	return nil
 }
 
-// suggestFlag adds the nearest flag names to the error for an unknown flag.
-// Cobra only suggests commands, so the flags are put into a throwaway command
-// tree whose SuggestionsFor does the matching.
+// suggestFlag adds the nearest flag to the error for an unknown one. Cobra
+// suggests commands only.
 func suggestFlag(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	command.Flags().VisitAll(func(flag *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	near := names.SuggestionsFor(unknown.GetSpecifiedName())
-	if len(near) == 0 {
-		return err
+	var names []string
+	command.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	if near := declare.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return fmt.Errorf("%w: did you mean --%s?", err, near)
 	}
-	return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
+	return err
 }
 
 // execute runs a command line, prints its error once, and maps the error to an

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // shape is the form in which a source has a setting. Flags and variables are
@@ -89,6 +91,34 @@ func (s schema) find(path []string) (Option, bool) {
 		}
 	}
 	return Option{}, false
+}
+
+// nearest returns the option that an unknown path most likely means. It reports
+// false rather than suggest an unrelated option.
+func (s schema) nearest(path []string) (Option, bool) {
+	named := map[string]Option{}
+	names := make([]string, 0, len(s.options))
+	for _, o := range s.options {
+		o = o.named(path)
+		named[o.Name] = o
+		names = append(names, o.Name)
+	}
+	option, ok := named[declare.Nearest(strings.Join(path, "."), names)]
+	return option, ok
+}
+
+// named puts the elements of a path in place of the free names of an option, in
+// lower case. Invalid names stay nameElement, which checkNames reports.
+func (o Option) named(path []string) Option {
+	out := Option{}
+	for i, element := range o.path {
+		if element == nameElement && i < len(path) && validLabel(strings.ToLower(path[i])) {
+			element = strings.ToLower(path[i])
+		}
+		out = out.child(element, o.fields[i])
+	}
+	out.Type, out.Default = o.Type, o.Default
+	return out
 }
 
 // below lists the options strictly under a path.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // Check reports all problems of the values as such: unknown keys, wrong kinds,
@@ -64,44 +66,10 @@ func unknown(at *node, name, key string) Problem {
 		names = append(names, each.name)
 	}
 	fix := "leave it out: here are " + strings.Join(names, ", ")
-	if near := nearest(name, names); near != "" {
+	if near := declare.Nearest(name, names); near != "" {
 		fix = "did you mean " + near + "?"
 	}
 	return Problem{Code: CodeUnknown, Key: key, Reason: "there is no such value", Fix: fix}
-}
-
-// nearest returns the name that a misspelt one probably stands for.
-func nearest(name string, names []string) string {
-	// Up to two edits are a typo; more is probably another word.
-	best, least := "", 3
-	for _, each := range names {
-		if distance := editDistance(strings.ToLower(name), strings.ToLower(each)); distance < least && distance < len(each) {
-			best, least = each, distance
-		}
-	}
-	return best
-}
-
-// editDistance is the Levenshtein distance in bytes. One row of the matrix is
-// enough, because only the distance is needed.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // check checks one value against its kind and rule.
