@@ -5,19 +5,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
-// Problem is one finding about options that are to become a file, in the form
-// of the chart's validation.
-type Problem struct {
-	// Option is its name with dots, empty for the text as a whole.
-	Option string
-	// Reason describes the problem, and Fix the remedy.
-	Reason, Fix string
-	// Secret is set if the option itself is valid, but is a secret in a file
-	// that others may read.
-	Secret bool
-}
+// The codes of findings. CodeSecret is a warning: the option itself is valid,
+// but a secret in a file that others may read.
+const (
+	CodeInvalid = "OptionInvalid"
+	CodeSecret  = "OptionSecret"
+)
 
 // located is an error with the option that it is about, so that callers need
 // not parse the message.
@@ -37,10 +34,10 @@ const checkedFile = "options.yaml"
 var checkedPlace = regexp.MustCompile(` in options\.yaml(:[0-9]+)?`)
 
 // CheckAgent returns all problems of agent options in YAML to which other
-// sources may add. Validation problems of options that the text does not set
+// sources may add; the subject is the option with dots. Validation problems of options that the text does not set
 // are not reported: another source may set them. The chart's validation uses it
 // for the options in its values.
-func CheckAgent(text []byte) []Problem {
+func CheckAgent(text []byte) []finding.Finding {
 	known := schema{agentRole, AgentOptions()}
 	agent := &Agent{}
 	agent.Defaults()
@@ -48,7 +45,7 @@ func CheckAgent(text []byte) []Problem {
 }
 
 // CheckEdge is CheckAgent for the edge.
-func CheckEdge(text []byte) []Problem {
+func CheckEdge(text []byte) []finding.Finding {
 	known := schema{edgeRole, EdgeOptions()}
 	edge := &Edge{}
 	edge.Defaults()
@@ -58,9 +55,9 @@ func CheckEdge(text []byte) []Problem {
 // check decodes a text over the defaults and validates the result. Validation
 // runs only if the text is well-formed, because it would report consequences
 // otherwise.
-func (s schema) check(text []byte, options any, validate func() error) []Problem {
+func (s schema) check(text []byte, options any, validate func() error) []finding.Finding {
 	if len(text) > maxFileSize {
-		return []Problem{{Reason: "they are larger than a configuration file may be", Fix: "leave out what is not needed"}}
+		return []finding.Finding{{Code: CodeInvalid, Severity: finding.Error, Message: "they are larger than a configuration file may be", Fix: "leave out what is not needed"}}
 	}
 	settings, findings := parseFile(checkedFile, text)
 	given, more := s.resolve(settings)
@@ -70,7 +67,7 @@ func (s schema) check(text []byte, options any, validate func() error) []Problem
 			return problemsOf([]error{err})
 		}
 		for _, problem := range problemsOf(joined(validate())) {
-			if _, named := given[problem.Option]; named {
+			if _, named := given[problem.Subject]; named {
 				problems = append(problems, problem)
 			}
 		}
@@ -79,11 +76,14 @@ func (s schema) check(text []byte, options any, validate func() error) []Problem
 	// Git.
 	for name, one := range given {
 		if one.option.Type == TypeSecret {
-			problems = append(problems, Problem{Option: name, Secret: true, Reason: "it is a secret, and the configuration is not one", Fix: "leave it out, and give it by the environment or a file that only the program reads"})
+			problems = append(problems, finding.Finding{
+				Code: CodeSecret, Severity: finding.Warning, Subject: name, Message: "it is a secret, and the configuration is not one",
+				Fix: "leave it out, and give it by the environment or a file that only the program reads",
+			})
 		}
 	}
 	// The map above has a random order.
-	slices.SortStableFunc(problems, func(a, b Problem) int { return strings.Compare(a.Option, b.Option) })
+	slices.SortStableFunc(problems, func(a, b finding.Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	return problems
 }
 
@@ -98,22 +98,22 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// problemsOf converts findings. It removes their place in the file: the text is
+// problemsOf makes findings of errors. It removes their place in the file: the text is
 // a part of another document, and its line numbers mean nothing to the user.
-func problemsOf(findings []error) []Problem {
-	var made []Problem
-	for _, finding := range findings {
-		text := checkedPlace.ReplaceAllString(finding.Error(), "")
+func problemsOf(problems []error) []finding.Finding {
+	var made []finding.Finding
+	for _, problem := range problems {
+		text := checkedPlace.ReplaceAllString(problem.Error(), "")
 		var at located
-		errors.As(finding, &at)
+		errors.As(problem, &at)
 		text = strings.TrimPrefix(text, "configuration file "+checkedFile+": ")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, at.option), ":")
-		// Messages have the form "reason: fix" throughout this package.
-		reason, fix, _ := strings.Cut(strings.TrimSpace(text), ": ")
+		// Errors have the form "message: fix" throughout this package.
+		message, fix, _ := strings.Cut(strings.TrimSpace(text), ": ")
 		if fix == "" {
 			fix = "see slipway agent --help and slipway edge --help for the options"
 		}
-		made = append(made, Problem{Option: at.option, Reason: "it " + strings.TrimPrefix(reason, "it "), Fix: fix})
+		made = append(made, finding.Finding{Code: CodeInvalid, Severity: finding.Error, Subject: at.option, Message: "it " + strings.TrimPrefix(message, "it "), Fix: fix})
 	}
 	return made
 }

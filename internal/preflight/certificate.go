@@ -8,18 +8,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // expirySoon is the remaining lifetime of a certificate or token below which
 // a warning is reported.
 const expirySoon = 14 * 24 * time.Hour
-
-// chainProblem is one problem of a certificate.
-type chainProblem struct {
-	severity Severity
-	message  string
-	fix      string
-}
 
 // handshake returns the certificates that a server presents for a name. They
 // are not verified here: evaluateChain reports all their problems.
@@ -48,24 +43,28 @@ type noTLSError struct{ error }
 func (e *noTLSError) Unwrap() error { return e.error }
 
 // evaluateChain returns all problems of a certificate for a host: validity,
-// name and trust, each independently.
-func evaluateChain(chain []*x509.Certificate, host string, roots *x509.CertPool, now time.Time) []chainProblem {
+// name and trust, each independently and without a subject.
+func evaluateChain(chain []*x509.Certificate, host string, roots *x509.CertPool, now time.Time) []finding.Finding {
 	if len(chain) == 0 {
-		return []chainProblem{{SeverityError, "the server presents no certificate", "configure one in the controller"}}
+		return []finding.Finding{{Severity: finding.Error, Message: "the server presents no certificate", Fix: "configure one in the controller"}}
 	}
 	// Only the leaf is checked for validity and names; the chain is checked
 	// by untrusted.
 	leaf := chain[0]
-	var problems []chainProblem
-	fail := func(message, fix string) { problems = append(problems, chainProblem{SeverityError, message, fix}) }
+	var problems []finding.Finding
+	fail := func(message, fix string) {
+		problems = append(problems, finding.Finding{Severity: finding.Error, Message: message, Fix: fix})
+	}
 	switch {
 	case now.After(leaf.NotAfter):
 		fail("the certificate has expired on "+leaf.NotAfter.UTC().Format(time.RFC3339), "renew it")
 	case now.Before(leaf.NotBefore):
 		fail("the certificate is valid from "+leaf.NotBefore.UTC().Format(time.RFC3339)+" on only", "check the clocks, or issue it again")
 	case leaf.NotAfter.Sub(now) < expirySoon:
-		problems = append(problems, chainProblem{SeverityWarning,
-			fmt.Sprintf("the certificate expires in %d days, on %s", int(leaf.NotAfter.Sub(now).Hours()/24), leaf.NotAfter.UTC().Format(time.RFC3339)), "renew it soon"})
+		problems = append(problems, finding.Finding{
+			Severity: finding.Warning, Fix: "renew it soon",
+			Message: fmt.Sprintf("the certificate expires in %d days, on %s", int(leaf.NotAfter.Sub(now).Hours()/24), leaf.NotAfter.UTC().Format(time.RFC3339)),
+		})
 	}
 	if leaf.VerifyHostname(host) != nil {
 		fail(fmt.Sprintf("the certificate is not for %s but for %s%s", host, namesOf(leaf), defaultOf(leaf)), "use one with the name "+host)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -34,7 +35,7 @@ type CheckContext struct {
 	Options
 	// Mode is the access mode; Unresolved when P13 fails.
 	Mode  mode.Mode
-	modes []mode.Finding
+	modes []finding.Finding
 	// versionRuns is set when P1 is among the checks.
 	versionRuns bool
 

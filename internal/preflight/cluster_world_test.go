@@ -230,7 +230,7 @@ func finds(t testing.TB, results []preflight.Result, code preflight.Code, state 
 }
 
 func shown(result preflight.Result) string {
-	text := fmt.Sprintf("%s %s %s (%s) %s", result.Code, result.Name, result.State, result.Looked, result.Reason)
+	text := fmt.Sprintf("%s %s %s (%s) %s", result.Code, result.Name, result.State, result.Looked, result.Message)
 	for _, finding := range result.Findings {
 		text += fmt.Sprintf("\n  %s %s: %s\n    fix: %s", finding.Severity, finding.Subject, finding.Message, finding.Fix)
 	}

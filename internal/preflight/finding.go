@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // Code identifies a check of the catalogue: P1 to P27. Codes are stable:
@@ -72,28 +74,12 @@ func ParseCode(text string) (Code, error) {
 	return "", fmt.Errorf("there is no check %q: name P1 to P27, or a check such as %s", text, TLSCertificate.Name())
 }
 
-// Severity is the severity of a finding.
-type Severity string
-
-// Severities. An error prevents the installation of the runtime or access to
-// it.
-const (
-	SeverityError   Severity = "error"
-	SeverityWarning Severity = "warning"
-	SeverityInfo    Severity = "info"
-)
-
-// Finding is one problem, or information, of a check.
+// Finding is a finding that may come with its repair. An error prevents the
+// installation of the runtime or access to it.
 type Finding struct {
-	Code     Code     `json:"code"`
-	Severity Severity `json:"severity"`
-	// Subject is the object, host or key that the finding is about.
-	Subject string `json:"subject,omitempty"`
+	finding.Finding
 	// Looked is what was inspected to find it.
-	Looked  string `json:"looked,omitempty"`
-	Message string `json:"message"`
-	// Fix is a sentence, a command or a manifest that solves the problem.
-	Fix string `json:"fix,omitempty"`
+	Looked string `json:"looked,omitempty"`
 	// Plan shows the change that Apply makes.
 	Plan string `json:"plan,omitempty"`
 	// Apply repairs the problem; nil if that is not possible from here.
@@ -118,8 +104,8 @@ type Result struct {
 	State State  `json:"state"`
 	// Looked is what was inspected.
 	Looked string `json:"looked,omitempty"`
-	// Reason is why the check was skipped.
-	Reason   string    `json:"reason,omitempty"`
+	// Message is why the check was skipped.
+	Message  string    `json:"message,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }
 
@@ -157,27 +143,27 @@ func (r *Report) inspect(format string, args ...any) {
 // skip marks a check as not applicable.
 func (r *Report) skip(format string, args ...any) { r.skipped = fmt.Sprintf(format, args...) }
 
-// add appends a finding. The returned pointer is valid until the next call.
-func (r *Report) add(severity Severity, subject, message, fix string) *Finding {
-	r.findings = append(r.findings, Finding{
-		Code: r.code, Severity: severity, Subject: subject, Looked: strings.Join(r.inspected, "; "), Message: message, Fix: fix,
-	})
+// add appends a finding with the code of the check. The returned pointer is
+// valid until the next call.
+func (r *Report) add(found finding.Finding) *Finding {
+	found.Code = string(r.code)
+	r.findings = append(r.findings, Finding{Finding: found, Looked: strings.Join(r.inspected, "; ")})
 	return &r.findings[len(r.findings)-1]
 }
 
 // fail adds an error.
 func (r *Report) fail(subject, message, fix string) *Finding {
-	return r.add(SeverityError, subject, message, fix)
+	return r.add(finding.Finding{Severity: finding.Error, Subject: subject, Message: message, Fix: fix})
 }
 
 // warn adds a warning.
 func (r *Report) warn(subject, message, fix string) *Finding {
-	return r.add(SeverityWarning, subject, message, fix)
+	return r.add(finding.Finding{Severity: finding.Warning, Subject: subject, Message: message, Fix: fix})
 }
 
 // note adds information.
 func (r *Report) note(subject, message string) *Finding {
-	return r.add(SeverityInfo, subject, message, "")
+	return r.add(finding.Finding{Severity: finding.Info, Subject: subject, Message: message})
 }
 
 // pending adds a warning before the installation, which may still create it,
@@ -196,18 +182,18 @@ func (r *Report) result() Result {
 	// A check that skipped one part but found a problem in another is not
 	// skipped.
 	if r.skipped != "" && len(r.findings) == 0 {
-		result.State, result.Reason = Skipped, r.skipped
+		result.State, result.Message = Skipped, r.skipped
 		return result
 	}
-	for _, finding := range r.findings {
-		switch finding.Severity {
-		case SeverityError:
+	for _, found := range r.findings {
+		switch found.Severity {
+		case finding.Error:
 			result.State = Failed
-		case SeverityWarning:
+		case finding.Warning:
 			if result.State != Failed {
 				result.State = Warned
 			}
-		case SeverityInfo:
+		case finding.Info:
 		}
 	}
 	return result

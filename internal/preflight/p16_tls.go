@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 )
 
@@ -48,13 +49,14 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	for _, problem := range evaluateChain(chain, address.Hostname(), in.Roots, in.Now()) {
-		severity := problem.severity
 		// The controller still presents its default certificate, which the
 		// Ingress will replace.
 		if fromSecret && in.Stage == Before {
-			severity = SeverityWarning
+			problem.Severity = finding.Warning
 		}
-		out.add(severity, address.Host, problem.message, problem.fix+"; inspect it with: "+opensslLine(address.Hostname(), portOf(address)))
+		problem.Subject = address.Host
+		problem.Fix += "; inspect it with: " + opensslLine(address.Hostname(), portOf(address))
+		out.add(problem)
 	}
 }
 
@@ -81,7 +83,8 @@ func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *R
 		default:
 			problems := evaluateChain(chainOf(found), host, in.Roots, in.Now())
 			for _, problem := range problems {
-				out.add(problem.severity, subject, problem.message, problem.fix)
+				problem.Subject = subject
+				out.add(problem)
 			}
 			good = good || len(problems) == 0
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 )
 
@@ -192,13 +193,13 @@ func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *R
 	if wrong == "" {
 		return
 	}
-	finding := out.fail("VirtualServices of "+settings.Namespace, "the mesh does not lead all paths to the runtime"+wrong,
+	failure := out.fail("VirtualServices of "+settings.Namespace, "the mesh does not lead all paths to the runtime"+wrong,
 		fmt.Sprintf("slipway runtime mesh apply --runtime %s -n %s --gateway GATEWAY --host %s", settings.Runtime, settings.Namespace, address.Hostname()))
-	if in.Gateway == "" || slices.ContainsFunc(settings.Check(true), func(f mode.Finding) bool { return !f.Warning }) {
+	if in.Gateway == "" || finding.HasErrors(settings.Check(true)) {
 		return
 	}
 	if text, err := mode.YAML(mode.VirtualServices(settings)...); err == nil {
-		finding.Fix, finding.Plan, finding.Apply = "apply:\n"+text, text, in.applying(text)
+		failure.Fix, failure.Plan, failure.Apply = "apply:\n"+text, text, in.applying(text)
 	}
 }
 

@@ -46,6 +46,7 @@ func checkGitTLS(ctx context.Context, in *CheckContext, out *Report) {
 	}
 	// The fix is the same for every problem: the runtime must trust the CA.
 	for _, problem := range evaluateChain(chain, address.Host, roots, in.Now()) {
-		out.add(problem.severity, address.Host, problem.message, gitCertificates+"\nand inspect it with: "+opensslLine(address.Host, port))
+		problem.Subject, problem.Fix = address.Host, gitCertificates+"\nand inspect it with: "+opensslLine(address.Host, port)
+		out.add(problem)
 	}
 }

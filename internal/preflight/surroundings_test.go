@@ -45,7 +45,7 @@ func TestTunnel(t *testing.T) {
 		t.Errorf("they came as %s", got)
 	}
 	for _, result := range results {
-		if result.State == preflight.Skipped && result.Reason == "" {
+		if result.State == preflight.Skipped && result.Message == "" {
 			t.Errorf("%s does not say why it is skipped", result.Code)
 		}
 	}

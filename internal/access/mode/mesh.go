@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -91,7 +92,7 @@ type meshService struct {
 
 // Check returns all problems of the settings. A gateway is required to render
 // objects, and optional to verify existing ones.
-func (m MeshSettings) Check(needsGateway bool) []Finding {
+func (m MeshSettings) Check(needsGateway bool) []finding.Finding {
 	// The same collector as Resolve uses, with the keys of the command's flags.
 	r := &resolution{settings: Settings{Runtime: m.Runtime}}
 	if err := wire.RuntimeName(m.Runtime); err != nil {

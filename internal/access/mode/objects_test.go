@@ -251,7 +251,7 @@ func TestMeshSettings(t *testing.T) {
 	findings := mode.MeshSettings{Runtime: "Prod", Namespace: "a b", Hosts: []string{"https://x"}, Version: "0.0.1", EventSources: []string{"A"}}.Check(true)
 	var keys []string
 	for _, finding := range findings {
-		keys = append(keys, finding.Keys[0])
+		keys = append(keys, finding.Subject)
 	}
 	if got := strings.Join(keys, " "); got != "runtime namespace gateway host event-source" {
 		t.Errorf("found %s", got)
@@ -261,7 +261,7 @@ func TestMeshSettings(t *testing.T) {
 	}
 	old := meshSettings("0.0.542")
 	old.EventSources = nil
-	if findings := old.Check(true); len(findings) != 1 || findings[0].Keys[0] != "event-source" {
+	if findings := old.Check(true); len(findings) != 1 || findings[0].Subject != "event-source, runtime-version" {
 		t.Errorf("found %v", findings)
 	}
 }

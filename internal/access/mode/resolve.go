@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -26,14 +27,14 @@ var accountID = regexp.MustCompile(`^[0-9a-f]{24}$`)
 // Resolve returns the access mode of the settings and all findings. The mode is
 // Unresolved if a finding is an error. The tunnel is the default when no other mode
 // is enabled.
-func Resolve(settings Settings) (Mode, []Finding) {
+func Resolve(settings Settings) (Mode, []finding.Finding) {
 	r := &resolution{settings: settings}
 	if err := wire.RuntimeName(settings.Runtime); err != nil {
-		r.add(Finding{Code: CodeInvalid, Keys: []string{KeyRuntimeName}, Message: err.Error(), Fix: "choose another name"})
+		r.invalid(err.Error(), "choose another name", KeyRuntimeName)
 	}
 	chosen := r.choose()
 	r.check(chosen)
-	if slices.ContainsFunc(r.findings, func(f Finding) bool { return !f.Warning }) {
+	if finding.HasErrors(r.findings) {
 		return Unresolved, r.findings
 	}
 	return chosen, r.findings
@@ -82,26 +83,29 @@ func protocolOf(given string) string {
 // resolution collects the findings of one call.
 type resolution struct {
 	settings Settings
-	findings []Finding
+	findings []finding.Finding
 }
 
-// add records a finding; the methods below set its code.
-func (r *resolution) add(f Finding) { r.findings = append(r.findings, f) }
+// add records a finding; the methods below set its code. Its subject is the
+// keys: users search for them in their values.
+func (r *resolution) add(code string, severity finding.Severity, message, fix string, keys []string) {
+	r.findings = append(r.findings, finding.Finding{Code: code, Severity: severity, Subject: strings.Join(keys, ", "), Message: message, Fix: fix})
+}
 
 func (r *resolution) contradiction(message, fix string, keys ...string) {
-	r.add(Finding{Code: CodeContradiction, Keys: keys, Message: message, Fix: fix})
+	r.add(CodeContradiction, finding.Error, message, fix, keys)
 }
 
 func (r *resolution) missing(message, fix string, keys ...string) {
-	r.add(Finding{Code: CodeMissing, Keys: keys, Message: message, Fix: fix})
+	r.add(CodeMissing, finding.Error, message, fix, keys)
 }
 
 func (r *resolution) invalid(message, fix string, keys ...string) {
-	r.add(Finding{Code: CodeInvalid, Keys: keys, Message: message, Fix: fix})
+	r.add(CodeInvalid, finding.Error, message, fix, keys)
 }
 
 func (r *resolution) unused(message, fix string, keys ...string) {
-	r.add(Finding{Code: CodeUnused, Warning: true, Keys: keys, Message: message, Fix: fix})
+	r.add(CodeUnused, finding.Warning, message, fix, keys)
 }
 
 // choose returns the enabled mode and reports conflicts with other modes.

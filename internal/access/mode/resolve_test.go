@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -155,16 +156,16 @@ func TestFindings(t *testing.T) {
 			resolved, findings := mode.Resolve(settings)
 			var got []string
 			errors := false
-			for _, finding := range findings {
+			for _, found := range findings {
 				mark := ""
-				if finding.Warning {
+				if found.Severity == finding.Warning {
 					mark = "?"
 				} else {
 					errors = true
 				}
-				got = append(got, finding.Code+mark+" "+strings.Join(finding.Keys, " "))
-				if finding.Message == "" || finding.Fix == "" || strings.Contains(finding.String(), "CANARY") {
-					t.Errorf("the finding is %q", finding)
+				got = append(got, found.Code+mark+" "+strings.ReplaceAll(found.Subject, ", ", " "))
+				if found.Message == "" || found.Fix == "" || strings.Contains(found.String(), "CANARY") {
+					t.Errorf("the finding is %q", found)
 				}
 			}
 			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
@@ -223,7 +224,7 @@ func FuzzResolve(f *testing.F) {
 			t.Errorf("%s is reached at %q", resolved, address)
 		}
 		for _, finding := range findings {
-			if finding.Code == "" || len(finding.Keys) == 0 || finding.Message == "" || finding.Fix == "" {
+			if finding.Code == "" || finding.Subject == "" || finding.Message == "" || finding.Fix == "" {
 				t.Errorf("%#v", finding)
 			}
 		}

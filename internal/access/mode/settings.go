@@ -129,35 +129,8 @@ type ParentRef struct {
 	Port        int32  `json:"port,omitempty"`
 }
 
-// Finding is one problem of the settings.
-type Finding struct {
-	// Code is a stable identifier for programs, such as AccessContradiction.
-	Code string
-	// Warning is set when the settings work nevertheless.
-	Warning bool
-	// Keys are the values that the finding is about.
-	Keys []string
-	// Message describes the problem, and Fix the change that solves it.
-	Message string
-	Fix     string
-}
-
-// String returns the finding as one sentence: keys, message, fix.
-func (f Finding) String() string {
-	// Keys come first, because users search for them in their values.
-	text := ""
-	for i, key := range f.Keys {
-		if i > 0 {
-			text += ", "
-		}
-		text += key
-	}
-	return text + ": " + f.Message + ": " + f.Fix
-}
-
-// The codes of findings.
+// The codes of findings. Only CodeUnused is a warning.
 const (
-	// Codes of findings. Only CodeUnused is a warning.
 	CodeContradiction = "AccessContradiction"
 	CodeMissing       = "AccessMissing"
 	CodeInvalid       = "AccessInvalid"

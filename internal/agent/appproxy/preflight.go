@@ -100,7 +100,7 @@ func chosenChecks(asked []string, world preflight.World, options preflight.Optio
 func toldResult(result preflight.Result, total int) *runtimev1.PreflightResponse {
 	told := &runtimev1.PreflightResponse{
 		Code: string(result.Code), Name: result.Name, State: string(result.State),
-		Looked: valid(result.Looked), Reason: valid(result.Reason), Total: int32(total), // #nosec G115 -- at most 27
+		Looked: valid(result.Looked), Reason: valid(result.Message), Total: int32(total), // #nosec G115 -- at most 27
 	}
 	for _, finding := range result.Findings {
 		told.Findings = append(told.Findings, &runtimev1.PreflightFinding{

@@ -116,5 +116,5 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	if checked.OK() {
 		return nil
 	}
-	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d error(s) in the values: nothing was installed", checked.Count(validate.Error))}
+	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d error(s) in the values: nothing was installed", checked.Errors())}
 }

@@ -63,18 +63,18 @@ func TestHelmValidateOffline(t *testing.T) {
 	}
 }
 
-// TestHelmValidateJSON: R42: programs get code, key, reason and fix.
+// TestHelmValidateJSON: R42: programs get code, subject, message and fix.
 func TestHelmValidateJSON(t *testing.T) {
 	clitest.Clean(t)
 	got := clitest.Run(t, "helm validate --offline -o json --values "+writeValues(t, strings.Replace(goodValues, "prod", "Prod", 1)))
 	var report struct {
 		Mode     string
-		Findings []struct{ Code, Severity, Key, Reason, Fix string }
+		Findings []struct{ Code, Severity, Subject, Message, Fix string }
 	}
 	if err := json.Unmarshal([]byte(got.Stdout), &report); err != nil || got.Code != 1 {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	if len(report.Findings) != 1 || report.Findings[0].Key != "global.runtime.name" || report.Findings[0].Severity != "error" || report.Findings[0].Fix == "" {
+	if len(report.Findings) != 1 || report.Findings[0].Subject != "global.runtime.name" || report.Findings[0].Message == "" || report.Findings[0].Severity != "error" || report.Findings[0].Fix == "" {
 		t.Errorf("found %+v", report)
 	}
 }

@@ -24,7 +24,7 @@ func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest)
 	}
 	for _, found := range report.Findings {
 		response.Findings = append(response.Findings, &platformv1.ValuesFinding{
-			Code: found.Code, Severity: string(found.Severity), Key: found.Key, Reason: found.Reason, Fix: found.Fix,
+			Code: found.Code, Severity: string(found.Severity), Key: found.Subject, Reason: found.Message, Fix: found.Fix,
 		})
 	}
 	return fleet.CheckedValues{Response: response, AccountID: report.Account}

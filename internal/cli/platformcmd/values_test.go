@@ -59,7 +59,7 @@ func TestValidateValues(t *testing.T) {
 	}
 	for i, finding := range report.Findings {
 		same := got.GetFindings()[i]
-		if same.GetCode() != finding.Code || same.GetKey() != finding.Key || same.GetReason() != finding.Reason || same.GetFix() != finding.Fix || same.GetSeverity() != string(finding.Severity) {
+		if same.GetCode() != finding.Code || same.GetKey() != finding.Subject || same.GetReason() != finding.Message || same.GetFix() != finding.Fix || same.GetSeverity() != string(finding.Severity) {
 			t.Errorf("%v, want %+v", same, finding)
 		}
 	}

@@ -29,9 +29,9 @@ func Values(w io.Writer, output string, report validate.Report) error {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, finding := range report.Findings {
-		// Keys and reasons may quote the values file and responses of servers,
+		// Subjects and messages may quote the values file and responses of servers,
 		// so they are made printable.
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", finding.Severity, finding.Code, printer.Printable(finding.Key), printer.Printable(finding.Reason))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", finding.Severity, finding.Code, printer.Printable(finding.Subject), printer.Printable(finding.Message))
 		if finding.Fix != "" {
 			_, _ = fmt.Fprintf(table, "\t\t\t→ %s\n", printer.Printable(finding.Fix))
 		}
@@ -58,10 +58,10 @@ func Values(w io.Writer, output string, report validate.Report) error {
 // as the check ends. The columns have a fixed width, because later checks are
 // not known yet.
 func Check(w io.Writer, result preflight.Result) {
-	// A skipped check has a reason instead of a summary.
+	// A skipped check has a message instead of a summary.
 	about := result.Looked
 	if result.State == preflight.Skipped {
-		about = result.Reason
+		about = result.Message
 	}
 	_, _ = fmt.Fprintf(w, "%-4s %-17s %-8s %s\n", result.Code, result.Name, result.State, printer.Printable(about))
 	for _, finding := range result.Findings {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
@@ -69,18 +70,14 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 		settings.Namespace = settings.Runtime
 	}
 	var problems []error
-	for _, finding := range settings.Check(needsGateway) {
+	for _, found := range settings.Check(needsGateway) {
 		// Findings name settings; users set them as flags.
-		keys := make([]string, 0, len(finding.Keys))
-		for _, key := range finding.Keys {
-			keys = append(keys, "--"+key)
-		}
-		text := fmt.Sprintf("%s: %s: %s", strings.Join(keys, ", "), finding.Message, finding.Fix)
-		if finding.Warning {
-			_, _ = fmt.Fprintln(command.ErrOrStderr(), "slipway: warning: "+text)
+		found.Subject = "--" + strings.ReplaceAll(found.Subject, ", ", ", --")
+		if found.Severity == finding.Warning {
+			_, _ = fmt.Fprintln(command.ErrOrStderr(), "slipway: warning: "+found.String())
 			continue
 		}
-		problems = append(problems, errors.New(text))
+		problems = append(problems, errors.New(found.String()))
 	}
 	if len(problems) > 0 {
 		return settings, exit.UsageError{Err: errors.Join(problems...)}

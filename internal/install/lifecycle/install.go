@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/release"
@@ -220,12 +221,12 @@ func (g *InstallOptions) check(o *operation) error {
 	problems := []error{err}
 	_, findings := mode.Resolve(settings)
 	// A warning is shown at once and does not stop the installation.
-	for _, finding := range findings {
-		if finding.Warning {
-			o.ui.Note("warning: %s", finding.String())
+	for _, found := range findings {
+		if found.Severity == finding.Warning {
+			o.ui.Note("warning: %s", found)
 			continue
 		}
-		problems = append(problems, errors.New(finding.String()))
+		problems = append(problems, errors.New(found.String()))
 	}
 	for _, one := range []struct{ flag, value string }{{"namespace", g.Namespace}, {"release", g.Release}} {
 		if wrong := validation.IsDNS1123Label(one.value); len(wrong) > 0 {

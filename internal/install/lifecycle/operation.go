@@ -382,7 +382,7 @@ func (o *operation) validate(ctx context.Context) error {
 	if report.OK() {
 		return nil
 	}
-	return fmt.Errorf("%d error(s) in the values: nothing was changed", report.Count(validate.Error))
+	return fmt.Errorf("%d error(s) in the values: nothing was changed", report.Errors())
 }
 
 // check runs the preflight checks of a stage, and shows those that found something.

@@ -3,49 +3,14 @@
 // and the Git provider that they name. slipway helm validate and the hook of
 // the chart run it.
 //
-// It promises to report all problems at once, each with a code, the key, the
-// reason and the fix; to change nothing; and to end within a minute. An address
+// It promises to report all problems at once, each with a code, the key, a
+// message and the fix; to change nothing; and to end within a minute. An address
 // that may respond later is a warning.
 //
 // It refuses to quote secrets in findings.
 package validate
 
-import (
-	"fmt"
-	"slices"
-)
-
-// Severity is the weight of a finding.
-type Severity string
-
-// The severities. An installation goes on with warnings and notes.
-const (
-	Error   Severity = "error"
-	Warning Severity = "warning"
-	Note    Severity = "info"
-)
-
-// Finding is one problem of the values.
-type Finding struct {
-	Code     string   `json:"code"`
-	Severity Severity `json:"severity"`
-	// Key is the value that it is about, empty for the file as a whole.
-	Key    string `json:"key,omitempty"`
-	Reason string `json:"reason"`
-	Fix    string `json:"fix,omitempty"`
-}
-
-// String formats the finding in one sentence.
-func (f Finding) String() string {
-	text := f.Reason
-	if f.Key != "" {
-		text = f.Key + ": " + text
-	}
-	if f.Fix != "" {
-		text += ": " + f.Fix
-	}
-	return fmt.Sprintf("%s (%s)", text, f.Code)
-}
+import "slipway.dev/slipway/api/finding"
 
 // Report is the result of a validation.
 type Report struct {
@@ -57,29 +22,29 @@ type Report struct {
 	Mode    string `json:"mode,omitempty"`
 	URL     string `json:"url,omitempty"`
 	// Upgrade is set if the namespace has a runtime already.
-	Upgrade  bool      `json:"upgrade"`
-	Findings []Finding `json:"findings"`
+	Upgrade bool `json:"upgrade"`
+	// Findings have the keys of the values as their subjects.
+	Findings []finding.Finding `json:"findings"`
 	// Skipped are checks that were not made, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
 // OK reports whether an installation may go on.
-func (r Report) OK() bool {
-	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Error })
-}
+func (r Report) OK() bool { return !finding.HasErrors(r.Findings) }
 
-// Count returns the number of findings of a severity.
-func (r Report) Count(severity Severity) int {
+// Errors counts the findings that stop an installation.
+func (r Report) Errors() int {
 	count := 0
-	for _, finding := range r.Findings {
-		if finding.Severity == severity {
+	for _, each := range r.Findings {
+		if each.Severity == finding.Error {
 			count++
 		}
 	}
 	return count
 }
 
-// The codes of findings, beside those of the packages values and access/mode.
+// The codes of findings, beside those of the packages values, config and
+// access/mode.
 // Programs can rely on them; the texts may change.
 const (
 	CodeNamespace        = "NamespaceInvalid"
@@ -97,8 +62,6 @@ const (
 	CodeRouteUnknown     = "AccessFieldUnknown"
 	CodeMeshGateway      = "MeshGatewayMissing"
 	CodeNamespaces       = "NamespacesContradiction"
-	CodeOption           = "OptionInvalid"
-	CodeOptionSecret     = "OptionSecret"
 	CodeSecretMissing    = "SecretMissing"
 	CodeSecretKey        = "SecretKeyMissing"
 	CodeClusterUnread    = "ClusterUnreadable"

@@ -11,6 +11,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/secret"
@@ -153,17 +154,12 @@ func (i *inspection) checkAccess() {
 	s.Ingress.TLS = objectsOf[mode.IngressTLS](i, mode.KeyIngressTLS)
 	s.HTTPRoute.ParentRefs = objectsOf[mode.ParentRef](i, mode.KeyHTTPRouteParents)
 	i.settings = s
-	var found []mode.Finding
+	var found []finding.Finding
 	i.chosen, found = mode.Resolve(s)
 	for _, each := range found {
-		if i.toldBefore(each) {
-			continue
+		if !i.reported(each) {
+			i.add(each)
 		}
-		severity := Error
-		if each.Warning {
-			severity = Warning
-		}
-		i.add(Finding{Code: each.Code, Severity: severity, Key: each.Keys[0], Reason: withOthers(each), Fix: each.Fix})
 	}
 	i.report.Runtime, i.report.Account = s.Runtime, s.AccountID
 	if i.chosen != mode.Unresolved {
@@ -186,20 +182,13 @@ func (i *inspection) wantsTunnel() bool {
 	return !s.Ingress.Enabled && !s.HTTPRoute.Enabled && s.IngressURL == "" && !off
 }
 
-// toldBefore reports whether a finding is about a value that was refused
-// already, or about a list with such an element.
-func (i *inspection) toldBefore(found mode.Finding) bool {
-	return slices.ContainsFunc(i.report.Findings, func(f Finding) bool {
-		return f.Severity == Error && (f.Key == found.Keys[0] || strings.HasPrefix(f.Key, found.Keys[0]+"["))
+// reported reports whether the first key of a finding was refused already, or
+// is a list with such an element.
+func (i *inspection) reported(found finding.Finding) bool {
+	key, _, _ := strings.Cut(found.Subject, ", ")
+	return i.faulty(key) || slices.ContainsFunc(i.report.Findings, func(f finding.Finding) bool {
+		return f.Severity == finding.Error && strings.HasPrefix(f.Subject, key+"[")
 	})
-}
-
-// withOthers names the other keys of a finding.
-func withOthers(found mode.Finding) string {
-	if len(found.Keys) < 2 || found.Code != mode.CodeContradiction {
-		return found.Message
-	}
-	return "together with " + strings.Join(found.Keys[1:], ", ") + ": " + found.Message
 }
 
 // objectsOf decodes a list, and reports unknown fields.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/install/validate"
 )
 
@@ -33,7 +34,7 @@ func offline(t *testing.T, text string) validate.Report {
 func told(report validate.Report) string {
 	var all []string
 	for _, finding := range report.Findings {
-		all = append(all, string(finding.Severity)+" "+finding.Code+" "+finding.Key)
+		all = append(all, string(finding.Severity)+" "+finding.Code+" "+finding.Subject)
 	}
 	return strings.Join(all, "\n")
 }
@@ -93,20 +94,20 @@ func mistakes() []bad {
 		{"R43 P8 begins with a digit", runtime, "    name: 1prod\n", "error ValueInvalid global.runtime.name"},
 		{"R34 no account", id, "", "error AccountMissing global.platform.accountId"},
 		{"R34 P12 no ID", id, "    accountId: acme\n", "error ValueInvalid global.platform.accountId"},
-		{"R35 no hosts", runtime, ingress("className: nginx"), "error AccessMissing global.runtime.ingress.hosts"},
+		{"R35 no hosts", runtime, ingress("className: nginx"), "error AccessMissing global.runtime.ingress.hosts, global.runtime.ingress.enabled"},
 		{"R35 a URL as a host", runtime, ingress("className: nginx, hosts: ['https://prod.example.com']"), "error AccessInvalid global.runtime.ingress.hosts[0]"},
 		{"R35 no host", runtime, ingress("className: nginx, hosts: ['prod example']"), "error AccessInvalid global.runtime.ingress.hosts[0]"},
 		{"R35 a number as a host", runtime, ingress("className: nginx, hosts: [7]"), "error ValueKind global.runtime.ingress.hosts[0]"},
 		{"R35 a wildcard", runtime, ingress("className: nginx, hosts: ['*.example.com']"), "error AccessInvalid global.runtime.ingress.hosts[0]"},
-		{"R51 no class", runtime, ingress("hosts: [prod.example.com]"), "error AccessMissing global.runtime.ingress.className"},
+		{"R51 no class", runtime, ingress("hosts: [prod.example.com]"), "error AccessMissing global.runtime.ingress.className, global.runtime.ingress.enabled"},
 		{"P13 protocol", runtime, ingress("hosts: [prod.example.com], className: nginx, protocol: ftp"), "error ValueInvalid global.runtime.ingress.protocol"},
-		{"P13 http with certificates", runtime, ingress("hosts: [prod.example.com], className: nginx, protocol: http, tls: [{hosts: [prod.example.com]}]"), "error AccessContradiction global.runtime.ingress.protocol"},
+		{"P13 http with certificates", runtime, ingress("hosts: [prod.example.com], className: nginx, protocol: http, tls: [{hosts: [prod.example.com]}]"), "error AccessContradiction global.runtime.ingress.protocol, global.runtime.ingress.tls"},
 		{"tls as printed", runtime, ingress("hosts: [prod.example.com], className: nginx, tls: [{host: x}]"), "error AccessFieldUnknown global.runtime.ingress.tls"},
-		{"R36 everything off", "global:\n", "tunnel-client: {enabled: false}\nglobal:\n", "error AccessMissing global.runtime.ingressUrl"},
+		{"R36 everything off", "global:\n", "tunnel-client: {enabled: false}\nglobal:\n", "error AccessMissing global.runtime.ingressUrl, tunnel-client.enabled, global.runtime.ingress.enabled, global.runtime.httpRoute.enabled"},
 		{"R36 no URL", "global:\n  platform:", "tunnel-client: {enabled: false}\nglobal:\n  runtime: {name: prod, ingressUrl: prod.example.com}\n  platform:", "error AccessInvalid global.runtime.ingressUrl"},
-		{"R53 mesh and tunnel", runtime, runtime + "    ingressUrl: https://prod.example.com\n", "error AccessContradiction global.runtime.ingressUrl"},
-		{"R123 no Gateway", runtime, runtime + "    httpRoute: {enabled: true, hostnames: [prod.example.com]}\n", "error AccessMissing global.runtime.httpRoute.parentRefs"},
-		{"R123 no hostname", runtime, runtime + "    httpRoute: {enabled: true, parentRefs: [{name: public}]}\n", "error AccessMissing global.runtime.httpRoute.hostnames"},
+		{"R53 mesh and tunnel", runtime, runtime + "    ingressUrl: https://prod.example.com\n", "error AccessContradiction global.runtime.ingressUrl, tunnel-client.enabled"},
+		{"R123 no Gateway", runtime, runtime + "    httpRoute: {enabled: true, hostnames: [prod.example.com]}\n", "error AccessMissing global.runtime.httpRoute.parentRefs, global.runtime.httpRoute.enabled"},
+		{"R123 no hostname", runtime, runtime + "    httpRoute: {enabled: true, parentRefs: [{name: public}]}\n", "error AccessMissing global.runtime.httpRoute.hostnames, global.runtime.httpRoute.enabled"},
 		{"R37 no password", runtime, runtime + "    gitCredentials: {username: robot}\n", "error GitPasswordMissing global.runtime.gitCredentials.password.value"},
 		{"R37 password twice", runtime, runtime + "    gitCredentials: {password: {value: x, secretKeyRef: {name: git}}}\n", "error GitPasswordTwice global.runtime.gitCredentials.password.value"},
 		{"R80 no PEM", token, token + "    tls: {caCerts: {secret: {create: true, content: x}}}\n", "error AuthoritiesInvalid global.platform.tls.caCerts.secret.content"},
@@ -139,10 +140,10 @@ func TestMistakes(t *testing.T) {
 				t.Fatalf("found:\n%s\nwant:\n%s", told(report), tt.want)
 			}
 			found := report.Findings[0]
-			if found.Reason == "" || found.Fix == "" || strings.Contains(found.String(), canary) {
+			if found.Message == "" || found.Fix == "" || strings.Contains(found.String(), canary) {
 				t.Errorf("the finding is %s", found)
 			}
-			if report.OK() != (found.Severity != validate.Error) {
+			if report.OK() != (found.Severity != finding.Error) {
 				t.Errorf("OK is %v", report.OK())
 			}
 		})
@@ -158,7 +159,7 @@ func TestTwoKeys(t *testing.T) {
 			"AccessContradiction", "global.runtime.ingress.enabled", "tunnel-client.enabled"},
 	} {
 		report := offline(t, tt.text)
-		if told(report) != "error "+tt.code+" "+tt.first || !strings.Contains(report.Findings[0].String(), tt.second) {
+		if len(report.Findings) != 1 || !strings.HasPrefix(told(report), "error "+tt.code+" "+tt.first) || !strings.Contains(report.Findings[0].String(), tt.second) {
 			t.Errorf("found %s", report.Findings)
 		}
 	}
@@ -198,7 +199,7 @@ error ValueInvalid global.runtime.name
 error ValueKind installer.skipValidation
 error PlatformURLNotEncrypted global.platform.url
 error TokenSecretReserved global.platform.userToken.secretKeyRef.name
-error AccessMissing global.runtime.ingress.className
+error AccessMissing global.runtime.ingress.className, global.runtime.ingress.enabled
 error AccessInvalid global.runtime.ingress.hosts[0]
 error GitPasswordMissing global.runtime.gitCredentials.password.value`)
 	if told(report) != want {
@@ -231,7 +232,7 @@ func FuzzValidate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		report := offline(t, text)
 		for _, finding := range report.Findings {
-			if finding.Code == "" || finding.Reason == "" || finding.Severity == "" {
+			if finding.Code == "" || finding.Message == "" || finding.Severity == "" {
 				t.Errorf("an incomplete finding: %+v", finding)
 			}
 		}

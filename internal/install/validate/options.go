@@ -1,8 +1,11 @@
 package validate
 
 import (
+	"strings"
+
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/config"
 )
 
@@ -11,7 +14,7 @@ import (
 func (i *inspection) checkOptions() {
 	for _, part := range []struct {
 		key   string
-		check func([]byte) []config.Problem
+		check func([]byte) []finding.Finding
 	}{
 		{"agent.config", config.CheckAgent},
 		{"edge.config", config.CheckEdge},
@@ -23,21 +26,12 @@ func (i *inspection) checkOptions() {
 		}
 		text, err := yaml.Marshal(given)
 		if err != nil {
-			i.wrong(CodeOption, part.key, "it cannot be written as YAML", "write options as in the configuration file")
+			i.wrong(config.CodeInvalid, part.key, "it cannot be written as YAML", "write options as in the configuration file")
 			continue
 		}
 		for _, problem := range part.check(text) {
-			key := part.key
-			if problem.Option != "" {
-				key += "." + problem.Option
-			}
-			// Secrets work in an option, but the chart would put them into a
-			// ConfigMap.
-			if problem.Secret {
-				i.warn(CodeOptionSecret, key, problem.Reason, problem.Fix)
-				continue
-			}
-			i.wrong(CodeOption, key, problem.Reason, problem.Fix)
+			problem.Subject = strings.TrimSuffix(part.key+"."+problem.Subject, ".")
+			i.add(problem)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 			continue
 		}
 		for _, finding := range report.Findings {
-			if finding.Reason == "" || finding.Fix == "" || strings.Contains(finding.String(), "options.yaml") || strings.Contains(finding.String(), canary) {
+			if finding.Message == "" || finding.Fix == "" || strings.Contains(finding.String(), "options.yaml") || strings.Contains(finding.String(), canary) {
 				t.Errorf("%s", finding)
 			}
 			if !strings.Contains(finding.String(), tt.fix) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/secret"
@@ -53,16 +55,10 @@ func Run(ctx context.Context, options Options) Report {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	i := &inspection{options: options, report: Report{Findings: []Finding{}}}
+	i := &inspection{options: options, report: Report{Findings: []finding.Finding{}}}
 	document, problems := values.Read(values.Runtime(), options.Values)
 	i.document = document
-	for _, problem := range problems {
-		severity := Error
-		if problem.Warning {
-			severity = Warning
-		}
-		i.add(Finding{Code: problem.Code, Severity: severity, Key: problem.Key, Reason: problem.Reason, Fix: problem.Fix})
-	}
+	i.add(problems...)
 	// Nothing was decoded, so every further check would only report a
 	// consequence.
 	if len(problems) == 1 && problems[0].Code == values.CodeUnreadable {
@@ -82,29 +78,33 @@ func Run(ctx context.Context, options Options) Report {
 	return i.report
 }
 
-// add adds a finding.
-func (i *inspection) add(finding Finding) { i.report.Findings = append(i.report.Findings, finding) }
+// add adds findings.
+func (i *inspection) add(found ...finding.Finding) {
+	i.report.Findings = append(i.report.Findings, found...)
+}
 
 // wrong adds an error, which stops an installation.
-func (i *inspection) wrong(code, key, reason, fix string) {
-	i.add(Finding{Code: code, Severity: Error, Key: key, Reason: reason, Fix: fix})
+func (i *inspection) wrong(code, key, message, fix string) {
+	i.add(finding.Finding{Code: code, Severity: finding.Error, Subject: key, Message: message, Fix: fix})
 }
 
 // warn adds a warning: the installation goes on, and may not work yet.
-func (i *inspection) warn(code, key, reason, fix string) {
-	i.add(Finding{Code: code, Severity: Warning, Key: key, Reason: reason, Fix: fix})
+func (i *inspection) warn(code, key, message, fix string) {
+	i.add(finding.Finding{Code: code, Severity: finding.Warning, Subject: key, Message: message, Fix: fix})
 }
 
 // note adds information that needs no action now.
-func (i *inspection) note(code, key, reason string) {
-	i.add(Finding{Code: code, Severity: Note, Key: key, Reason: reason})
+func (i *inspection) note(code, key, message string) {
+	i.add(finding.Finding{Code: code, Severity: finding.Info, Subject: key, Message: message})
 }
 
 // skip records a check that was not made.
 func (i *inspection) skip(what string) { i.report.Skipped = append(i.report.Skipped, what) }
 
-// faulty reports whether a key has an error already, so that consequences of it
-// are not reported as well.
+// faulty reports whether a key has an error already, alone or as the first of
+// several, so that consequences of it are not reported as well.
 func (i *inspection) faulty(key string) bool {
-	return slices.ContainsFunc(i.report.Findings, func(f Finding) bool { return f.Severity == Error && f.Key == key })
+	return slices.ContainsFunc(i.report.Findings, func(f finding.Finding) bool {
+		return f.Severity == finding.Error && strings.HasPrefix(f.Subject+", ", key+", ")
+	})
 }

@@ -9,24 +9,16 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // MaxBytes bounds a file of values, which is held in memory. Helm stores the
 // values in a Secret, and the API server bounds that to the same size.
 const MaxBytes = 1 << 20
 
-// Problem is one finding about values.
-type Problem struct {
-	// Code is one word for programs.
-	Code string
-	// Warning is set when the values work all the same.
-	Warning bool
-	Key     string
-	// Reason is what is wrong, and Fix what to do.
-	Reason, Fix string
-}
-
-// The codes of problems, for programs that read the report.
+// The codes of findings, for programs that read the report. Only CodeIgnored
+// is a warning.
 const (
 	CodeUnreadable = "ValuesUnreadable"
 	CodeUnknown    = "ValueUnknown"
@@ -46,17 +38,17 @@ type Document struct {
 
 // Read decodes a values file and reports all its problems. The document has
 // what could be decoded.
-func Read(catalogue Catalogue, from io.Reader) (Document, []Problem) {
+func Read(catalogue Catalogue, from io.Reader) (Document, []finding.Finding) {
 	text, err := io.ReadAll(io.LimitReader(from, MaxBytes+1))
 	switch {
 	case err != nil:
-		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: "the values cannot be read: " + err.Error(), Fix: "name a file that can be read"}}
+		return New(catalogue, nil), wrong(CodeUnreadable, "", "the values cannot be read: "+err.Error(), "name a file that can be read")
 	case len(text) > MaxBytes:
-		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: fmt.Sprintf("the values have more than %d bytes", MaxBytes), Fix: "leave out what the chart does not know"}}
+		return New(catalogue, nil), wrong(CodeUnreadable, "", fmt.Sprintf("the values have more than %d bytes", MaxBytes), "leave out what the chart does not know")
 	}
 	given := map[string]any{}
 	if err := yaml.UnmarshalStrict(text, &given); err != nil {
-		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: "the values are no YAML: " + withoutText(err), Fix: "correct it, one key to a line and two spaces for each level"}}
+		return New(catalogue, nil), wrong(CodeUnreadable, "", "the values are no YAML: "+withoutText(err), "correct it, one key to a line and two spaces for each level")
 	}
 	document := New(catalogue, given)
 	return document, document.Check()

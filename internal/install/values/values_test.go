@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/install/values"
 )
 
@@ -90,7 +91,7 @@ func TestSchemaAgrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused := util.ValidateAgainstSingleSchema(given, schema)
-		problems := slices.DeleteFunc(values.New(chart, given).Check(), func(p values.Problem) bool { return p.Warning })
+		problems := slices.DeleteFunc(values.New(chart, given).Check(), func(f finding.Finding) bool { return f.Severity == finding.Warning })
 		if (refused == nil) != (len(problems) == 0) {
 			t.Errorf("%s: the schema says %v, the reader %v", text, refused, problems)
 		}
@@ -124,7 +125,7 @@ func TestSuggestions(t *testing.T) {
 	_, problems := values.Read(values.Runtime(), strings.NewReader("global: {runtime: {ingres: {}, ingressURL: x}}"))
 	fixes := map[string]string{}
 	for _, problem := range problems {
-		fixes[problem.Key] = problem.Fix
+		fixes[problem.Subject] = problem.Fix
 	}
 	want := map[string]string{"global.runtime.ingres": "did you mean ingress?", "global.runtime.ingressURL": "did you mean ingressUrl?"}
 	if !maps.Equal(fixes, want) {
@@ -136,7 +137,7 @@ func TestSuggestions(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	for _, text := range []string{"a: [", "- a", "text", "a: 1\na: 2", strings.Repeat("#", values.MaxBytes+1), "a: {token: 's3cr3t}"} {
 		_, problems := values.Read(values.Runtime(), strings.NewReader(text))
-		if len(problems) != 1 || problems[0].Code != values.CodeUnreadable || strings.Contains(problems[0].Reason, "s3cr3t") {
+		if len(problems) != 1 || problems[0].Code != values.CodeUnreadable || strings.Contains(problems[0].Message, "s3cr3t") {
 			t.Errorf("%.40q: %v", text, problems)
 		}
 	}
@@ -153,7 +154,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		document, problems := values.Read(catalogue, strings.NewReader(text))
 		for _, problem := range problems {
-			if problem.Code == "" || problem.Reason == "" || problem.Fix == "" {
+			if problem.Code == "" || problem.Message == "" || problem.Fix == "" {
 				t.Errorf("an incomplete problem: %+v", problem)
 			}
 		}
