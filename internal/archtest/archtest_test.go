@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/archtest"
 )
 
@@ -31,7 +32,7 @@ func TestImportFixtures(t *testing.T) {
 	open := archtest.Table{Rows: []archtest.Row{
 		{Packages: "./...", MayUse: []string{"./..."}, Foreign: []string{"..."}},
 	}}
-	fixtures(t, "testdata/imports/*.txtar", func(t *testing.T, name, dir string) []archtest.Finding {
+	fixtures(t, "testdata/imports/*.txtar", func(t *testing.T, name, dir string) []finding.Finding {
 		table := archtest.HouseTable()
 		if strings.HasPrefix(name, "cycle-") {
 			table = open

@@ -1,13 +1,14 @@
 package archtest
 
 import (
-	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // Forms of a decision record: its file name, its status line, a reference to
@@ -26,7 +27,7 @@ var (
 // with a date and a status, and each accepted record has to be named in the
 // package comment of the code that it governs, where a reader of the code finds
 // it. Replaced records need no reference.
-func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
+func CheckDecisions(folder, dir string, rules SourceRules) ([]finding.Finding, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	for _, entry := range entries {
 		// Other files, such as an index, are not records.
 		match := decisionFile.FindStringSubmatch(entry.Name())
@@ -49,11 +50,11 @@ func CheckDecisions(folder, dir string, rules SourceRules) ([]Finding, error) {
 		status := decisionStatus.FindSubmatch(text)
 		switch {
 		case status == nil:
-			findings = append(findings, Finding{Where: entry.Name(), Message: `has no line such as "2026-01-31. Status: accepted" or "2026-01-31. Status: replaced by 0042"`})
+			findings = append(findings, violation(entry.Name(), `has no line such as "2026-01-31. Status: accepted" or "2026-01-31. Status: replaced by 0042"`))
 		// A record that is replaced stays for its history and governs no code.
 		case string(status[1]) == "accepted" && !named[match[1]]:
-			findings = append(findings, Finding{Where: entry.Name(), Message: fmt.Sprintf(
-				"no package comment names decision %s; name it in the package that it governs", match[1])})
+			findings = append(findings, violation(entry.Name(),
+				"no package comment names decision %s; name it in the package that it governs", match[1]))
 		}
 	}
 	sortFindings(findings)

@@ -16,28 +16,27 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
-// Finding is one place that breaks a rule.
-type Finding struct {
-	Where   string // a package such as ./internal/edge, a folder or a file
-	Line    int    // of the file; 0 means all of it
-	Message string // what is wrong and what to do
+// violation returns a finding about a package such as ./internal/edge, a folder, a
+// file, or a line of it as file:line. That is the form of compiler errors,
+// which editors and CI link to the source.
+func violation(place, format string, args ...any) finding.Finding {
+	return finding.Finding{Severity: finding.Error, Subject: place, Message: fmt.Sprintf(format, args...)}
 }
 
-// String returns the finding on one line in the form of compiler errors, which
-// editors and CI link to the source.
-func (f Finding) String() string {
-	if f.Line == 0 {
-		return f.Where + ": " + f.Message
-	}
-	return fmt.Sprintf("%s:%d: %s", f.Where, f.Line, f.Message)
-}
-
-// sortFindings sorts findings by place. Checks collect them from maps, and the
-// output of a failed test has to be stable.
-func sortFindings(findings []Finding) {
-	slices.SortFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
+// sortFindings sorts findings by file and line. Checks collect them from maps,
+// and the output of a failed test has to be stable.
+func sortFindings(findings []finding.Finding) {
+	slices.SortFunc(findings, func(a, b finding.Finding) int {
+		fileA, lineA, _ := strings.Cut(a.Subject, ":")
+		fileB, lineB, _ := strings.Cut(b.Subject, ":")
+		numberA, _ := strconv.Atoi(lineA) // 0 for a file as a whole
+		numberB, _ := strconv.Atoi(lineB)
+		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(numberA, numberB), cmp.Compare(a.Message, b.Message))
 	})
 }

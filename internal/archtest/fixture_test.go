@@ -9,14 +9,14 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/api/finding"
 )
 
 var update = flag.Bool("update", false, "write what was found into testdata/*/*.txtar")
 
 // fixtures runs one subtest per archive: its files are a repository, and the
 // file called want lists every finding, one per line. $DIR is the repository.
-func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir string) []archtest.Finding) {
+func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir string) []finding.Finding) {
 	t.Helper()
 	archives, err := filepath.Glob(pattern)
 	if err != nil || len(archives) == 0 {
@@ -85,7 +85,7 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 // expectMessages compares findings with parts of their messages, in order.
-func expectMessages(t *testing.T, findings []archtest.Finding, want ...string) {
+func expectMessages(t *testing.T, findings []finding.Finding, want ...string) {
 	t.Helper()
 	if len(findings) != len(want) {
 		t.Errorf("found %v, want %q", findings, want)

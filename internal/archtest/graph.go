@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // graph is the import graph of a module and all of its dependencies. Packages
@@ -24,7 +26,7 @@ type graph struct {
 	ours     []string            // packages of the module, sorted
 	imports  map[string][]string // imports of non-test files, sorted
 	standard map[string]bool     // packages of the standard library
-	broken   []Finding           // packages that the go command cannot read
+	broken   []finding.Finding   // packages that the go command cannot read
 }
 
 // isStandard reports whether a package is in the standard library. Packages
@@ -114,7 +116,7 @@ func newGraph(packages []listed) (*graph, error) {
 		if p.Module != nil && p.Module.Main {
 			g.ours = append(g.ours, name)
 			if p.Error != nil {
-				g.broken = append(g.broken, Finding{Where: name, Message: "cannot be read: " + strings.TrimSpace(p.Error.Err)})
+				g.broken = append(g.broken, violation(name, "cannot be read: %s", strings.TrimSpace(p.Error.Err)))
 			}
 			// Only packages of this module are parsed: the files of others are
 			// not checked.

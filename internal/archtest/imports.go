@@ -2,10 +2,11 @@ package archtest
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // CheckImports applies the table to the module in dir. It reports
@@ -16,7 +17,7 @@ import (
 //   - folders that import each other
 //
 // An error means that the module could not be read at all.
-func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, error) {
+func CheckImports(ctx context.Context, table Table, dir string) ([]finding.Finding, error) {
 	g, err := load(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -25,8 +26,8 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, erro
 	for _, pkg := range g.ours {
 		row, ok := table.row(pkg)
 		if !ok {
-			findings = append(findings, Finding{Where: pkg, Message: "is not in the table; add a row to HouseTable in internal/archtest/table.go " +
-				"and to docs/architecture.md that says what it may use"})
+			findings = append(findings, violation(pkg, "is not in the table; add a row to HouseTable in internal/archtest/table.go "+
+				"and to docs/architecture.md that says what it may use"))
 			continue
 		}
 		banned := map[string]bool{}
@@ -39,8 +40,8 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, erro
 		for _, imported := range g.imports[pkg] {
 			// A banned import is reported once, with the reason of the ban.
 			if !banned[imported] && !row.allows(g, imported) {
-				findings = append(findings, Finding{Where: pkg, Message: fmt.Sprintf("must not import %s: its row allows %s; move the code, "+
-					"or change the table and docs/architecture.md with a decision", imported, row.allowed(imported))})
+				findings = append(findings, violation(pkg, "must not import %s: its row allows %s; move the code, "+
+					"or change the table and docs/architecture.md with a decision", imported, row.allowed(imported)))
 			}
 		}
 	}
@@ -51,13 +52,13 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, erro
 
 // bannedFinding describes a violated ban with the chain of imports that leads
 // to it.
-func bannedFinding(chain []string, ban Ban) Finding {
+func bannedFinding(chain []string, ban Ban) finding.Finding {
 	pkg, target := chain[0], chain[len(chain)-1]
 	how := ""
 	if len(chain) > 2 {
 		how = " (" + strings.Join(chain, " -> ") + ")"
 	}
-	return Finding{Where: pkg, Message: fmt.Sprintf("must never use %s%s: %s", target, how, ban.Reason)}
+	return violation(pkg, "must never use %s%s: %s", target, how, ban.Reason)
 }
 
 // row returns the most specific row for a package, which is the one with the
@@ -148,7 +149,7 @@ func trail(from map[string]string, end string) []string {
 // cycles reports folders that import each other, directly or through others. A
 // folder is the first level below internal. Go rejects cycles of packages only;
 // of two folders in a cycle, neither is the lower layer.
-func cycles(g *graph) []Finding {
+func cycles(g *graph) []finding.Finding {
 	edges := map[string]map[string]string{} // folder -> folder -> one import of it
 	for _, pkg := range g.ours {
 		for _, imported := range g.imports[pkg] {
@@ -164,7 +165,7 @@ func cycles(g *graph) []Finding {
 			}
 		}
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	reported := map[string]bool{}
 	for _, start := range slices.Sorted(maps.Keys(edges)) {
 		loop := shortestLoop(edges, start)
@@ -178,8 +179,8 @@ func cycles(g *graph) []Finding {
 		for i, f := range loop {
 			proof = append(proof, edges[f][loop[(i+1)%len(loop)]])
 		}
-		findings = append(findings, Finding{Where: start, Message: fmt.Sprintf("is in a cycle of folders: %s -> %s (%s); one of them must be below the other",
-			strings.Join(loop, " -> "), start, strings.Join(proof, "; "))})
+		findings = append(findings, violation(start, "is in a cycle of folders: %s -> %s (%s); one of them must be below the other",
+			strings.Join(loop, " -> "), start, strings.Join(proof, "; ")))
 	}
 	return findings
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // requirement is a module that a go.mod file requires, with replacements
@@ -22,7 +24,7 @@ type requirement struct {
 // CheckVersions compares the modules that two Go modules of a repository both
 // require. Different versions are a finding: the go command then compiles the
 // module, and everything that depends on it, twice.
-func CheckVersions(ctx context.Context, first, second string) ([]Finding, error) {
+func CheckVersions(ctx context.Context, first, second string) ([]finding.Finding, error) {
 	a, err := requirements(ctx, first)
 	if err != nil {
 		return nil, err
@@ -31,12 +33,12 @@ func CheckVersions(ctx context.Context, first, second string) ([]Finding, error)
 	if err != nil {
 		return nil, err
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	for path, one := range a {
 		// Only paths in both modules are compared; each may have its own.
 		if other, shared := b[path]; shared && other.version != one.version {
-			findings = append(findings, Finding{Where: filepath.ToSlash(filepath.Join(second, "go.mod")), Message: fmt.Sprintf(
-				"requires %s %s, and %s requires %s; require one version in both", path, other.version, filepath.ToSlash(filepath.Join(first, "go.mod")), one.version)})
+			findings = append(findings, violation(filepath.ToSlash(filepath.Join(second, "go.mod")),
+				"requires %s %s, and %s requires %s; require one version in both", path, other.version, filepath.ToSlash(filepath.Join(first, "go.mod")), one.version))
 		}
 	}
 	sortFindings(findings)
@@ -50,7 +52,7 @@ var chosenPart = regexp.MustCompile("`([a-z0-9.-]+\\.[a-z]+(?:/[A-Za-z0-9._~-]+)
 // below the heading "Chosen parts" of a page. Each requirement needs a row that
 // names it in backquotes, and each row needs a module that requires it.
 // Indirect requirements are not checked, since the direct ones choose them.
-func CheckDependencies(ctx context.Context, page string, modules ...string) ([]Finding, error) {
+func CheckDependencies(ctx context.Context, page string, modules ...string) ([]finding.Finding, error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 	for _, match := range chosenPart.FindAllStringSubmatch(table, -1) {
 		chosen[match[1]] = false
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	for _, module := range modules {
 		required, err := requirements(ctx, module)
 		if err != nil {
@@ -78,8 +80,8 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 				continue
 			}
 			if _, ok := chosen[path]; !ok {
-				findings = append(findings, Finding{Where: filepath.ToSlash(filepath.Join(module, "go.mod")), Message: fmt.Sprintf(
-					"requires %s, which has no row in the table of chosen parts; add one with the reason", path)})
+				findings = append(findings, violation(filepath.ToSlash(filepath.Join(module, "go.mod")),
+					"requires %s, which has no row in the table of chosen parts; add one with the reason", path))
 			}
 			chosen[path] = true
 		}
@@ -87,8 +89,8 @@ func CheckDependencies(ctx context.Context, page string, modules ...string) ([]F
 	// Rows that outlive their module mislead readers of the page.
 	for path, used := range chosen {
 		if !used {
-			findings = append(findings, Finding{Where: filepath.ToSlash(page), Message: fmt.Sprintf(
-				"the table of chosen parts names %s, which no go.mod requires directly; remove it", path)})
+			findings = append(findings, violation(filepath.ToSlash(page),
+				"the table of chosen parts names %s, which no go.mod requires directly; remove it", path))
 		}
 	}
 	sortFindings(findings)

@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // ProseRules are rules for the comments of Go code that is neither a test nor
@@ -46,7 +47,7 @@ func (p Prose) Density(name string) float64 {
 
 // CheckProse counts the words in all comments below dir and compares them with
 // the rules. It also returns the counts, for a report.
-func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []Finding, error) {
+func CheckProse(rules ProseRules, source SourceRules, dir string) (Prose, []finding.Finding, error) {
 	prose := Prose{Counts: map[string]int{}}
 	err := eachGoFile(source, dir, func(name string) error {
 		if strings.HasSuffix(name, "_test.go") {
@@ -125,24 +126,24 @@ func insideBlock(tree *ast.File, set *token.FileSet, line int) bool {
 }
 
 // judge compares the counts with the rules.
-func (p Prose) judge(rules ProseRules) []Finding {
-	var findings []Finding
+func (p Prose) judge(rules ProseRules) []finding.Finding {
+	var findings []finding.Finding
 	// max avoids a division by zero in an empty folder.
 	if ratio := float64(p.Comments) / float64(max(p.Code, 1)); ratio < rules.MinComments {
-		findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
-			"%.3f lines for each line of code, the least is %.2f; say why, in which order, and who owns what", ratio, rules.MinComments)})
+		findings = append(findings, violation("comments",
+			"%.3f lines for each line of code, the least is %.2f; say why, in which order, and who owns what", ratio, rules.MinComments))
 	}
 	for _, density := range rules.Densities {
 		seen := p.Density(density.Name)
 		if density.Below > 0 && seen >= density.Below {
-			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
-				"%s: %.1f in 1,000 lines, below %.0f is allowed; %s", density.Name, seen, density.Below, density.Reason)})
+			findings = append(findings, violation("comments",
+				"%s: %.1f in 1,000 lines, below %.0f is allowed; %s", density.Name, seen, density.Below, density.Reason))
 		}
 		// The lower bound is for the words of the field: their absence is the
 		// finding.
 		if density.Above > 0 && seen <= density.Above {
-			findings = append(findings, Finding{Where: "comments", Message: fmt.Sprintf(
-				"%s: %.1f in 1,000 lines, above %.0f is wanted; %s", density.Name, seen, density.Above, density.Reason)})
+			findings = append(findings, violation("comments",
+				"%s: %.1f in 1,000 lines, above %.0f is wanted; %s", density.Name, seen, density.Above, density.Reason))
 		}
 	}
 	return findings

@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // CheckRooms compares the packages below dir with the map of a page: the fenced
 // block below the heading "The rooms", where the first word of each line that
 // is not indented is a folder. A package that is missing from the map is a
 // finding, and so is a line for a folder that does not exist.
-func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
+func CheckRooms(page, dir string, rules SourceRules) ([]finding.Finding, error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return nil, err
@@ -38,18 +40,18 @@ func CheckRooms(page, dir string, rules SourceRules) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	// Every package needs its own line: a line of a parent folder is not
 	// enough.
 	for _, folder := range packages {
 		if !rooms[folder] {
-			findings = append(findings, Finding{Where: folder, Message: "is a package and not on the map; add a line below \"The rooms\" of " + filepath.ToSlash(page)})
+			findings = append(findings, violation(folder, "is a package and not on the map; add a line below \"The rooms\" of %s", filepath.ToSlash(page)))
 		}
 	}
 	// The map may also name folders without Go code. They only have to exist.
 	for room := range rooms {
 		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(room))); err != nil || !info.IsDir() {
-			findings = append(findings, Finding{Where: filepath.ToSlash(page), Message: fmt.Sprintf("the map has %s, which is no folder; remove the line", room)})
+			findings = append(findings, violation(filepath.ToSlash(page), "the map has %s, which is no folder; remove the line", room))
 		}
 	}
 	sortFindings(findings)

@@ -29,7 +29,7 @@ func TestRoomsFixture(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectMessages(t, findings, "the map has gone", "is a package and not on the map")
-	if len(findings) == 2 && findings[1].Where != "c" {
+	if len(findings) == 2 && findings[1].Subject != "c" {
 		t.Errorf("found %v, want the package c", findings[1])
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // maxTextSize is the size up to which a file is checked. A larger one is not
@@ -22,7 +24,7 @@ const maxTextSize = 2 << 20
 // all platforms: it parses files itself and does not use the go command.
 // Generated Go files are checked for words and names only. An error means that
 // a file could not be read.
-func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
+func CheckSource(rules SourceRules, dir string) ([]finding.Finding, error) {
 	c := &sourceCheck{rules: rules, packages: map[string]*packageDoc{}, needed: map[LongFunc]bool{}}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -80,7 +82,7 @@ func eachGoFile(rules SourceRules, dir string, visit func(name string) error) er
 // sourceCheck is the state of one walk over a repository.
 type sourceCheck struct {
 	rules    SourceRules
-	findings []Finding
+	findings []finding.Finding
 	packages map[string]*packageDoc // by folder
 	needed   map[LongFunc]bool      // exceptions that a function needs
 }
@@ -93,12 +95,12 @@ type packageDoc struct {
 
 // report adds a finding for a whole file or folder.
 func (c *sourceCheck) report(where, format string, args ...any) {
-	c.reportLine(where, 0, format, args...)
+	c.findings = append(c.findings, violation(where, format, args...))
 }
 
 // reportLine adds a finding for a line of a file.
 func (c *sourceCheck) reportLine(file string, line int, format string, args ...any) {
-	c.findings = append(c.findings, Finding{Where: file, Line: line, Message: fmt.Sprintf(format, args...)})
+	c.report(fmt.Sprintf("%s:%d", file, line), format, args...)
 }
 
 // folder checks the name of a folder.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/archtest"
 )
 
@@ -30,7 +31,7 @@ func TestSourceFixtures(t *testing.T) {
 	rules.FileLines = 20
 	rules.FuncLines = 5
 	rules.FuncLinesLimit = 8
-	fixtures(t, "testdata/source/*.txtar", func(t *testing.T, _, dir string) []archtest.Finding {
+	fixtures(t, "testdata/source/*.txtar", func(t *testing.T, _, dir string) []finding.Finding {
 		rules := rules
 		rules.LongFuncs = exceptions(t, dir)
 		findings, err := archtest.CheckSource(rules, dir)

@@ -11,28 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Finding is a reason not to move an Application.
-type Finding struct {
-	// Code is one word for programs.
-	Code string `json:"code"`
-	// Reason is the obstacle, and Fix what to do about it.
-	Reason string `json:"reason"`
-	Fix    string `json:"fix"`
-	// Forcible findings are ignored with Force.
-	Forcible bool `json:"forcible,omitempty"`
-}
-
-// String is the finding as one sentence.
-func (f Finding) String() string { return f.Reason + ": " + f.Fix }
-
-// The codes of findings.
+// The codes of findings. These are stable: scripts compare them.
 const (
-	// These are stable: scripts compare them.
 	CodeUnsupported = "Unsupported"
 	CodeElsewhere   = "OtherCluster"
 	CodeGenerated   = "Generated"
@@ -44,28 +30,31 @@ const (
 	CodeTaken       = "NameTaken"
 )
 
-// Check returns the obstacles of an Application of Argo CD. It sends no
-// request: the project is checked when it is moved.
-func Check(app *inspect.Application) []Finding {
-	var found []Finding
+// obstacle returns a finding that stops a move.
+func obstacle(code, message, fix string) finding.Finding {
+	return finding.Finding{Code: code, Severity: finding.Error, Message: message, Fix: fix}
+}
+
+// Check returns the obstacles of an Application of Argo CD; Force ignores
+// warnings. It sends no request: the project is checked when it is moved.
+func Check(app *inspect.Application) []finding.Finding {
+	var found []finding.Finding
 	for _, refused := range app.Refused {
-		found = append(found, Finding{Code: CodeUnsupported, Reason: refused.Field + " is not supported: " + refused.Message, Fix: "change the Application first, or leave it with Argo CD"})
+		found = append(found, obstacle(CodeUnsupported, refused.Field+" is not supported: "+refused.Message, "change the Application first, or leave it with Argo CD"))
 	}
 	if destination := project.Complete(app.Spec.Destination); destination.Server != project.LocalServer {
-		found = append(found, Finding{
-			Code: CodeElsewhere, Reason: "it is for the cluster " + destinationName(destination),
-			Fix: "run a runtime in that cluster, or add the cluster with slipway cluster add, make the Application by hand and delete Argo CD's without its resources",
-		})
+		found = append(found, obstacle(CodeElsewhere, "it is for the cluster "+destinationName(destination),
+			"run a runtime in that cluster, or add the cluster with slipway cluster add, make the Application by hand and delete Argo CD's without its resources"))
 	}
 	if app.DeletionTimestamp != nil {
-		found = append(found, Finding{Code: CodeDeleted, Reason: "it is being deleted", Fix: "see what it waits for in Argo CD"})
+		found = append(found, obstacle(CodeDeleted, "it is being deleted", "see what it waits for in Argo CD"))
 	}
 	if inspect.Idle(app) != nil {
-		found = append(found, Finding{Code: CodeBusy, Reason: "Argo CD is syncing it", Fix: "wait until the sync is over, or end it in Argo CD"})
+		found = append(found, obstacle(CodeBusy, "Argo CD is syncing it", "wait until the sync is over, or end it in Argo CD"))
 	}
 	if status := app.Status.Sync.Status; status != v1alpha1.SyncSynced {
-		found = append(found, Finding{
-			Code: CodeOutOfSync, Forcible: true, Reason: fmt.Sprintf("it is %s in Argo CD, so that the first sync of the runtime would change resources", shownSync(status)),
+		found = append(found, finding.Finding{
+			Code: CodeOutOfSync, Severity: finding.Warning, Message: fmt.Sprintf("it is %s in Argo CD, so that the first sync of the runtime would change resources", shownSync(status)),
 			Fix: "sync it in Argo CD first, or move it with --force",
 		})
 	}
@@ -90,22 +79,20 @@ func destinationName(destination v1alpha1.ApplicationDestination) string {
 
 // writers finds controllers that would write the Application again after it is
 // held.
-func writers(app *inspect.Application) []Finding {
-	var found []Finding
+func writers(app *inspect.Application) []finding.Finding {
+	var found []finding.Finding
 	for _, owner := range app.OwnerReferences {
-		found = append(found, Finding{
-			Code: CodeGenerated, Reason: fmt.Sprintf("the %s %s makes it, and would undo what is changed", owner.Kind, owner.Name),
-			Fix: fmt.Sprintf("have it keep resources (spec.syncPolicy.preserveResourcesOnDeletion: true) and leave this one out, then take the reference away: "+
-				"kubectl -n %s patch applications.argoproj.io %s --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/ownerReferences\"}]'", app.Namespace, app.Name),
-		})
+		found = append(found, obstacle(CodeGenerated, fmt.Sprintf("the %s %s makes it, and would undo what is changed", owner.Kind, owner.Name),
+			fmt.Sprintf("have it keep resources (spec.syncPolicy.preserveResourcesOnDeletion: true) and leave this one out, then take the reference away: "+
+				"kubectl -n %s patch applications.argoproj.io %s --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/ownerReferences\"}]'", app.Namespace, app.Name)))
 	}
 	parent := app.Labels[instanceLabel]
 	if id, err := tracking.ParseID(app.Annotations[tracking.Annotation]); err == nil {
 		parent = id.Instance
 	}
 	if parent != "" {
-		found = append(found, Finding{
-			Code: CodeParent, Forcible: true, Reason: fmt.Sprintf("the Application %s has it in Git, and may write it again", parent),
+		found = append(found, finding.Finding{
+			Code: CodeParent, Severity: finding.Warning, Message: fmt.Sprintf("the Application %s has it in Git, and may write it again", parent),
 			Fix: "take it out of Git with the annotation argocd.argoproj.io/sync-options: Prune=false on it, or turn off automated sync of " + parent + " and use --force",
 		})
 	}
@@ -113,28 +100,28 @@ func writers(app *inspect.Application) []Finding {
 }
 
 // blocking returns the findings that count.
-func (m *move) blocking(found []Finding) []Finding {
-	return slices.DeleteFunc(found, func(f Finding) bool { return f.Forcible && m.Force })
+func (m *move) blocking(found []finding.Finding) []finding.Finding {
+	return slices.DeleteFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Warning && m.Force })
 }
 
 // checkTarget checks whether ours can be created. Ours from an interrupted move
 // of the same Application is no obstacle: the move continues with it.
-func (m *move) checkTarget(ctx context.Context) ([]Finding, error) {
+func (m *move) checkTarget(ctx context.Context) ([]finding.Finding, error) {
 	if m.From.Namespace == m.To.Namespace {
-		return []Finding{{Code: CodeTaken, Reason: "Argo CD and the runtime would both read the Applications of " + m.To.Namespace, Fix: "install the runtime to a namespace of its own, and name it with --to"}}, nil
+		return []finding.Finding{obstacle(CodeTaken, "Argo CD and the runtime would both read the Applications of "+m.To.Namespace, "install the runtime to a namespace of its own, and name it with --to")}, nil
 	}
 	if m.ours != nil && m.origin == nil {
-		return []Finding{{Code: CodeTaken, Reason: fmt.Sprintf("there is an Application %s that was not moved", m.To), Fix: "choose another name with --name, or delete it without its resources"}}, nil
+		return []finding.Finding{obstacle(CodeTaken, fmt.Sprintf("there is an Application %s that was not moved", m.To), "choose another name with --name, or delete it without its resources")}, nil
 	}
 	if m.origin != nil && m.origin.app() != m.From {
-		return []Finding{{Code: CodeTaken, Reason: fmt.Sprintf("the Application %s was moved from %s", m.To, m.origin.app()), Fix: "choose another name with --name"}}, nil
+		return []finding.Finding{obstacle(CodeTaken, fmt.Sprintf("the Application %s was moved from %s", m.To, m.origin.app()), "choose another name with --name")}, nil
 	}
 	return m.checkProject(ctx)
 }
 
 // checkProject checks whether the runtime has the project, or can have Argo
 // CD's. It stores Argo CD's project for copyProject, which creates it later.
-func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
+func (m *move) checkProject(ctx context.Context) ([]finding.Finding, error) {
 	if m.argo == nil {
 		return nil, nil
 	}
@@ -148,7 +135,7 @@ func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 		return nil, nil // the default project exists implicitly
 	}
 	if apierrors.IsNotFound(err) {
-		return []Finding{{Code: CodeProject, Reason: "there is no AppProject " + name, Fix: "make it in the namespace " + m.ControlNamespace}}, nil
+		return []finding.Finding{obstacle(CodeProject, "there is no AppProject "+name, "make it in the namespace "+m.ControlNamespace)}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the AppProject %s of Argo CD: %w", name, err)
@@ -158,7 +145,7 @@ func (m *move) checkProject(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	if len(refused) > 0 {
-		return []Finding{{Code: CodeProject, Reason: "its AppProject " + name + " asks for what is not supported: " + v1alpha1.Summary(refused), Fix: "make an AppProject of that name in the namespace " + m.ControlNamespace + " yourself"}}, nil
+		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" asks for what is not supported: "+v1alpha1.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
 	}
 	m.project = theirs
 	return nil, nil
@@ -191,17 +178,11 @@ func wrapped(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// RefusedError has the obstacles of a move.
-type RefusedError struct {
-	App      tracking.App
-	Findings []Finding
-}
-
-// Error lists all findings.
-func (e *RefusedError) Error() string {
-	lines := make([]string, 0, len(e.Findings))
-	for _, finding := range e.Findings {
-		lines = append(lines, finding.String())
+// refuse returns the error of a move with obstacles.
+func (m *move) refuse(found []finding.Finding) error {
+	lines := make([]string, 0, len(found))
+	for _, each := range found {
+		lines = append(lines, each.String())
 	}
-	return fmt.Sprintf("the Application %s cannot be moved, and nothing was changed: %s", e.App, strings.Join(lines, "; "))
+	return fmt.Errorf("the Application %s cannot be moved, and nothing was changed: %s", m.From, strings.Join(lines, "; "))
 }

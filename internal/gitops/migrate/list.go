@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
@@ -18,7 +19,7 @@ type Candidate struct {
 	// Held means that a move has started.
 	Held bool `json:"held"`
 	// Findings are the obstacles.
-	Findings []Finding `json:"findings"`
+	Findings []finding.Finding `json:"findings"`
 }
 
 // List returns the Applications of a namespace, or of all but the runtime's,
@@ -33,7 +34,7 @@ func List(ctx context.Context, cluster *kube.Cluster, namespace, control string)
 	made := []Candidate{}
 	for _, app := range apps {
 		_, held := app.Annotations[annotationHeld]
-		candidate := Candidate{App: app.ID(), Sync: shownSync(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Held: held, Findings: []Finding{}}
+		candidate := Candidate{App: app.ID(), Sync: shownSync(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Held: held, Findings: []finding.Finding{}}
 		if !held {
 			candidate.Findings = append(candidate.Findings, Check(app)...)
 		}

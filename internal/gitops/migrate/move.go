@@ -158,7 +158,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		found = append(found, Check(m.argo)...)
 	}
 	if found = m.blocking(found); len(found) > 0 {
-		return report, &RefusedError{App: m.From, Findings: found}
+		return report, m.refuse(found)
 	}
 	if m.argo == nil && m.origin == nil {
 		return report, fmt.Errorf("there is no Application %s: slipway app migrate without a name lists those of Argo CD", m.From)
