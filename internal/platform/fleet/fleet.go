@@ -24,6 +24,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
@@ -151,7 +152,7 @@ func (f *Fleet) apiError(err error) error {
 	// errors are translated before the generic ones.
 	var coded *connect.Error
 	var conflict *store.ConflictError
-	var wrong *store.InvalidError
+	var wrong *refusal.Refusal
 	switch {
 	case err == nil:
 		return nil

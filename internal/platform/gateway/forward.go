@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/wire"
@@ -165,12 +166,12 @@ func (q *request) isolate(header http.Header) {
 // failure converts a transport error to the error for the caller.
 func (q *request) failure(ctx context.Context, err error) error {
 	name := q.runtime.Name
-	if refusal, ok := denied(context.Cause(ctx)); ok {
-		return refusal
+	if denial, ok := denied(context.Cause(ctx)); ok {
+		return denial
 	}
 	var offline *hub.OfflineError
 	var busy *hub.BusyError
-	var refused *hub.RefusedError
+	var refused *refusal.Refusal
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &refused):

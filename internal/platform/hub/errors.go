@@ -1,6 +1,10 @@
 package hub
 
-import "fmt"
+import (
+	"fmt"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // OfflineError reports that the runtime is connected to no replica.
 type OfflineError struct{ RuntimeID string }
@@ -22,8 +26,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("runtime %s has reached its limit of %d concurrent requests; retry later", e.RuntimeID, e.Limit)
 }
 
-// RefusedError reports a request that may not pass a tunnel.
-type RefusedError struct{ Reason string }
-
-// Error returns the reason.
-func (e *RefusedError) Error() string { return "the request may not pass the tunnel: " + e.Reason }
+// notAllowed returns the *refusal.Refusal of a request that may not pass a
+// tunnel.
+func notAllowed(why string) error {
+	return refusal.New("", refusal.NotAllowed, "the request may not pass the tunnel: %s", why)
+}

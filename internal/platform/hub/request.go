@@ -23,14 +23,14 @@ func checkPath(path string) error {
 		allowed = allowed || strings.HasPrefix(path, prefix)
 	}
 	if !allowed {
-		return &RefusedError{Reason: "only paths below /app-proxy/, /webhooks/ and /workflows/ are allowed"}
+		return notAllowed("only paths below /app-proxy/, /webhooks/ and /workflows/ are allowed")
 	}
 	if strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
-		return &RefusedError{Reason: "the path contains a backslash or a control character"}
+		return notAllowed("the path contains a backslash or a control character")
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return &RefusedError{Reason: "the path contains a segment . or .."}
+			return notAllowed("the path contains a segment . or ..")
 		}
 	}
 	return nil
@@ -39,13 +39,13 @@ func checkPath(path string) error {
 // checkRequest validates a request before any byte of it is sent.
 func (h *Hub) checkRequest(r *http.Request) error {
 	if r.URL.Opaque != "" {
-		return &RefusedError{Reason: "the URL has no path"}
+		return notAllowed("the URL has no path")
 	}
 	if err := checkPath(r.URL.Path); err != nil {
 		return err
 	}
 	if r.Method == http.MethodConnect {
-		return &RefusedError{Reason: "the method CONNECT is not allowed"}
+		return notAllowed("the method CONNECT is not allowed")
 	}
 	size := int64(len(r.Method) + len(r.Host) + len(r.URL.RequestURI()))
 	for name, values := range r.Header {
@@ -54,7 +54,7 @@ func (h *Hub) checkRequest(r *http.Request) error {
 		}
 	}
 	if size > h.options.Limits.HeaderBytes {
-		return &RefusedError{Reason: "the header is too large"}
+		return notAllowed("the header is too large")
 	}
 	if r.ContentLength > h.options.Limits.BodyBytes {
 		return &http.MaxBytesError{Limit: h.options.Limits.BodyBytes}

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/coder/websocket"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
@@ -96,7 +97,7 @@ func outcomeOf(response *http.Response, err error) string {
 		text, _ := io.ReadAll(response.Body)
 		return string(text)
 	}
-	if _, ok := errors.AsType[*hub.RefusedError](err); ok {
+	if _, ok := errors.AsType[*refusal.Refusal](err); ok {
 		return "refused"
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

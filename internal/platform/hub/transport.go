@@ -18,7 +18,7 @@ const agentHost = "router"
 
 // Transport returns a RoundTripper that sends requests to a runtime, over a
 // connection of this replica or through another replica. It fails with
-// *OfflineError when the runtime is not connected, with *RefusedError or
+// *OfflineError when the runtime is not connected, with *refusal.Refusal or
 // *http.MaxBytesError for requests that may not pass, and with *BusyError at
 // the concurrency limit. Path, headers and Host header arrive unchanged;
 // scheme and host of the URL are ignored.

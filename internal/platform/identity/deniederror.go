@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/platform/store"
 )
 
@@ -61,7 +62,7 @@ func (e *DeniedError) of(user store.User, actor, kind string) *DeniedError {
 func (i *Identity) apiError(err error) error {
 	var denied *DeniedError
 	var conflict *store.ConflictError
-	var bad *store.InvalidError
+	var bad *refusal.Refusal
 	var coded *connect.Error
 	switch {
 	case err == nil:

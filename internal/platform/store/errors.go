@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // ErrNotFound reports that the object does not exist or belongs to another
@@ -35,17 +37,10 @@ type ConflictError struct {
 // Error names the conflicting object.
 func (e *ConflictError) Error() string { return "there is a conflict with " + e.What }
 
-// InvalidError reports an argument that cannot be stored or queried.
-type InvalidError struct {
-	What string
-}
-
-// Error describes the problem of the argument.
-func (e *InvalidError) Error() string { return e.What }
-
-// invalid returns an *InvalidError.
+// invalid returns the *refusal.Refusal of an argument that cannot be stored or
+// queried.
 func invalid(format string, args ...any) error {
-	return &InvalidError{What: fmt.Sprintf(format, args...)}
+	return refusal.New("", refusal.Invalid, format, args...)
 }
 
 // unavailableError is ErrUnavailable with advice and cause.

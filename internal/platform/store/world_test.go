@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 )
@@ -135,8 +136,8 @@ func wantConflict(t testing.TB, got error) {
 
 func wantInvalid(t testing.TB, got error) {
 	t.Helper()
-	if invalid := (*store.InvalidError)(nil); !errors.As(got, &invalid) {
-		t.Fatalf("got %v, want an InvalidError", got)
+	if invalid := (*refusal.Refusal)(nil); !errors.As(got, &invalid) {
+		t.Fatalf("got %v, want a refusal", got)
 	}
 }
 
