@@ -142,14 +142,22 @@ func (c *archiveCache) trim(newest string) error {
 	return nil
 }
 
+// errDamaged reports that an archive on the disk was not what its name says, or
+// vanished. It is removed, and can be fetched again.
+var errDamaged = &Error{Kind: Unreachable, Message: "the archive on the disk is damaged and is fetched again"}
+
 // store unpacks an archive, or gives what was unpacked before. The content is
-// checked against its digest: the disk may have changed.
+// checked against its digest, because the disk may have changed: only an
+// archive that is what was fetched can be refused.
 func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Store, error) {
 	key := fmt.Sprint(digest, limits.StripFirst)
 	if store, found := c.unpacked.Get(key); found {
 		return store, nil
 	}
 	file, err := os.Open(c.path(digest))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errDamaged
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,17 +168,17 @@ func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Sto
 	}
 	sum := sha256.New()
 	checked := io.TeeReader(file, sum)
-	store, err := tree.FromArchive(checked, limits)
-	if err != nil {
-		return nil, err
-	}
-	// The tar reader stops at the end of the archive; the digest covers the
-	// rest of the file too.
+	store, refused := tree.FromArchive(checked, limits)
+	// The tar reader stops at the end of the archive or at an error; the digest
+	// covers the rest of the file too.
 	if _, err := io.Copy(io.Discard, checked); err != nil {
 		return nil, err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
-		return nil, errors.Join(errors.New("the archive on the disk is damaged and is fetched again"), os.Remove(file.Name()))
+		return nil, errors.Join(errDamaged, os.Remove(file.Name()))
+	}
+	if refused != nil {
+		return nil, &Error{Kind: Refused, Message: fmt.Sprintf("the archive is refused: %v", refused), Err: refused}
 	}
 	// Four times its packed size is a guess: the store does not measure itself.
 	c.unpacked.Add(key, store, 4*info.Size())

@@ -2,7 +2,7 @@ package source
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -67,16 +67,17 @@ func isRegistry(url string) bool { return strings.HasPrefix(strings.ToLower(url)
 // credential it is a registry.
 func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	access, _ := c.sources.options.Credentials.For(source.RepoURL)
-	name := remote.Redact(source.RepoURL)
-	var found *Resolved
-	var err error
+	resolve := c.resolveHelm
 	if isRegistry(source.RepoURL) || !strings.Contains(source.RepoURL, "://") || (source.Chart != "" && access.EnableOCI) {
-		found, err = c.resolveOCI(ctx, source, maxAge)
-	} else {
-		found, err = c.resolveHelm(ctx, source, maxAge)
+		resolve = c.resolveOCI
+	}
+	found, err := resolve(ctx, source, maxAge)
+	if errors.Is(err, errDamaged) {
+		// The damaged archive was removed, so that this fetches it again.
+		found, err = resolve(ctx, source, maxAge)
 	}
 	if err != nil {
-		return nil, toError(err, name)
+		return nil, toError(err, remote.Redact(source.RepoURL))
 	}
 	return found, nil
 }
@@ -195,9 +196,5 @@ func checkChartName(chart string) *Error {
 
 // unpack gives the files of an archive that is in the cache.
 func (c *charts) unpack(key string, strip bool) (tree.Store, error) {
-	store, err := c.cache.store(key, tree.ArchiveLimits{StripFirst: strip, Bytes: 4 * c.sources.options.Limits.ChartBytes})
-	if err != nil {
-		return nil, &Error{Kind: Refused, Message: fmt.Sprintf("the archive is refused: %v", err), Err: err}
-	}
-	return store, nil
+	return c.cache.store(key, tree.ArchiveLimits{StripFirst: strip, Bytes: 4 * c.sources.options.Limits.ChartBytes})
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -248,7 +249,43 @@ func TestHelmCredentials(t *testing.T) {
 	wantError(t, err, source.Denied, "Secret")
 }
 
-// The cache on the disk has a limit, and what is damaged there is not used.
+// A damaged archive on the disk is fetched again; it is no property of the
+// chart, and must not be refused.
+func TestDamagedArchiveIsFetchedAgain(t *testing.T) {
+	for name, damage := range map[string]func(path string, content []byte) error{
+		"cut off": func(path string, content []byte) error { return os.WriteFile(path, content[:len(content)/2], 0o600) },
+		"empty":   func(path string, _ []byte) error { return os.Truncate(path, 0) },
+		"longer":  func(path string, content []byte) error { return os.WriteFile(path, append(content, 'x'), 0o600) },
+		"other bytes": func(path string, content []byte) error {
+			return os.WriteFile(path, bytes.Repeat([]byte("x"), len(content)), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serveHelm(t)
+			server.publish(t, "web", "1.0.0")
+			folder := t.TempDir()
+			here := func(o *source.Options) { o.Folder = folder }
+			s := open(t, here)
+			_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), time.Hour)
+			must(t, err)
+			must(t, s.Close())
+			kept := glob(t, folder, "charts/*.tgz")
+			if len(kept) != 1 {
+				t.Fatalf("kept are %q", kept)
+			}
+			content, err := os.ReadFile(kept[0])
+			must(t, err)
+			must(t, damage(kept[0], content))
+			got, err := open(t, here).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), time.Hour)
+			must(t, err)
+			if read(t, got.Store, "templates/thing.yaml") != "kind: Thing\n" {
+				t.Error("another content")
+			}
+		})
+	}
+}
+
+// The cache on the disk has a limit.
 func TestChartCacheIsBounded(t *testing.T) {
 	server := serveHelm(t)
 	versions := []string{"1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4"}
