@@ -18,17 +18,9 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \
 # One set of flags for building, vetting and linting, so that Kubernetes is compiled once.
 GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false"
 
-# make vet has vetted the code already, and no test binary of make test is debugged. The timeout only ends a package that
-# hangs, with a dump of its goroutines: every wait in a test has a bound of its own, and a busy machine may take several
-# times as long as a quiet one. More packages run at a time than there are processors (-p below): many wait for a cluster.
-TEST_FLAGS := -vet=off -ldflags='-s -w' -timeout 80m
-# Where goroutines meet and no cluster is needed: to compile Kubernetes' client once more for the race detector takes
-# minutes. make race runs everything with it.
-RACE := access/(router|token|tunnel)|agent/report|edge|gitops/(source|webhook)|gitserver|ingress/engine|observe|platform/(fleet|gateway|hub|server)
-WITHOUT_RACE := edge/(lastgood|normalize|program)
-# The browser leaves room for what mostly waits, and for no more.
-BESIDE_CONSOLE := ./test/acme ./test/runtime ./test/traffic
-RACED := $$(go list ./internal/... | grep -E '/internal/($(RACE))(/|$$)' | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
+# The timeout only ends a package that hangs: every wait in a test has a bound of its own.
+HANG_GUARD := -timeout 80m
+TEST_FLAGS := -vet=off -ldflags='-s -w' $(HANG_GUARD)
 
 # What there is to look at without all of Kubernetes, which vet and staticcheck read as well.
 DEVCLUSTER := ./demo/... ./node/... ./pki/... ./statedir/...
@@ -102,15 +94,13 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 
 .PHONY: test
 test: deps build vet ## Check and test everything: formatting, vet; tests of packages, some with the race detector, then of whole programs and the console in a browser
-	go test -race -p 3 $(TEST_FLAGS) $(RACED)
-	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) $$(go list ./test/... ./internal/... ./api/... ./charts/... ./cmd/... | grep -vxF "$(RACED)" | grep -vxF "$$(go list ./test/console $(BESIDE_CONSOLE))")
-	$(GO_STATIC) go test -p 2 $(TEST_FLAGS) ./test/console $(BESIDE_CONSOLE)
+	scripts/test.sh
 	cd web && npm test
 	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) $(DEVCLUSTER)
 
 .PHONY: install-pages
 install-pages: deps build ## Follow every page of docs/install, command by command, on a cluster (about 8 minutes)
-	INSTALL_PAGES=all $(GO_STATIC) go test -v -count=1 -timeout 25m ./test/installdocs
+	INSTALL_PAGES=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) ./test/installdocs
 
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)
@@ -162,7 +152,7 @@ bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 mi
 
 .PHONY: resilience
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
-	RESILIENCE=long go test -count=1 -timeout 60m -v ./test/resilience/...
+	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME, 10m each without it
