@@ -154,7 +154,8 @@ func HouseTable() Table {
 			{Packages: secret, MayUse: nothing, Foreign: nothing},
 			{Packages: backoff, MayUse: nothing, Foreign: nothing},
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
-			{Packages: kube, MayUse: []string{observe, secret, backoff}, Foreign: anything},
+			{Packages: kube, MayUse: []string{observe, secret, backoff, "./internal/programs"}, Foreign: anything}, // kubetest runs its cluster with programs
+			{Packages: "./internal/programs", MayUse: nothing, Foreign: []string{"golang.org/x/sys/..."}},
 			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
 			// paerser reads files with the two decoders; declare has the nearest name.
 			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire"}, Foreign: []string{

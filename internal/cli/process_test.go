@@ -1,11 +1,9 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // processTimeout bounds everything that a process of a test may take.
@@ -24,82 +23,38 @@ const processTimeout = 30 * time.Second
 
 // process is a running `slipway edge` whose data plane is the test's.
 type process struct {
-	command *exec.Cmd
+	*programs.Process
 	stdin   io.WriteCloser
 	servers map[string]string // URL by the name of the server
-	logged  *bytes.Buffer
-	drained chan struct{} // closed at the end of the log
 }
 
 // start starts the process and waits until its servers listen.
 func start(t *testing.T, environ []string, args ...string) *process {
 	t.Helper()
 	clitest.Clean(t)
-	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
-	t.Cleanup(cancel)
-	args = append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)
-	p := &process{servers: map[string]string{}, logged: &bytes.Buffer{}, drained: make(chan struct{})}
-	p.command = exec.CommandContext(ctx, os.Args[0], args...)
-	p.command.Env = append(append(os.Environ(), processVariable+"=1"), environ...)
-	var err error
-	if p.stdin, err = p.command.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := p.command.StderrPipe()
+	command := exec.Command(os.Args[0], append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)...)
+	command.Env = append(append(os.Environ(), processVariable+"=1"), environ...)
+	stdin, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	listening := make(chan struct{})
-	go p.readLog(stderr, listening)
-	t.Cleanup(func() {
-		_ = p.stdin.Close()
-		cancel()
-		<-p.drained
-		_ = p.command.Wait() // it may have been waited for
-		http.DefaultClient.CloseIdleConnections()
-	})
-	select {
-	case <-listening:
-	case <-p.drained:
-		t.Fatalf("it ended: %s", p.logged)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	p := &process{Process: programs.Run(t, "the edge", command), stdin: stdin, servers: map[string]string{}}
+	for _, server := range []string{"admin", "health"} {
+		p.servers[server] = "http://" + p.Address(t, server)
 	}
 	return p
-}
-
-// readLog keeps the log, and closes listening when both servers have said
-// where they are.
-func (p *process) readLog(stderr io.Reader, listening chan<- struct{}) {
-	defer close(p.drained)
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		p.logged.WriteString(lines.Text() + "\n")
-		var entry struct{ Server, Address string }
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Address != "" && len(p.servers) < 2 {
-			p.servers[entry.Server] = "http://" + entry.Address
-			if len(p.servers) == 2 {
-				close(listening)
-			}
-		}
-	}
 }
 
 // wait gives the exit code and the whole log.
 func (p *process) wait(t *testing.T) (int, string) {
 	t.Helper()
-	<-p.drained
-	err := p.command.Wait()
-	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
-		t.Fatal(err)
-	}
-	return p.command.ProcessState.ExitCode(), p.logged.String()
+	return p.Wait(t).ExitCode(), p.Log.String()
 }
 
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := p.command.Process.Signal(s); err != nil {
+	if err := p.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 }

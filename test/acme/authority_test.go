@@ -1,8 +1,6 @@
 package acme
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,13 +16,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -35,13 +32,10 @@ const (
 
 // pebble is a running authority.
 type pebble struct {
+	*programs.Process
 	address netip.Addr
 	// rootFile vouches for its directory.
 	rootFile string
-
-	mu     sync.Mutex
-	logged bytes.Buffer
-	orders int
 }
 
 // startPebble runs an authority whose certificates are valid for a time.
@@ -62,55 +56,15 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 	// The rest of its torments stays: some good nonces are refused, and challenges
 	// are looked at several times. Each order has to be proved anew.
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	edgeprocess.Tie(command)
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stderr = command.Stdout
-	if err := command.Start(); err != nil {
-		t.Fatalf("%v: run make deps", err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.readLog(bufio.NewScanner(output))
-		_ = command.Wait() // it is killed
-	}()
-	t.Cleanup(func() {
-		_ = command.Process.Kill() // it fails when the process is gone
-		<-ended
-		if t.Failed() {
-			t.Logf("the log of pebble at %s:\n%s", address, p.logged.String())
-		}
-	})
-	eventually(t, func() error {
-		conn, err := net.Dial("tcp", netip.AddrPortFrom(address, directoryPort).String())
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
+	log := &programs.Output{}
+	command.Stdout, command.Stderr = log, log
+	p.Process = programs.Run(t, "pebble at "+address.String(), command)
+	p.AwaitListener(t, "tcp", netip.AddrPortFrom(address, directoryPort).String())
 	return p
 }
 
-func (p *pebble) readLog(lines *bufio.Scanner) {
-	for lines.Scan() {
-		p.mu.Lock()
-		fmt.Fprintf(&p.logged, "%s\n", lines.Text())
-		if strings.Contains(lines.Text(), "Added order") {
-			p.orders++
-		}
-		p.mu.Unlock()
-	}
-}
-
 // ordered is how many orders there were.
-func (p *pebble) ordered() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.orders
-}
+func (p *pebble) ordered() int { return strings.Count(p.Log.String(), "Added order") }
 
 func (p *pebble) directory() string {
 	return fmt.Sprintf("https://%s:%d/dir", p.address, directoryPort)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/ingress/certrequest"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 func listen(address netip.Addr) (net.Listener, error) {
@@ -40,7 +41,7 @@ func (w *world) testOrder(t *testing.T) {
 	}
 	for _, r := range w.replicas {
 		if status, body, err := r.get(t.Context(), "cart.example"); status != 200 || body != "hello" {
-			t.Errorf("%s: %d %q %v", r.address, status, body, err)
+			t.Errorf("%s: %d %q %v", r.At, status, body, err)
 		}
 	}
 	own := w.cluster.Client.CoreV1().Secrets(home)
@@ -57,7 +58,7 @@ func (w *world) testOrder(t *testing.T) {
 	// An Event about what is not ready comes after ten seconds: the tests in
 	// between need not wait for it.
 	defer w.serve(t, "shop", "broken", map[string]string{"certresolver": "broken"}, "broken.example")
-	_, metrics, err := w.leader(t).page(t.Context(), "/metrics")
+	_, metrics, err := w.leader(t).Page(t.Context(), "/metrics")
 	for _, want := range []string{`slipway_acme_orders_total{resolver="le",result="issued"} 1`, `slipway_acme_certificates{state="valid"} 1`, "slipway_acme_next_expiry_seconds "} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s among the metrics: %v", want, err)
@@ -141,10 +142,10 @@ func (w *world) testBrokenAuthority(t *testing.T) {
 	w.awaitEvent(t, "shop", "unknown", "RefusedNotFound", `there is no resolver "nobody": the options of the edge have brief, broken, le`)
 	for _, r := range w.replicas {
 		if status, body, err := r.get(t.Context(), "broken.example"); status != 200 || body != "hello" {
-			t.Errorf("%s: %d %q %v", r.address, status, body, err)
+			t.Errorf("%s: %d %q %v", r.At, status, body, err)
 		}
 		if status, _, err := r.get(t.Context(), "unknown.example"); status != 503 {
-			t.Errorf("%s: %d %v for a host that can never get its certificate", r.address, status, err)
+			t.Errorf("%s: %d %v for a host that can never get its certificate", r.At, status, err)
 		}
 	}
 	w.awaitFetched(t, "other.example")
@@ -154,8 +155,8 @@ func (w *world) testBrokenAuthority(t *testing.T) {
 func (w *world) testRestart(t *testing.T) {
 	before := w.authority.ordered()
 	for i, old := range w.replicas {
-		old.stop(t)
-		w.replicas[i] = w.startReplica(t, old.address)
+		old.Stop(t)
+		w.replicas[i] = w.startReplica(t, old.At)
 	}
 	for _, r := range w.replicas {
 		if _, err := r.fetched(t.Context(), "cart.example"); err != nil {
@@ -181,9 +182,9 @@ func (w *world) testLeaderKilled(t *testing.T) {
 	case <-t.Context().Done():
 		t.Fatal("the authority does not ask")
 	}
-	leader.kill()
+	leader.Kill()
 	w.replicas = slices.DeleteFunc(w.replicas, func(r *replica) bool { return r == leader })
-	w.balancer.lead(w.replicas[0].at(plainPort))
+	w.balancer.lead(w.replicas[0].On(edgeprocess.PlainPort))
 	w.balancer.release()
 	w.awaitFetched(t, "orphan.example")
 	if got, err := w.replicas[0].fetched(t.Context(), "cart.example"); err != nil {

@@ -10,18 +10,12 @@ import (
 	"context"
 	"net/netip"
 	"testing"
-	"time"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
-
-const (
-	// patience bounds every wait. Only a test that fails waits so long.
-	patience  = 60 * time.Second
-	lookAgain = 25 * time.Millisecond
-)
 
 // TestCertificates is one test, so that the program is built once and the
 // cluster started once.
@@ -40,20 +34,7 @@ func TestCertificates(t *testing.T) {
 // when it does not.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		timer := time.NewTimer(lookAgain)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			t.Fatalf("after %v: %v", patience, err)
-		}
-	}
+	programs.Eventually(t, func(context.Context) error { return condition() })
 }
 
 // hostOf is an address of the loopback network for a server of the test. The

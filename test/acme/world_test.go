@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/test/binary"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // home is the namespace of the edges.
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	names := startNames(t, hostOf(5), hostOf(6))
 	w.authority = startPebble(t, hostOf(7), 24*time.Hour, names)
 	w.brief = startPebble(t, hostOf(8), shortLife, names)
-	w.balancer = startBalancer(t, hostOf(6), netip.AddrPortFrom(first, plainPort).String(), netip.AddrPortFrom(second, plainPort).String())
+	w.balancer = startBalancer(t, hostOf(6), netip.AddrPortFrom(first, edgeprocess.PlainPort).String(), netip.AddrPortFrom(second, edgeprocess.PlainPort).String())
 	const resolver = "--certificatesResolvers.%s.acme."
 	for name, of := range map[string]*pebble{"le": w.authority, "brief": w.brief, "broken": nil} {
 		at := fmt.Sprintf(resolver, name)
@@ -95,9 +96,6 @@ func (w *world) account(t *testing.T) string {
 	}
 	return path
 }
-
-func (w *world) cleanup(end func()) { w.t.Cleanup(end) }
-func (w *world) failed() bool       { return w.t.Failed() }
 
 // startBackend is a server that says hello.
 func startBackend(t *testing.T, address netip.Addr) netip.AddrPort {

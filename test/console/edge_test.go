@@ -14,7 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (

@@ -13,14 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -53,7 +52,7 @@ type pod struct {
 	object  *corev1.Pod
 	address netip.Addr
 	root    string
-	log     output
+	log     programs.Output
 
 	leaving chan struct{} // closed when it is to go
 	once    sync.Once
@@ -61,24 +60,6 @@ type pod struct {
 	// What was told last of the container.
 	status  corev1.ContainerStatus
 	started metav1.Time
-}
-
-// output is what a container writes.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func newPod(n *node, object *corev1.Pod, address netip.Addr, root string) *pod {
@@ -107,28 +88,24 @@ func (p *pod) run(ctx context.Context) {
 
 // runOnce starts the container, and gives whether it is to be started again.
 func (p *pod) runOnce(ctx context.Context) bool {
+	var process *programs.Process
 	command, err := p.prepare(ctx)
 	if err == nil {
-		err = command.Start()
+		process, err = programs.Start(p.object.Name, command)
 	}
 	if err != nil {
 		p.waiting(ctx, "CreateContainerError", err.Error())
 		return p.pause(ctx)
 	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = command.Wait() // its state says how it ended
-	}()
 	started := metav1.Now()
 	p.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
 	p.report(ctx, corev1.PodRunning, p.container().ReadinessProbe == nil)
-	ended := p.follow(ctx, exited)
+	ended := p.follow(ctx, process.Exited())
 	if !ended {
-		p.stop(ctx, command, exited)
+		p.stop(ctx, process)
 		return false
 	}
-	code := command.ProcessState.ExitCode()
+	code := process.State().ExitCode()
 	p.node.note(p.container().Name, code)
 	p.status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: int32(code), Reason: "Completed", StartedAt: started, FinishedAt: metav1.Now(), Message: p.lastWords(code),
@@ -221,22 +198,13 @@ func (p *pod) probe(ctx context.Context) error {
 
 // stop ends a container as a kubelet does. At the end of the test it is killed: nobody
 // waits for what it would still do.
-func (p *pod) stop(ctx context.Context, command *exec.Cmd, exited <-chan struct{}) {
-	_ = command.Process.Signal(syscall.SIGTERM) // it may be over
-	grace := time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
+func (p *pod) stop(ctx context.Context, process *programs.Process) {
+	defer context.AfterFunc(ctx, process.Kill)()
+	process.Grace = time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
 	if given := p.object.Spec.TerminationGracePeriodSeconds; given != nil {
-		grace = time.Duration(*given) * time.Second
+		process.Grace = time.Duration(*given) * time.Second
 	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
-	select {
-	case <-exited:
-		return
-	case <-ctx.Done():
-	case <-late.C:
-	}
-	_ = command.Process.Kill() // it may be over
-	<-exited
+	_ = process.End(nil) // how it ended does not matter any more
 }
 
 // pause waits before another start; false is no other.
@@ -287,7 +255,6 @@ func (p *pod) prepare(ctx context.Context) (*exec.Cmd, error) {
 	words := append([]string{"--mount", "--uts", "sh", "-e", "-c", enterPod, "sh", p.object.Name, p.node.program, p.root, imageProgram}, p.container().Args...)
 	command := exec.Command("unshare", words...)
 	command.Env, command.Stdout, command.Stderr = environment, &p.log, &p.log
-	edgeprocess.Tie(command)
 	return command, nil
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +16,7 @@ import (
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/release"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // chartHost is where the commands of the console have the chart from.
@@ -28,35 +26,8 @@ const chartHost = "charts.slipway.dev"
 // which its clients reach it under its name.
 func (w *world) startRegistry(t *testing.T) (proxy string) {
 	t.Helper()
-	program, err := exec.LookPath("docker-registry")
-	if err != nil {
-		t.Fatal("docker-registry is missing: make deps installs it")
-	}
-	dir, address := t.TempDir(), freeAddress(t)
-	config := filepath.Join(dir, "config.yml")
-	writeFile(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, tls: {certificate: %q, key: %q}}\n",
-		filepath.Join(dir, "data"), address, w.authority.CertFile, w.authority.KeyFile))
-	command := exec.Command(program, "serve", config)
-	var log output
-	command.Stdout, command.Stderr = &log, &log
-	edgeprocess.Tie(command)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill() // it may be over
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("the log of the registry:\n%s", programs.Tail(log.String()))
-		}
-	})
-	programs.Eventually(t, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
+	address := freeAddress(t)
+	programs.Registry(t, "tcp", address, fmt.Sprintf(", tls: {certificate: %q, key: %q}", w.authority.CertFile, w.authority.KeyFile), "")
 	w.pushChart(t, address)
 	return leadTo(t, map[string]string{chartHost + ":443": address})
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/install/handover"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // stallTimeout bounds the time between two lines of Playwright's log. It bounds
@@ -76,7 +76,6 @@ func (w *world) runSpecs(t *testing.T) {
 	playwright := exec.CommandContext(ctx, "node", words...)
 	playwright.Dir = filepath.Join(root, "web")
 	playwright.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir()}, w.environment(artefacts)...)
-	edgeprocess.Tie(playwright)
 	log, err := os.Create(filepath.Join(artefacts, "playwright.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,12 +84,16 @@ func (w *world) runSpecs(t *testing.T) {
 	progress := watchProgress(log, func() { cancel(fmt.Errorf("no spec began or ended for %s", stallTimeout)) })
 	defer progress.stop()
 	playwright.Stdout, playwright.Stderr = progress, progress
-	if err := playwright.Start(); err != nil {
+	process, err := programs.Start("playwright", playwright)
+	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() {
-		err := playwright.Wait()
+		var err error
+		if state := process.State(); !state.Success() {
+			err = errors.New(state.String())
+		}
 		if stalled := context.Cause(ctx); stalled != nil {
 			err = errors.Join(stalled, err)
 		}

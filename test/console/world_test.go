@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -72,7 +71,7 @@ func newWorld(t *testing.T, binary string) *world {
 	w.trusted = filepath.Join(t.TempDir(), "trusted.crt")
 	writeFile(t, w.trusted, string(bytes.Join([][]byte{w.authority.Cert, w.git.provider.CA}, nil)))
 	w.startPlatform(t)
-	w.oneTime = w.printedPassword(t)
+	w.oneTime = w.platform.Password(t)
 	w.tools, w.proxy = programsOf(t, kubetest.Binary(t)), w.startRegistry(t)
 	w.mesh = newMeshGateway(t)
 	first := w.newSite(t, w.cluster, balancers()[0])
@@ -87,30 +86,12 @@ func newWorld(t *testing.T, binary string) *world {
 // startPlatform runs the platform at its address until it listens.
 func (w *world) startPlatform(t *testing.T) {
 	t.Helper()
-	w.platform = programs.Start(w.t, programs.Options{
-		Binary: w.binary, Name: "the platform", Environment: []string{"SSL_CERT_FILE=" + w.trusted},
-		Words: []string{
-			"platform", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-			"--server.address=" + strings.TrimPrefix(w.url, "https://"), "--server.publicURL=" + w.url, "--state.dir=" + w.state,
-			"--tls.certFile=" + w.authority.CertFile, "--tls.keyFile=" + w.authority.KeyFile,
-			"--tunnel.domain=" + tunnelDomain, "--firstStart.email=" + adminEmail,
-		},
-	})
+	w.platform = programs.Slipway(w.t, "the platform", w.binary, []string{"SSL_CERT_FILE=" + w.trusted},
+		"platform", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+		"--server.address="+strings.TrimPrefix(w.url, "https://"), "--server.publicURL="+w.url, "--state.dir="+w.state,
+		"--tls.certFile="+w.authority.CertFile, "--tls.keyFile="+w.authority.KeyFile,
+		"--tunnel.domain="+tunnelDomain, "--firstStart.email="+adminEmail)
 	w.platform.Address(t, "platform")
-}
-
-// printedPassword is what the first start has printed.
-func (w *world) printedPassword(t *testing.T) (password string) {
-	t.Helper()
-	programs.Eventually(t, func(context.Context) error {
-		_, rest, _ := strings.Cut(w.platform.Printed(), "password: ")
-		printed := false
-		if password, _, printed = strings.Cut(rest, "\n"); !printed {
-			return fmt.Errorf("no password is printed: %q", w.platform.Printed())
-		}
-		return nil
-	})
-	return password
 }
 
 // client reaches the platform, also by the hosts of tunnels, and trusts it.

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
@@ -166,7 +167,7 @@ func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path stri
 // awaitTrace reads a trace when it tells the end of the agent.
 func awaitTrace(t *testing.T, agent *agentprocess.Agent, path string) (string, error) {
 	t.Helper()
-	deadline, tick := time.After(agentprocess.Patience), time.NewTicker(20*time.Millisecond)
+	deadline, tick := time.After(programs.Patience), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for {
 		trace, err := os.ReadFile(path)

@@ -32,7 +32,7 @@ func (s *suite) testLeader(t *testing.T) {
 		agentprocess.Await(t, s.applications(control), "app", agentprocess.InOrder(repository.Head(t)))
 	}
 	live()
-	if second.Says(works) {
+	if second.Logged(works) {
 		t.Fatal("two agents work at a time")
 	}
 
@@ -49,7 +49,7 @@ func (s *suite) testLeader(t *testing.T) {
 
 	third := s.start(t, control)
 	third.AwaitLog(t, `"server":"health"`)
-	if third.Says(works) {
+	if third.Logged(works) {
 		t.Fatal("two agents work at a time")
 	}
 	second.Stop(t)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,8 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -113,35 +110,12 @@ func serveManifest(out http.ResponseWriter, in *http.Request) {
 // startRegistry runs Debian's docker-registry on a socket, and gives what leads there.
 func startRegistry(t *testing.T) http.Handler {
 	t.Helper()
-	program, err := exec.LookPath("docker-registry")
-	if err != nil {
-		t.Fatal("docker-registry is missing: run scripts/install-packages.sh")
-	}
-	dir := t.TempDir()
-	socket, config := filepath.Join(dir, "socket"), filepath.Join(dir, "config.yml")
-	writeFile(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s, net: unix, relativeurls: true}\n", filepath.Join(dir, "data"), socket))
-	command := exec.Command(program, "serve", config)
-	edgeprocess.Tie(command)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	exited := make(chan struct{})
-	go func() { _ = command.Wait(); close(exited) }()
+	socket := filepath.Join(t.TempDir(), "socket")
+	programs.Registry(t, "unix", socket, ", relativeurls: true", "")
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = command.Process.Kill() // it may be over
-		<-exited
-	})
-	programs.Eventually(t, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	passing := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "registry"})
 	passing.Transport = transport
 	return passing

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -53,34 +52,13 @@ type node struct {
 	// Owned by the loop.
 	parts  map[string]*podProcess // by the first argument
 	beaten time.Time
-	log    lockedText
+	log    programs.Output
 }
 
 // podProcess is the process of a Pod.
 type podProcess struct {
-	uid    types.UID
-	cmd    *exec.Cmd
-	exited chan struct{}
-	output *lockedText
-}
-
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write adds to the text.
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String is all of it.
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	*programs.Process
+	uid types.UID
 }
 
 // startNode runs the node until the test ends.
@@ -127,7 +105,7 @@ func (n *node) run(ctx context.Context) {
 		}
 	}
 	for _, one := range n.parts {
-		one.kill()
+		one.Kill()
 	}
 }
 
@@ -173,7 +151,7 @@ func (n *node) tendPods(ctx context.Context) error {
 	var problems []error
 	for part, one := range n.parts {
 		if !slices.ContainsFunc(found.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp == nil && partOf(&pod) == part }) {
-			one.kill()
+			one.Kill()
 			delete(n.parts, part)
 		}
 	}
@@ -230,11 +208,11 @@ func (n *node) tend(ctx context.Context, pod *corev1.Pod, part string, newest bo
 // keepRunning has the process of a part be that of a Pod.
 func (n *node) keepRunning(ctx context.Context, pod *corev1.Pod, part string) error {
 	one := n.parts[part]
-	if one != nil && one.uid == pod.UID && (!one.over() || pod.Spec.RestartPolicy == corev1.RestartPolicyNever) {
+	if one != nil && one.uid == pod.UID && (one.Alive() == nil || pod.Spec.RestartPolicy == corev1.RestartPolicyNever) {
 		return nil
 	}
 	if one != nil {
-		one.kill()
+		one.Kill()
 		delete(n.parts, part)
 	}
 	root, err := n.makeRoot(ctx, pod)
@@ -254,45 +232,31 @@ func (n *node) start(pod *corev1.Pod, root string) (*podProcess, error) {
 	words := n.w.named(append([]string{
 		"sh", "-c", `mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /slipway "$@"`, root,
 	}, container.Args...)...)
-	one := &podProcess{uid: pod.UID, cmd: exec.Command(words[0], words[1:]...), exited: make(chan struct{}), output: &lockedText{}}
-	edgeprocess.Tie(one.cmd)
+	command := exec.Command(words[0], words[1:]...)
 	api, err := url.Parse(n.w.cluster.Config.Host)
 	if err != nil {
 		return nil, err
 	}
-	one.cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + api.Hostname(), "KUBERNETES_SERVICE_PORT=" + api.Port(), "PATH=" + os.Getenv("PATH")}
+	command.Env = []string{"KUBERNETES_SERVICE_HOST=" + api.Hostname(), "KUBERNETES_SERVICE_PORT=" + api.Port(), "PATH=" + os.Getenv("PATH")}
 	for _, variable := range container.Env {
 		value := variable.Value
 		if from := variable.ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.FieldPath == "spec.nodeName" {
 			value = pod.Spec.NodeName
 		}
-		one.cmd.Env = append(one.cmd.Env, variable.Name+"="+value)
+		command.Env = append(command.Env, variable.Name+"="+value)
 	}
 	_, _ = fmt.Fprintf(&n.log, "the Pod %s starts\n", pod.Name)
-	one.cmd.Stdout, one.cmd.Stderr = one.output, one.output
-	if err := one.cmd.Start(); err != nil {
+	output := &programs.Output{}
+	command.Stdout, command.Stderr = output, output
+	process, err := programs.Start(pod.Name, command)
+	if err != nil {
 		return nil, err
 	}
 	go func() {
-		_ = one.cmd.Wait() // its code is looked at
-		_, _ = fmt.Fprintf(&n.log, "the Pod %s ended with %v:\n%s\n", pod.Name, one.cmd.ProcessState, tail(one.output.String()))
-		close(one.exited)
+		state := process.State()
+		_, _ = fmt.Fprintf(&n.log, "the Pod %s ended with %v:\n%s\n", pod.Name, state, tail(output.String()))
 	}()
-	return one, nil
-}
-
-func (p *podProcess) over() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *podProcess) kill() {
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // it may be over
-	<-p.exited
+	return &podProcess{process, pod.UID}, nil
 }
 
 // makeRoot writes what a container of the Pod sees as its files.
@@ -455,15 +419,15 @@ func (n *node) report(ctx context.Context, pod *corev1.Pod, ready bool) error {
 
 // finish writes how a Pod ended that is not started again.
 func (n *node) finish(ctx context.Context, pod *corev1.Pod, one *podProcess) error {
-	if one.uid != pod.UID || !one.over() {
+	if one.uid != pod.UID || one.Alive() == nil {
 		return nil
 	}
-	phase, code := corev1.PodSucceeded, int32(one.cmd.ProcessState.ExitCode())
+	phase, code := corev1.PodSucceeded, int32(one.State().ExitCode())
 	if code != 0 {
 		phase = corev1.PodFailed
 	}
 	container := pod.Spec.Containers[0]
-	ended := corev1.ContainerStateTerminated{ExitCode: code, Message: tail(one.output.String()), FinishedAt: metav1.Now()}
+	ended := corev1.ContainerStateTerminated{ExitCode: code, Message: tail(one.Log.String()), FinishedAt: metav1.Now()}
 	return n.patchPod(ctx, pod, corev1.PodStatus{
 		Phase:             phase,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, State: corev1.ContainerState{Terminated: &ended}}},

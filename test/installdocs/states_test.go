@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
-	"slipway.dev/slipway/test/programs"
 )
 
 // controller is one that a page takes for installed: its class, its Deployment and its

@@ -1,18 +1,16 @@
 package installdocs
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
-	"slipway.dev/slipway/test/programs"
 	"slipway.dev/slipway/test/programs/helm"
 )
 
@@ -135,17 +133,9 @@ func (w *world) startPlatform(t *testing.T) {
 	words := w.named(w.binary, "platform", "--server.address="+netip.AddrPortFrom(platformAddress(), 443).String(), "--server.publicURL="+platformURL,
 		"--tls.certFile="+w.authority.CertFile, "--tls.keyFile="+w.authority.KeyFile, "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0",
 		"--state.dir="+filepath.Join(t.TempDir(), "state"), "--log.format=json")
-	w.platform = programs.Start(t, programs.Options{Binary: "/usr/bin/" + words[0], Name: "the platform", Environment: w.trusting(), Words: words[1:]})
+	w.platform = programs.Slipway(t, "the platform", words[0], w.trusting(), words[1:]...)
 	w.platform.Address(t, "platform")
-	oneTime := ""
-	programs.Eventually(t, func(context.Context) error {
-		_, after, found := strings.Cut(w.platform.Printed(), "password: ")
-		if !found {
-			return fmt.Errorf("no password is printed: %s", w.platform.Printed())
-		}
-		oneTime = strings.Fields(after)[0]
-		return nil
-	})
+	oneTime := w.platform.Password(t)
 	w.must(t, "printf '%s\\n%s\\n' '"+oneTime+"' '"+password+"' | slipway login "+platformURL+" --email "+adminEmail+" --password-stdin --name test")
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/cookiejar"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,19 +42,6 @@ func (p *process) with(t *testing.T, token string) api {
 	return dial(t, &http.Client{Transport: bearer{token, transport}}, p.url)
 }
 
-// password is the one that the first start printed. What was printed may be on its
-// way yet when the log has come.
-func (p *process) password(t *testing.T) string {
-	t.Helper()
-	password := ""
-	eventually(t, "a password on standard output", func() (printed bool) {
-		_, rest, _ := strings.Cut(p.out.String(), "password: ")
-		password, _, printed = strings.Cut(rest, "\n")
-		return printed
-	})
-	return password
-}
-
 // csrf adds the token of a session.
 type csrf struct {
 	token *string
@@ -89,13 +75,13 @@ func (p *process) firstKey(t *testing.T) string {
 		}
 		token = answer.Msg.GetCsrfToken()
 	}
-	signIn(p.password(t))
+	signIn(p.Password(t))
 	_, err = session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "early"}))
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("a one-time password is good for more than choosing another: %v", err)
 	}
 	const chosen = "correct horse battery staple"
-	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.password(t), NewPassword: chosen})); err != nil {
+	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.Password(t), NewPassword: chosen})); err != nil {
 		t.Fatal(err)
 	}
 	signIn(chosen)

@@ -25,17 +25,17 @@ func TestFirstStart(t *testing.T) {
 	onBoth(t, func(t *testing.T, at place) {
 		p := start(t, at)
 		key := p.firstKey(t)
-		password := p.password(t)
-		if strings.Count(p.out.String(), password) != 1 || !strings.Contains(p.out.String(), email) {
-			t.Errorf("printed:\n%s", p.out)
+		password := p.Password(t)
+		if strings.Count(p.Out.String(), password) != 1 || !strings.Contains(p.Out.String(), email) {
+			t.Errorf("printed:\n%s", p.Out)
 		}
 		agent := join(t, p.with(t, key), "prod")
 		heartbeat(t, p.with(t, agent.GetAccessToken()))
-		p.stop(t)
+		p.Stop(t)
 		secrets := []string{password, strings.Split(key, "_")[2], agent.GetRefreshToken(), agent.GetAccessToken(), "correct horse battery staple"}
 		for _, canary := range secrets {
-			if strings.Contains(p.log.String(), canary) {
-				t.Errorf("a secret is in the log:\n%s", p.log)
+			if strings.Contains(p.Log.String(), canary) {
+				t.Errorf("a secret is in the log:\n%s", p.Log)
 			}
 			if file := holds(t, at.dir, canary); file != "" {
 				t.Errorf("a secret is in %s", file)
@@ -45,15 +45,15 @@ func TestFirstStart(t *testing.T) {
 			}
 		}
 		again := start(t, at)
-		if again.out.String() != "" {
-			t.Errorf("a second start prints %q", again.out)
+		if again.Out.String() != "" {
+			t.Errorf("a second start prints %q", again.Out)
 		}
 		me, err := again.with(t, key).auth.Me(t.Context(), connect.NewRequest(&platformv1.MeRequest{}))
 		if err != nil || me.Msg.GetUser().GetEmail() != email {
 			t.Errorf("after a restart: %v, %v", me, err)
 		}
 		heartbeat(t, again.with(t, agent.GetAccessToken())) // the signing key is the same
-		again.stop(t)
+		again.Stop(t)
 	})
 }
 
@@ -146,7 +146,7 @@ func TestLifeOfARuntime(t *testing.T) {
 		if got := total(t, admin); got != 0 {
 			t.Errorf("%d applications of a runtime that is gone", got)
 		}
-		p.stop(t)
+		p.Stop(t)
 	})
 }
 
@@ -177,7 +177,7 @@ func TestKill(t *testing.T) {
 			}()
 			want := acknowledged + int64(3+7*round)
 			eventually(t, "some reports", func() bool { return last.Load() >= want })
-			p.kill()
+			p.Kill()
 			<-broken
 			acknowledged = last.Load()
 			p = start(t, at)
@@ -190,7 +190,7 @@ func TestKill(t *testing.T) {
 				t.Fatalf("round %d: there are %d applications of %d", round, got, acknowledged-2)
 			}
 		}
-		p.stop(t)
+		p.Stop(t)
 	})
 }
 
@@ -204,7 +204,7 @@ func TestStop(t *testing.T) {
 			t.Fatalf("%v, %v", err, stream.Err())
 		}
 		began := time.Now()
-		p.stop(t)
+		p.Stop(t)
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("stopping took %v", took)
 		}
@@ -240,11 +240,11 @@ func TestCreateKey(t *testing.T) {
 		if got := total(t, p.with(t, create("reader", "--read"))); got != 0 {
 			t.Errorf("there are %d applications", got)
 		}
-		first := p.password(t)
+		first := p.Password(t)
 		if out, err := run(t, at, "reset-password", email); err != nil || strings.Contains(out, first) {
 			t.Errorf("%v\n%s", err, out)
 		}
-		p.stop(t)
+		p.Stop(t)
 		offline := create("offline", "--days=0")
 		for name, words := range map[string][]string{
 			"is for --register or for --read": {email, "k", "--register", "--read"},
@@ -272,7 +272,7 @@ func TestCreateKey(t *testing.T) {
 		if want := (map[string]string{"the installer": "24h0m0s", "reader": "2160h0m0s", "offline": "for ever"}); !maps.Equal(life, want) {
 			t.Errorf("the keys are good for %v, want %v", life, want)
 		}
-		again.stop(t)
+		again.Stop(t)
 	})
 }
 
@@ -280,14 +280,9 @@ func TestCreateKey(t *testing.T) {
 func TestOneFolderOnePlatform(t *testing.T) {
 	at := sqlitePlace(t)
 	p := start(t, at)
-	second, _ := launch(t, at)
-	select {
-	case <-second.done:
-	case <-time.After(patience):
-		t.Fatal("the second process runs")
-	}
-	if second.err == nil || !strings.Contains(second.log.String(), "is open in another process") {
-		t.Errorf("%v\n%s", second.err, second.log)
+	second := launch(t, at)
+	if state := second.Wait(t); state.Success() || !second.Logged("is open in another process") {
+		t.Errorf("it ended with %v\n%s", state, second.Log)
 	}
 	out, err := run(t, at, "reset-password", email)
 	if err != nil || !strings.Contains(out, "password: ") {
@@ -296,5 +291,5 @@ func TestOneFolderOnePlatform(t *testing.T) {
 	if out, err := run(t, at, "rotate-keys", "--revoke"); err != nil || !strings.Contains(out, "new key") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	p.stop(t)
+	p.Stop(t)
 }

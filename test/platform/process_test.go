@@ -3,23 +3,18 @@
 package platform
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -61,97 +56,24 @@ func postgresPlace(t *testing.T) place {
 
 // process is a platform that runs.
 type process struct {
-	command *exec.Cmd
-	url     string
-	out     *tail
-	log     *tail
-	done    chan struct{}
-	err     error // of Wait, after done
-}
-
-// tail keeps what a process writes.
-type tail struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (k *tail) Write(p []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.text.Write(p)
-}
-
-func (k *tail) String() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.text.String()
+	*programs.Process
+	url string
 }
 
 // start runs a platform on free ports and waits until it is ready.
 func start(t *testing.T, at place, args ...string) *process {
 	t.Helper()
-	p, listens := launch(t, at, args...)
-	select {
-	case p.url = <-listens:
-	case <-p.done:
-		t.Fatalf("the platform ended: %v\n%s", p.err, p.log)
-	case <-time.After(patience):
-		t.Fatalf("the platform does not listen:\n%s", p.log)
-	}
-	return p
+	p := launch(t, at, args...)
+	return &process{p, p.Listens(t, "platform").URL}
 }
 
-// launch runs a platform; its URL comes when it listens.
-func launch(t *testing.T, at place, args ...string) (*process, <-chan string) {
+// launch runs a platform.
+func launch(t *testing.T, at place, args ...string) *programs.Process {
 	t.Helper()
 	given := append([]string{"platform", "--server.address=" + cmp.Or(at.address, "127.0.0.1:0"), "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json"}, at.args...)
-	p := &process{command: exec.Command(binary.Path(t), append(given, args...)...), out: &tail{}, log: &tail{}, done: make(chan struct{})}
-	p.command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
-	p.command.Stdout = p.out
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := p.command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	listens := make(chan string, 1)
-	go func() {
-		defer close(p.done)
-		lines := bufio.NewScanner(io.TeeReader(stderr, p.log))
-		for lines.Scan() {
-			var line struct{ Msg, Server, URL string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Server == "platform" && line.Msg == "server listens" {
-				listens <- line.URL
-			}
-		}
-		p.err = p.command.Wait()
-	}()
-	t.Cleanup(func() { p.kill() })
-	return p, listens
-}
-
-// kill ends the process as a machine that loses its power does.
-func (p *process) kill() {
-	_ = p.command.Process.Kill() // it may be over
-	<-p.done
-}
-
-// stop ends the process in good order.
-func (p *process) stop(t *testing.T) {
-	t.Helper()
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		t.Fatalf("it does not stop:\n%s", p.log)
-	}
-	if p.err != nil {
-		t.Errorf("it ended with %v:\n%s", p.err, p.log)
-	}
+	command := exec.Command(binary.Path(t), append(given, args...)...)
+	command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
+	return programs.Run(t, "the platform", command)
 }
 
 // run runs a command to its end.

@@ -3,7 +3,6 @@ package platform
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -28,8 +28,8 @@ func TestWatchAcrossReplicas(t *testing.T) {
 	one := start(t, at)
 	key := one.firstKey(t)
 	two := start(t, at, "--tunnel.url=ws://127.0.0.1:1")
-	if two.out.String() != "" {
-		t.Errorf("the second replica prints %q", two.out)
+	if two.Out.String() != "" {
+		t.Errorf("the second replica prints %q", two.Out)
 	}
 	stream, err := two.with(t, key).runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
 	if err != nil {
@@ -62,7 +62,7 @@ func TestWatchAcrossReplicas(t *testing.T) {
 	if !applications.Receive() || applications.Msg().GetApplication().GetName() != "shop" {
 		t.Errorf("got %v, %v", applications.Msg(), applications.Err())
 	}
-	one.kill() // its watches and tunnels are gone, what it stored is not
+	one.Kill() // its watches and tunnels are gone, what it stored is not
 	heartbeat(t, two.with(t, credential.GetAccessToken()))
 }
 
@@ -100,15 +100,15 @@ func TestTwoReplicas(t *testing.T) {
 	}
 
 	reachable.Store(&[]string{one.url, two.url})
-	one.kill()
+	one.Kill()
 	answers(two, "the replica that is left")
 	three := startReplica(t, at)
 	answers(three, "a new replica")
 	if got := three.handedOver(t); got < 20 {
 		t.Errorf("%d requests were handed over", got)
 	}
-	three.stop(t)
-	two.stop(t)
+	three.Stop(t)
+	two.Stop(t)
 }
 
 // startReplica starts one of several replicas. It has an address of its own of this
@@ -154,26 +154,11 @@ func (p *process) handedOver(t *testing.T) int {
 // look asks the server for health and metrics.
 func (p *process) look(t *testing.T, path string) (int, string) {
 	t.Helper()
-	health := ""
-	eventually(t, "the server with the metrics", func() bool {
-		for line := range strings.Lines(p.log.String()) {
-			var listens struct{ Msg, Server, Address string }
-			if json.Unmarshal([]byte(line), &listens) == nil && listens.Msg == "server listens" && listens.Server == "health" {
-				health = listens.Address
-			}
-		}
-		return health != ""
-	})
-	response, err := http.Get("http://" + health + path)
+	status, text, err := programs.Get(t.Context(), "http://"+p.Address(t, "health")+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	return status, text
 }
 
 func post(t *testing.T, url string, header http.Header) (int, string) {
@@ -284,7 +269,7 @@ func TestDatabaseAway(t *testing.T) {
 	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS true")
 	eventually(t, "ready again", ready)
 	heartbeat(t, p.with(t, credential.GetAccessToken()))
-	p.stop(t)
+	p.Stop(t)
 }
 
 // TestBackup: a backup of a running platform is everything, in the other database
@@ -307,7 +292,7 @@ func TestBackup(t *testing.T) {
 				keyFile = name
 			}
 		}
-		p.stop(t)
+		p.Stop(t)
 		for name, target := range map[string]place{"sqlite": sqlitePlace(t), "postgres": postgresPlace(t)} {
 			target.args = append(target.args, "--database.secretKeyFile="+keyFile)
 			if name == "postgres" { // it names another key file already
@@ -321,10 +306,10 @@ func TestBackup(t *testing.T) {
 			}
 			restored := start(t, target)
 			list, err := restored.with(t, key).runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
-			if err != nil || len(list.Msg.GetRuntimes()) != 1 || restored.out.String() != "" {
-				t.Errorf("%s: %v, %v, %q", name, list, err, restored.out)
+			if err != nil || len(list.Msg.GetRuntimes()) != 1 || restored.Out.String() != "" {
+				t.Errorf("%s: %v, %v, %q", name, list, err, restored.Out)
 			}
-			restored.stop(t)
+			restored.Stop(t)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // attackVariable is the order to an attacker's process, in its environment.
@@ -60,18 +60,13 @@ func (f flood) begins(t *testing.T, address string, from source, l *lives) (stop
 	command := exec.Command("chrt", "--idle", "0", self)
 	command.Env = append(os.Environ(), attackVariable+"="+order{flood: f.name, from: from, address: address}.String())
 	command.Stderr = os.Stderr
-	edgeprocess.Tie(command)
 	input, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	output, writer := io.Pipe()
+	command.Stdout = writer
+	attacker := programs.Run(t, "the attacker", command)
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
@@ -82,10 +77,10 @@ func (f flood) begins(t *testing.T, address string, from source, l *lives) (stop
 		}
 	}()
 	return func() {
-		_ = input.Close()
-		<-listening
-		if err := command.Wait(); err != nil {
-			t.Errorf("the attacker: %v", err)
+		if err := attacker.End(input.Close); err != nil || !attacker.State().Success() {
+			t.Errorf("the attacker ended with %v: %v", attacker.State(), err)
 		}
+		_ = writer.Close() // which ends what reads the lines
+		<-listening
 	}
 }

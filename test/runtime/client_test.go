@@ -17,11 +17,11 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
-	"slipway.dev/slipway/test/programs"
 )
 
 // caller is somebody with a credential: the services of the platform, and what is

@@ -71,8 +71,8 @@ func (g *stage) testAway(t *testing.T) {
 	})
 	g.startPlatform(t)
 	began := time.Now()
-	if g.platform.Printed() != "" {
-		t.Errorf("a second start prints %q", g.platform.Printed())
+	if g.platform.Out.String() != "" {
+		t.Errorf("a second start prints %q", g.platform.Out.String())
 	}
 	for _, m := range []*member{g.east, g.west} {
 		m.reached(t)

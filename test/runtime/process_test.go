@@ -1,37 +1,29 @@
 package runtime
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // launch runs slipway with these words until the end of the test.
 func (s *suite) launch(t *testing.T, name string, environment []string, words ...string) *programs.Process {
 	t.Helper()
-	return programs.Start(t, programs.Options{Binary: s.binary, Name: name, Environment: environment, Words: words})
+	return programs.Slipway(t, name, s.binary, environment, words...)
 }
 
 // metrics is the page of metrics of a process.
 func metrics(t *testing.T, p *programs.Process) string {
 	t.Helper()
-	response, err := http.Get("http://" + p.Address(t, "health") + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	text, err := programs.Fetch(t.Context(), "http://"+p.Address(t, "health")+"/metrics")
+	if err != nil || !strings.Contains(text, "slipway_") {
+		t.Fatalf("the metrics of %s are %s: %v", p.Name(), text, err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK || !bytes.Contains(text, []byte("slipway_")) {
-		t.Fatalf("the metrics of %s are %d %s: %v", p.Name(), response.StatusCode, text, err)
-	}
-	return string(text)
+	return text
 }
 
 // run runs slipway to its end.

@@ -24,7 +24,7 @@ func (g *stage) testSecrets(t *testing.T) {
 	}
 	places := map[string]string{"an answer": g.answers.String()}
 	for _, p := range g.processes {
-		places["the log of "+p.Name()] += p.Log()
+		places["the log of "+p.Name()] += p.Log.String()
 	}
 	for _, m := range []*member{g.east, g.west} {
 		places["the metrics of "+m.name] = metrics(t, m.process)

@@ -14,9 +14,9 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
-	"slipway.dev/slipway/test/programs"
 )
 
 const adminEmail = "admin@example.com"
@@ -102,17 +102,9 @@ func (g *stage) startPlatform(t *testing.T) {
 }
 
 // oneTimePassword is what the first start has printed.
-func (g *stage) oneTimePassword(t *testing.T) (password string) {
+func (g *stage) oneTimePassword(t *testing.T) string {
 	t.Helper()
-	eventually(t, func(context.Context) error {
-		_, rest, _ := strings.Cut(g.platform.Printed(), "password: ")
-		printed := false
-		if password, _, printed = strings.Cut(rest, "\n"); !printed {
-			return fmt.Errorf("no password is printed: %q", g.platform.Printed())
-		}
-		return nil
-	})
-	return g.canary("the one-time password", password)
+	return g.canary("the one-time password", g.platform.Password(t))
 }
 
 // newMember prepares a runtime in a cluster and starts its agent, which joins with

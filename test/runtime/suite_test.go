@@ -25,8 +25,8 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
-	"slipway.dev/slipway/test/programs"
 )
 
 // Clients of HTTP keep their connections to processes that are gone by then.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/wire/runtimev1"
-	"slipway.dev/slipway/test/programs"
 )
 
 func request[T any](message *T) *connect.Request[T] { return connect.NewRequest(message) }
@@ -285,7 +284,7 @@ func (w *world) testRestart(t *testing.T) {
 				t.Error("the table went with the edge")
 			}
 			restarted = true
-			programs.Start(t, w.edgeOptions)
+			w.startEdge(t)
 			return errors.New("the edge starts")
 		case !edges[0].GetReady():
 			return fmt.Errorf("the edges are %v", edges)

@@ -23,11 +23,11 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
-	"slipway.dev/slipway/test/programs"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
@@ -42,11 +42,11 @@ const (
 // world is an edge and an agent, an application from Git, and the API of the agent
 // about traffic.
 type world struct {
+	binary          string
 	cluster         *kubetest.Cluster
 	control, target string
 	repository      *gittest.Repository
 	edge            *programs.Process
-	edgeOptions     programs.Options
 	// web is where the edge takes traffic, and asked where the agent asks it.
 	web, asked string
 	secretFile string
@@ -56,19 +56,18 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	binary := binary.Path(t)
 	cluster := kubetest.Start(t)
 	text, err := v1alpha1.CRDs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster.Define(t, string(text))
-	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
+	w := &world{binary: binary.Path(t), cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
 	w.web, w.asked = "127.0.0.1:8080", net.JoinHostPort(w.podAddress(251), fmt.Sprint(trafficPort))
 	backend := w.serveBackend(t)
 	w.repository = gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/shop.yaml": shopManifests(backend, 80)})
-	agentprocess.Start(t, agentprocess.Options{Binary: binary, Kubeconfig: cluster.Kubeconfig, Namespace: w.control})
+	agentprocess.Start(t, agentprocess.Options{Binary: w.binary, Kubeconfig: cluster.Kubeconfig, Namespace: w.control})
 	cluster.Apply(t, w.control, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: IngressClass
 metadata: {name: slipway}
@@ -83,17 +82,18 @@ spec:
   destination: {server: "https://kubernetes.default.svc", namespace: %s}
   syncPolicy: {automated: {prune: true, selfHeal: true}}
 `, w.repository.URL(), w.target))
-	w.edgeOptions = programs.Options{
-		Binary: binary, Name: "the edge", Environment: []string{"KUBECONFIG=" + cluster.Kubeconfig, "POD_NAMESPACE=" + w.control},
-		Words: []string{
-			"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-			"--providers.kubernetesIngress", "--entryPoints.web.address=" + w.web,
-			"--traffic.address=" + w.asked, "--traffic.secretFile=" + w.secretFile,
-		},
-	}
-	w.edge = programs.Start(t, w.edgeOptions)
+	w.edge = w.startEdge(t)
 	w.serve(t)
 	return w
+}
+
+// startEdge runs the edge until the test ends.
+func (w *world) startEdge(t *testing.T) *programs.Process {
+	t.Helper()
+	return programs.Slipway(t, "the edge", w.binary, []string{"KUBECONFIG=" + w.cluster.Kubeconfig, "POD_NAMESPACE=" + w.control},
+		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+		"--providers.kubernetesIngress", "--entryPoints.web.address="+w.web,
+		"--traffic.address="+w.asked, "--traffic.secretFile="+w.secretFile)
 }
 
 // podAddress is an address of the network of Pods.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -147,6 +148,6 @@ endpoints: [{addresses: [10.0.0.1]}]
 func program(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Getenv(binary.Variable), arguments...)
-	command.Env = userEnvironment()
+	command.Env = programs.UserEnvironment()
 	return command
 }

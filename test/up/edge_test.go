@@ -33,8 +33,8 @@ func deadEdge(t *testing.T, dir, _ string) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	for _, text := range []string{"edge ended by itself (signal: killed)", "the end of " + edge.Log, "entry point takes traffic"} {
-		if !strings.Contains(s.stderr.String(), text) {
-			t.Errorf("%q is missing in:\n%s", text, s.stderr)
+		if !strings.Contains(s.Log.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, s.Log)
 		}
 	}
 	requireNothingRuns(t)

@@ -22,6 +22,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/up"
 )
 
@@ -115,7 +116,7 @@ func (c *clone) run(t *testing.T, command string) string {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), "sh", "-c", command)
 	run.Dir = c.dir
-	run.Env = append(userEnvironment(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
+	run.Env = append(programs.UserEnvironment(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=user", "GIT_AUTHOR_EMAIL=user@localhost", "GIT_COMMITTER_NAME=user", "GIT_COMMITTER_EMAIL=user@localhost")
 	output, err := run.CombinedOutput()
 	if err != nil {

@@ -8,15 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/up"
 	"slipway.dev/slipway/test/binary"
 )
@@ -24,80 +23,35 @@ import (
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
 const (
-	startDeadline = 3 * time.Minute
 	stopDeadline  = time.Minute
 	checkInterval = 50 * time.Millisecond
 )
 
 // slipway is one run of the built binary.
-type slipway struct {
-	command        *exec.Cmd
-	stdout, stderr *transcript
-	exited         chan struct{}
-}
+type slipway struct{ *programs.Process }
 
 // start runs `slipway up` with the arguments and returns at once.
 func start(t *testing.T, arguments ...string) *slipway {
 	t.Helper()
-	s := &slipway{
-		command: exec.Command(os.Getenv(binary.Variable), append([]string{"up"}, arguments...)...),
-		stdout:  newTranscript(), stderr: newTranscript(),
-		exited: make(chan struct{}),
-	}
-	s.command.Stdout, s.command.Stderr = s.stdout, s.stderr
-	// A process that it left behind must not keep Wait waiting.
-	s.command.WaitDelay = 5 * time.Second
-	if err := s.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(s.exited)
-		_ = s.command.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = s.command.Process.Kill()
-		<-s.exited
-		if t.Failed() {
-			t.Logf("slipway up %s\nstdout:\n%s\nstderr:\n%s", strings.Join(arguments, " "), s.stdout, s.stderr)
-		}
-	})
-	return s
+	command := exec.Command(os.Getenv(binary.Variable), append([]string{"up"}, arguments...)...)
+	return &slipway{programs.Run(t, "slipway up "+strings.Join(arguments, " "), command)}
 }
 
 // startJSON runs it for scripts and returns the facts that it prints.
 func startJSON(t *testing.T, arguments ...string) (*slipway, up.Facts) {
 	t.Helper()
 	s := start(t, append(arguments, "--output", "json")...)
-	s.await(t, s.stdout, "\n")
+	s.AwaitOutput(t, s.Out, "\n")
 	var facts up.Facts
-	if err := json.Unmarshal([]byte(s.stdout.String()), &facts); err != nil {
-		t.Fatalf("stdout is not one JSON object: %v\n%s", err, s.stdout)
+	if err := json.Unmarshal([]byte(s.Out.String()), &facts); err != nil {
+		t.Fatalf("stdout is not one JSON object: %v\n%s", err, s.Out)
 	}
 	return s, facts
 }
 
-// await returns when the text was printed.
-func (s *slipway) await(t *testing.T, output *transcript, text string) {
-	t.Helper()
-	deadline := time.After(startDeadline)
-	for {
-		now, changed := output.snapshot()
-		if strings.Contains(now, text) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-s.exited:
-			t.Fatalf("it ended before it said %q:\n%s\n%s", text, s.stdout, s.stderr)
-		case <-deadline:
-			t.Fatalf("it never said %q:\n%s\n%s", text, s.stdout, s.stderr)
-		}
-	}
-}
-
 func (s *slipway) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := s.command.Process.Signal(signal); err != nil {
+	if err := s.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -110,13 +64,13 @@ func (s *slipway) signalUntilExit(t *testing.T, signal syscall.Signal) {
 	defer press.Stop()
 	for {
 		// It fails only when the process has ended.
-		_ = s.command.Process.Signal(signal)
+		_ = s.Signal(signal)
 		select {
-		case <-s.exited:
+		case <-s.Exited():
 			return
 		case <-press.C:
 		case <-deadline:
-			t.Fatalf("it did not end within %s:\n%s\n%s", stopDeadline, s.stdout, s.stderr)
+			t.Fatalf("it did not end within %s:\n%s\n%s", stopDeadline, s.Out, s.Log)
 		}
 	}
 }
@@ -124,13 +78,7 @@ func (s *slipway) signalUntilExit(t *testing.T, signal syscall.Signal) {
 // wait returns the exit code; -1 is the end by a signal.
 func (s *slipway) wait(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-s.exited:
-		return s.command.ProcessState.ExitCode()
-	case <-time.After(stopDeadline):
-		t.Fatalf("it did not end within %s:\n%s\n%s", stopDeadline, s.stdout, s.stderr)
-		return 0
-	}
+	return s.Wait(t).ExitCode()
 }
 
 // fails runs `slipway up`, which must exit with the code, and returns what it
@@ -141,7 +89,7 @@ func fails(t *testing.T, code int, arguments ...string) string {
 	if got := s.wait(t); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
-	return s.stderr.String()
+	return s.Log.String()
 }
 
 // requireNothingRuns waits until no process of the cluster is left in this
@@ -210,18 +158,12 @@ func shell(t *testing.T, command string) string {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(t.Context(), "sh", "-c", command)
-	run.Env = append(userEnvironment(), "PATH="+tools+":"+os.Getenv("PATH"))
+	run.Env = append(programs.UserEnvironment(), "PATH="+tools+":"+os.Getenv("PATH"))
 	output, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, output)
 	}
 	return string(output)
-}
-
-// userEnvironment is ours without the variables that tests have and users have
-// not: the program takes them for options.
-func userEnvironment() []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLIPWAY_") })
 }
 
 // hint is the printed command of that title.
@@ -246,34 +188,4 @@ func row(t *testing.T, facts up.Facts, part string) up.Row {
 	}
 	t.Fatalf("there is no part %q in %+v", part, facts.Parts)
 	return up.Row{}
-}
-
-// transcript keeps what a process prints and tells of changes.
-type transcript struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{}
-}
-
-func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
-
-// Write takes everything, so that the process never blocks on a full pipe.
-func (r *transcript) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.text.Write(p)
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return len(p), nil
-}
-
-func (r *transcript) snapshot() (string, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String(), r.changed
-}
-
-func (r *transcript) String() string {
-	text, _ := r.snapshot()
-	return text
 }

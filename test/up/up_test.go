@@ -79,11 +79,11 @@ func usage(t *testing.T) {
 
 func firstStart(t *testing.T, dir, kubeconfig string) {
 	s := start(t, "--dir", dir)
-	s.await(t, s.stdout, "Ctrl-C stops everything")
-	shown := s.stdout.String()
+	s.AwaitOutput(t, s.Out, "Ctrl-C stops everything")
+	shown := s.Out.String()
 	for _, text := range []string{
 		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
-		"2 of 2 replicas ready", "slipway.dev/demo:v1", "git clone http://127.0.0.1:8085/demo.git", "change it to v2", fmt.Sprintf("kill %d", s.command.Process.Pid),
+		"2 of 2 replicas ready", "slipway.dev/demo:v1", "git clone http://127.0.0.1:8085/demo.git", "change it to v2", fmt.Sprintf("kill %d", s.PID()),
 		"edge: waiting for", "http://127.0.0.1:8080", "https://127.0.0.1:8443", "curl http://demo.localhost:8080/api",
 	} {
 		if !strings.Contains(shown, text) {
@@ -99,7 +99,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	}
 
 	said := fails(t, 1, "--dir", dir, "--reset")
-	if !strings.Contains(said, fmt.Sprintf("pid %d", s.command.Process.Pid)) || !strings.Contains(said, dir) {
+	if !strings.Contains(said, fmt.Sprintf("pid %d", s.PID())) || !strings.Contains(said, dir) {
 		t.Errorf("a second one in the same directory said: %s", said)
 	}
 	said = fails(t, 1, "--dir", t.TempDir())
@@ -115,7 +115,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	if code := s.wait(t); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
-	if _, after, _ := strings.Cut(s.stdout.String(), "agent: stopped"); !strings.Contains(after, "devcluster: stopped") {
+	if _, after, _ := strings.Cut(s.Out.String(), "agent: stopped"); !strings.Contains(after, "devcluster: stopped") {
 		t.Error("it did not say that it stopped, the cluster last")
 	}
 	requireNothingRuns(t)
@@ -126,7 +126,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 func thirdStart(t *testing.T, dir, kubeconfig string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := connect(t, kubeconfig)
-	if facts.Kubeconfig != kubeconfig || facts.Dir != dir || facts.PID != s.command.Process.Pid {
+	if facts.Kubeconfig != kubeconfig || facts.Dir != dir || facts.PID != s.PID() {
 		t.Errorf("facts are %+v", facts)
 	}
 	if !hasConfigMap(t, cluster) {
@@ -216,8 +216,8 @@ func deadCluster(t *testing.T, dir, _ string) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	for _, text := range []string{"devcluster ended by itself (signal: killed)", "the end of " + cluster.Log} {
-		if !strings.Contains(s.stderr.String(), text) {
-			t.Errorf("%q is missing in:\n%s", text, s.stderr)
+		if !strings.Contains(s.Log.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, s.Log)
 		}
 	}
 	requireNothingRuns(t)
@@ -230,13 +230,13 @@ func impatient(t *testing.T, dir, _ string) {
 		t.Fatal(err)
 	}
 	s.signal(t, syscall.SIGINT)
-	s.await(t, s.stderr, "devcluster: stopping")
+	s.AwaitOutput(t, s.Log, "devcluster: stopping")
 	s.signalUntilExit(t, syscall.SIGINT)
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if !strings.Contains(s.stderr.String(), "devcluster: killed, as asked") {
-		t.Errorf("it did not say that it killed:\n%s", s.stderr)
+	if !strings.Contains(s.Log.String(), "devcluster: killed, as asked") {
+		t.Errorf("it did not say that it killed:\n%s", s.Log)
 	}
 	requireNothingRuns(t)
 }

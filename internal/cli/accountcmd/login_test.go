@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // TestLogin: a one-time password is changed, a key for 90 days is kept in a file
@@ -261,10 +262,10 @@ func TestLoginOnTerminal(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
 	screen, terminal := openTerminal(t)
 	command := w.Command(t.Context(), []string{"login", w.Url})
-	shown := &clitest.LockedBuffer{}
+	shown := &programs.Output{}
 	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	echoed := &clitest.LockedBuffer{}
+	echoed := &programs.Output{}
 	go func() { _, _ = copyUntilEnd(echoed, screen) }()
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestInterruptedPassword(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
 	_, terminal := openTerminal(t)
 	command := w.Command(t.Context(), []string{"login", w.Url, "--email", clitest.AdminEmail})
-	shown := &clitest.LockedBuffer{}
+	shown := &programs.Output{}
 	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -340,7 +341,7 @@ func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	return screen, terminal
 }
 
-func copyUntilEnd(to *clitest.LockedBuffer, from *os.File) (int64, error) {
+func copyUntilEnd(to *programs.Output, from *os.File) (int64, error) {
 	buffer, total := make([]byte, 1024), int64(0)
 	for {
 		n, err := from.Read(buffer)

@@ -80,7 +80,7 @@ func TestAgentTakesOver(t *testing.T) {
 	second.Log.WaitFor(t, "waiting for Lease")
 	w.ManualApp(t, repository, "")
 	began := time.Now()
-	first.Kill(t)
+	first.Kill()
 	second.Log.WaitFor(t, "became leader")
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s to take over", took)

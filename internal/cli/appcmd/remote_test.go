@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -190,7 +191,7 @@ func TestAppLogsThroughPlatform(t *testing.T) {
 		t.Fatalf("sync: %+v", got)
 	}
 	w.WaitForRollout(t, w.TestNamespace, "web", 2*time.Minute)
-	var out clitest.LockedBuffer
+	var out programs.Output
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan int, 1)
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // webDeployment runs in the cluster's node.
@@ -107,7 +108,7 @@ func TestAppLogsFollow(t *testing.T) {
 	w.ApplyManifests(t, strings.Replace(webDeployment, "replicas: 2", "replicas: 1", 1))
 	w.ApplyManifests(t, webApp)
 	w.WaitForRollout(t, w.TestNamespace, "web", 2*time.Minute)
-	var out clitest.LockedBuffer
+	var out programs.Output
 	stop, done := w.AppBackground(t, &out, "logs web --follow --tail -1")
 	out.WaitFor(t, "\n")
 	stop()

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // AppPatience bounds every wait of a test. It is generous, because a machine
@@ -196,7 +197,7 @@ func (w *AppWorld) AwaitLogs(t *testing.T) {
 	if err != nil || len(pods.Items) != 2 {
 		t.Fatalf("the Pods are %v: %v", pods, err)
 	}
-	var out LockedBuffer
+	var out programs.Output
 	stop, done := w.AppBackground(t, &out, "logs web --follow")
 	for _, pod := range pods.Items {
 		out.WaitFor(t, "["+pod.Name+"/web] ")

@@ -3,7 +3,6 @@ package clitest
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,19 +43,7 @@ func (w *fleetWorld) join(t *testing.T, name string) {
 	if err := os.WriteFile(key, []byte(w.Must(t, "api-key create join-"+name+" --scope runtime-register")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(os.Args[0],
-		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0", "--access.address=127.0.0.1:0",
-		"--applications.controlNamespace="+w.Apps.TestNamespace, "--applications.pollInterval=1h", "--leaderElection.leaseName="+w.Apps.TestNamespace, "--render.workers=1",
-		"--platform.url="+w.Url, "--platform.keyFile="+key, "--runtime.name="+name,
-	)
-	command.Env = append(os.Environ(), ProgramVariable+"=1", "KUBECONFIG="+w.Apps.Kubeconfig)
-	log := &LockedBuffer{}
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	process := &AgentProcess{command, log}
-	t.Cleanup(func() { process.end(t) })
+	w.Apps.StartAgent(t, "--access.address=127.0.0.1:0", "--platform.url="+w.Url, "--platform.keyFile="+key, "--runtime.name="+name)
 	w.Until(t, "cluster list --runtime "+name, func(got Result) bool { return got.Code == 0 })
 }
 

@@ -1,23 +1,20 @@
 package clitest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
@@ -39,7 +36,7 @@ type PlatformWorld struct {
 	// Home is the home directory of the user, and Config the file of contexts
 	// in it.
 	Home, Config string
-	Log          *LockedBuffer
+	Log          *programs.Output
 	// Environ is added to the environment of commands.
 	Environ []string
 }
@@ -51,72 +48,17 @@ func NewPlatformWorld(t *testing.T, args ...string) *PlatformWorld {
 	t.Helper()
 	Clean(t)
 	home := t.TempDir()
-	w := &PlatformWorld{Home: home, Config: filepath.Join(home, ".config", "slipway", "config.yaml"), Log: &LockedBuffer{}}
+	w := &PlatformWorld{Home: home, Config: filepath.Join(home, ".config", "slipway", "config.yaml")}
 	args = append([]string{
 		"platform", "--server.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json",
 		"--state.dir=" + filepath.Join(t.TempDir(), "state"),
 	}, args...)
-	command := w.Command(context.Background(), args)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	listens, passwords, done := make(chan string, 1), make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(done)
-		var reading sync.WaitGroup
-		reading.Go(func() { w.followLog(stderr, listens) })
-		reading.Go(func() { followPassword(stdout, passwords) })
-		reading.Wait()
-		_ = command.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // it may be over
-		<-done
-	})
-	select {
-	case w.Url = <-listens:
-	case <-done:
-		t.Fatalf("the platform ended: %s", w.Log)
-	}
-	select {
-	case w.OneTime = <-passwords:
-	case <-done:
-		t.Fatalf("the platform ended without a password: %s", w.Log)
-	}
+	process := programs.Run(t, "the platform", w.Command(context.Background(), args))
+	t.Cleanup(func() { _ = process.End(nil) }) // other tests look at how it ends
+	w.Log = process.Log
+	w.Url = process.Listens(t, "platform").URL
+	w.OneTime = process.Password(t)
 	return w
-}
-
-// followPassword sends the password of the first admin when it is printed, and
-// reads on until the platform ends, so that the pipe never fills. The password
-// is printed before the platform listens, and may be read after that.
-func followPassword(stdout io.Reader, passwords chan<- string) {
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if _, password, found := strings.Cut(lines.Text(), "password: "); found {
-			passwords <- password
-		}
-	}
-}
-
-// followLog copies the log and sends the URL of the server when it listens. The
-// port is chosen by the kernel, so the log is the only source.
-func (w *PlatformWorld) followLog(stderr io.Reader, listens chan<- string) {
-	lines := bufio.NewScanner(io.TeeReader(stderr, w.Log))
-	for lines.Scan() {
-		var line struct{ Msg, Server, URL string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Server == "platform" && line.Msg == "server listens" {
-			listens <- line.URL
-		}
-	}
 }
 
 // Command returns a command line of the user as a process of the test binary.

@@ -22,6 +22,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // releasePatience bounds an installation of a test.
@@ -34,7 +35,7 @@ type releaseWorld struct {
 	*clitest.PlatformWorld
 	cluster   *kubetest.Cluster
 	namespace string
-	agentLog  clitest.LockedBuffer
+	agentLog  programs.Output
 	// asleep is set while the node does nothing.
 	asleep atomic.Bool
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -12,15 +11,14 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // place is a registry: Debian's docker-registry with its own certificate authority
@@ -37,48 +35,19 @@ const (
 	registryPassword = "not-shown-anywhere"
 )
 
-const registryConfig = `version: 0.1
-log: {level: error, accesslog: {disabled: true}}
-storage:
-  filesystem: {rootdirectory: %[1]s/data}
-  delete: {enabled: true}
-http:
-  addr: %[2]s
-%[3]s
-%[4]s
-`
-
 // startRegistry starts a registry, with or without TLS and the user.
 func startRegistry(t testing.TB, secured bool) *place {
 	t.Helper()
-	program, err := exec.LookPath("docker-registry")
-	if err != nil {
-		t.Fatal("docker-registry is missing: run scripts/install-packages.sh")
-	}
 	folder := t.TempDir()
 	p := &place{t: t, address: freeAddress(t), authFile: filepath.Join(folder, "auth.json"), caFile: filepath.Join(folder, "ca.pem")}
 	encryption, users := "", ""
 	if secured {
 		p.writeCertificate(folder)
 		p.writeUser(folder)
-		encryption = fmt.Sprintf("  tls: {certificate: %[1]s/cert.pem, key: %[1]s/key.pem}", folder)
+		encryption = fmt.Sprintf(", tls: {certificate: %[1]s/cert.pem, key: %[1]s/key.pem}", folder)
 		users = fmt.Sprintf("auth:\n  htpasswd: {realm: test, path: %s/users}", folder)
 	}
-	config := filepath.Join(folder, "config.yml")
-	write(t, config, fmt.Sprintf(registryConfig, folder, p.address, encryption, users))
-	var output strings.Builder
-	command := exec.Command(program, "serve", config)
-	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	exited := make(chan struct{})
-	go func() { _ = command.Wait(); close(exited) }()
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		<-exited
-	})
-	p.await(secured, exited, &output)
+	programs.Registry(t, "tcp", p.address, encryption, users)
 	return p
 }
 
@@ -98,33 +67,6 @@ func freeAddress(t testing.TB) string {
 	}
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
-}
-
-// await waits until the registry answers.
-func (p *place) await(secured bool, exited chan struct{}, output *strings.Builder) {
-	p.t.Helper()
-	scheme := "http"
-	if secured {
-		scheme = "https"
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // it asks whether somebody listens
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
-		response, err := client.Get(scheme + "://" + p.address + "/v2/")
-		if err == nil {
-			_ = response.Body.Close()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-exited:
-			p.t.Fatalf("the registry ended: %s", output.String())
-		case <-deadline:
-			p.t.Fatalf("the registry does not answer: %v", err)
-		}
-	}
 }
 
 // writeCertificate makes an authority and a certificate for 127.0.0.1.

@@ -88,11 +88,11 @@ func Start(t testing.TB, options ...StartOption) *Cluster {
 }
 
 // PID returns the process ID of the cluster.
-func (c *Cluster) PID() int { return c.daemon.cmd.Process.Pid }
+func (c *Cluster) PID() int { return c.daemon.PID() }
 
 // Exited returns a channel that is closed when the process of the cluster has
 // ended.
-func (c *Cluster) Exited() <-chan struct{} { return c.daemon.exited }
+func (c *Cluster) Exited() <-chan struct{} { return c.daemon.Exited() }
 
 // Stop stops the cluster cleanly by closing its standard input. It returns when
 // the process has ended.
@@ -109,9 +109,7 @@ func (c *Cluster) Stop(t testing.TB) {
 func (c *Cluster) Kill(t testing.TB) {
 	t.Helper()
 	c.requireOwn(t)
-	if err := c.daemon.kill(); err != nil {
-		t.Fatalf("kill the cluster: %v", err)
-	}
+	c.daemon.kill()
 }
 
 // Restart stops the cluster if it is running and starts it again on the same
@@ -160,7 +158,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if printed := started.stdout.firstLine(); printed != c.Kubeconfig {
+	if printed := started.firstLine(); printed != c.Kubeconfig {
 		return fmt.Errorf("%s printed %q, not the path of the kubeconfig %s", c.binary, printed, c.Kubeconfig)
 	}
 	if c.Cluster == nil {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -39,7 +41,7 @@ func freeAddresses(count int) ([]string, error) {
 // startBackend starts the nginx that all proxies forward to and waits until it
 // accepts connections. Its one worker is the same for every proxy. The caller
 // must stop it.
-func startBackend(ctx context.Context, dir string) (backend *child, address string, err error) {
+func startBackend(ctx context.Context, dir string) (backend *programs.Process, address string, err error) {
 	addresses, err := freeAddresses(1)
 	if err != nil {
 		return nil, "", err
@@ -75,8 +77,8 @@ func startBackend(ctx context.Context, dir string) (backend *child, address stri
 		}
 		return conn.Close()
 	}
-	if err := backend.await(ctx, ready); err != nil {
-		backend.stop()
+	if err := await(ctx, backend, ready); err != nil {
+		_ = backend.End(nil) // the first error counts
 		return nil, "", err
 	}
 	return backend, address, nil

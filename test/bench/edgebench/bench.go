@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // bench runs one scenario: the proxies take turns for several rounds, in front
@@ -45,7 +47,7 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	if err != nil {
 		return result, err
 	}
-	defer backend.stop()
+	defer func() { _ = backend.End(nil) }() // nothing depends on how it ends
 	b.backend = address
 	fmt.Fprintf(b.out, "\n%s: %s\n", b.scenario.name, b.scenario.about)
 	for round := 1; round <= b.settings.rounds; round++ {
@@ -147,13 +149,13 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	defer proxy.stop()
-	if err := proxy.await(ctx, newProbe(b.scenario, s).check); err != nil {
+	defer func() { _ = proxy.End(nil) }() // what it measured counts, however it ends
+	if err := await(ctx, proxy, newProbe(b.scenario, s).check); err != nil {
 		// A child that exits with its message for an unknown option is an older
 		// build without that feature: skipped, not failed.
-		var ended *exitedError
-		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.said, p.lacks) {
-			return sample{}, &skipError{"this build does not have the option: " + ended.said}
+		var ended *programs.ExitedError
+		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.Said, p.lacks) {
+			return sample{}, &skipError{"this build does not have the option: " + ended.Said}
 		}
 		return sample{}, err
 	}
@@ -164,7 +166,7 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 // proxy's pools and caches and opens the connections to the backend; it is not
 // counted. CPU time is the difference of two readings of the process tree
 // around the load.
-func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sample, error) {
+func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s *site) (sample, error) {
 	o := order{scenario: b.scenario, site: s, length: warmUp}
 	if _, err := b.scenario.load(ctx, o); err != nil {
 		return sample{}, fmt.Errorf("warming up: %w", err)
@@ -176,7 +178,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sam
 	if b.settings.profile != "" && p.profiles {
 		finish = fetchProfile(ctx, s.admin, o.length, b.settings.profile)
 	}
-	pid := proxy.command.Process.Pid
+	pid := proxy.PID()
 	// Only the time between the two readings counts, so the start of the proxy
 	// and the warm-up are left out.
 	before, err := measureTree(pid)
@@ -189,7 +191,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sam
 	}
 	after, err := measureTree(pid)
 	if err != nil {
-		return sample{}, fmt.Errorf("%w; it said: %s", err, proxy.said())
+		return sample{}, fmt.Errorf("%w; it said: %s", err, proxy.Said())
 	}
 	if b.settings.profile != "" {
 		file, _ := filepath.Abs(b.settings.profile)

@@ -25,68 +25,30 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime"
-	"syscall"
 	"time"
-)
 
-// Exit codes. 130 is the shell's code for a process ended by SIGINT.
-const (
-	exitOK        = 0
-	exitFailure   = 1 // a proxy did not start, or returned errors
-	exitUsage     = 2
-	exitInterrupt = 130
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 func main() {
-	// Pdeathsig is bound to the thread that starts a child: the kernel signals
-	// the children when it ends, so the main goroutine must keep its thread for
-	// the lifetime of the program.
-	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ground.Program[*settings]{Name: "edgebench", Parse: parseSettings, Longest: (*settings).longest, StartsProcesses: true, Measure: measure}.Main()
 }
 
-// execute is the program from the flags to the exit code. It does not exit
-// itself, so that deferred cleanup runs and tests can call it.
-func execute(ctx context.Context, args []string, out, complain io.Writer) int {
-	settings, err := parseSettings(args, complain)
-	switch {
-	case errors.Is(err, errHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintln(complain, "edgebench:", err)
-		return exitUsage
-	}
-	tools, err := findTools(ctx, settings)
+// measure runs all scenarios and prints the report. An interrupted run still
+// reports the scenarios that it has measured.
+func measure(ctx context.Context, s *settings, out io.Writer) error {
+	tools, err := findTools(ctx, s)
 	if err != nil {
-		fmt.Fprintln(complain, "edgebench:", err)
-		return exitFailure
+		return err
 	}
-	// The timeout ends a run that hangs, for example in a proxy that accepts
-	// connections but does not respond.
-	ctx, cancel := context.WithTimeout(ctx, settings.longest())
-	defer cancel()
-	result, err := measureAll(ctx, settings, tools, out)
+	result, err := measureAll(ctx, s, tools, out)
 	if result != nil {
-		// An interrupted run still reports the scenarios that it has measured.
-		err = errors.Join(err, result.deliver(out, settings.jsonFile))
+		err = errors.Join(err, result.deliver(out, s.jsonFile))
 	}
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		fmt.Fprintln(complain, "edgebench: interrupted")
-		return exitInterrupt
-	case err != nil:
-		fmt.Fprintln(complain, "edgebench:", err)
-		return exitFailure
-	case result.failed():
-		fmt.Fprintln(complain, "edgebench: a proxy failed or gave errors; see above")
-		return exitFailure
+	if err == nil && result.failed() {
+		err = errors.New("a proxy failed or gave errors; see above")
 	}
-	return exitOK
+	return err
 }
 
 // measureAll runs every scenario in a temporary directory and removes it. With

@@ -2,15 +2,14 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // report holds all results of a run. Exported fields are the JSON file.
@@ -62,7 +61,7 @@ type sample struct {
 func newReport(s *settings, found *tools) *report {
 	return &report{
 		Began: time.Now(), Duration: s.duration.String(), Rounds: s.rounds, Proxies: found.versions,
-		Machine:  fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Machine:  ground.Machine(),
 		expected: s.expected(),
 	}
 }
@@ -133,7 +132,7 @@ func (r *report) deliver(out io.Writer, jsonFile string) error {
 	if jsonFile == "" {
 		return nil
 	}
-	if err := r.writeJSON(jsonFile); err != nil {
+	if err := ground.WriteJSON(jsonFile, r); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "written:", jsonFile)
@@ -219,14 +218,4 @@ func shortTime(micros float64) string {
 		return fmt.Sprintf("%.0f µs", micros)
 	}
 	return fmt.Sprintf("%.2f ms", micros/1000)
-}
-
-// writeJSON writes all samples to a file, so that other statistics can be
-// computed later.
-func (r *report) writeJSON(file string) error {
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // Bounds of a run. Longer or more rounds would be a load test, which a shared
@@ -22,9 +24,6 @@ const (
 	turnSlack = 2 * time.Minute
 )
 
-// errHelp is returned for -help, whose text has been printed by then.
-var errHelp = errors.New("help was asked for")
-
 // settings holds the parsed and validated flags.
 type settings struct {
 	duration  time.Duration
@@ -35,12 +34,10 @@ type settings struct {
 	jsonFile  string
 }
 
-// parseSettings parses and validates the flags. The flag package prints unknown
-// flags and the usage to complain.
+// parseSettings parses and validates the flags.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
-	flags.SetOutput(complain)
 	flags.DurationVar(&s.duration, "duration", 8*time.Second, "how long each measured load lasts, whole seconds")
 	flags.IntVar(&s.rounds, "rounds", 3, "how often the proxies take their turn")
 	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`; needs one scenario, measures slipway only, once")
@@ -49,16 +46,10 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	only := flags.String("only", "", "proxies, with commas; empty is all: "+strings.Join(peerNames(housePeers("")), ","))
 	slipway := flags.String("slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
 	var also []string
-	flags.Func("also", "measure slipway once more, as `name=[VARIABLE=value ...] [program]`: another build, or another environment; may be given several times",
-		func(text string) error { also = append(also, text); return nil })
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil, errHelp
-	case err != nil:
+	ground.ListVar(flags, &also, "also", "measure slipway once more, as `name=[VARIABLE=value ...] [program]`: another build, or another environment")
+	err := ground.ParseFlags(flags, args, complain)
+	if err != nil {
 		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
 	}
 	// wrk and h2load take whole seconds only.
 	if s.duration < time.Second || s.duration > maxDuration || s.duration%time.Second != 0 {
@@ -67,7 +58,6 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	if s.rounds < 1 || s.rounds > maxRounds {
 		return nil, fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
 	}
-	var err error
 	if s.scenarios, err = chooseScenarios(*chosen); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -37,7 +37,7 @@ const (
 // agent is the agent process under test. follow runs concurrently with the
 // phases, so mu guards the memory figures; the other fields do not change.
 type agent struct {
-	*ground.Child
+	*programs.Process
 	client  *http.Client
 	cluster int // process of the API server
 
@@ -49,16 +49,11 @@ type agent struct {
 // startAgent starts an agent for a cluster and returns before it is ready. Its
 // source cache is below dir, so every size starts with an empty one.
 func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
-	if _, err := os.Stat(s.slipway); err != nil {
-		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
-	}
-	command := exec.Command(s.slipway, append([]string{"agent",
+	process, err := c.StartSlipway(s.slipway, filepath.Join(dir, "agent.log"), s.environment, append([]string{"agent",
 		"--log.format=json", "--admin.address=" + adminAddress, "--health.address=" + healthAddress,
 		"--webhooks.address=" + webhookAddress, "--applications.controlNamespace=" + controlNamespace,
-		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.options...)...)
-	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, s.environment...)
-	process, err := ground.StartChild("the agent", filepath.Join(dir, "agent.log"), command)
-	return &agent{Child: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
+		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.options...))
+	return &agent{Process: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
 }
 
 // ready is the readiness probe of the agent; it returns nil when /readyz
@@ -179,7 +174,7 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 }
 
 // memory returns the proportional memory of the agent and its workers.
-func (a *agent) memory() (int64, error) { return a.sum(ground.ProportionalMemory) }
+func (a *agent) memory() (int64, error) { return a.sum(programs.ProportionalMemory) }
 
 // sum adds up a memory figure of the agent and its worker processes. A worker
 // that ends meanwhile counts as zero.
@@ -188,7 +183,7 @@ func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	workers, err := ground.Children(a.PID())
+	workers, err := programs.Children(a.PID())
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +202,7 @@ func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
 func (a *agent) follow(ctx context.Context) error {
 	const step = 1 << 20
 	for {
-		now, err := a.sum(ground.ResidentMemory)
+		now, err := a.sum(programs.ResidentMemory)
 		if err != nil {
 			return err
 		}

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -370,8 +371,8 @@ func (b *bench) drift(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	b.figures.Drift = spreadOf(repairs.delays())
-	b.tell("drift: %d objects repaired, %s", min(b.settings.drift, b.world.apps), b.figures.Drift)
+	b.figures.Drift = ground.SpreadOf(repairs.delays())
+	b.tell("drift: %d objects repaired, %s", min(b.settings.drift, b.world.apps), b.figures.Drift.Text(0))
 	return nil
 }
 

@@ -34,63 +34,24 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime"
-	"syscall"
 	"time"
 
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// Exit codes. 130 is the shell's code for a process ended by SIGINT.
-const (
-	exitOK        = 0
-	exitFailure   = 1 // something failed, or a goal was missed
-	exitUsage     = 2
-	exitInterrupt = 130
-)
+// name is the name in messages, the client name in the API server's logs, and
+// the field manager of the definitions.
+const name = "gitopsbench"
 
-// program is the name in messages, the client name in the API server's logs,
-// and the field manager of the definitions.
-const program = "gitopsbench"
-
-func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// start parses the flags and re-executes the program in a private network.
-// Flags are checked first, so that errors and -help need no privileges.
-func start(args []string, out, complain io.Writer) int {
-	s, err := parseSettings(args, complain)
-	switch {
-	case errors.Is(err, errHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintln(complain, program+":", err)
-		return exitUsage
-	}
-	inside, err := ground.EnterNetwork()
-	if err != nil {
-		fmt.Fprintln(complain, program+":", err)
-		return exitFailure
-	}
-	if !inside {
-		return ground.RunInNetwork(program, complain)
-	}
-	// Pdeathsig is bound to the thread that starts a child: the kernel kills
-	// the children when it ends, so the main goroutine must keep its thread for
-	// the lifetime of the program.
-	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return execute(ctx, s, out, complain)
+func main() {
+	ground.Program[*settings]{Name: name, Parse: parseSettings, Longest: (*settings).longest, StartsProcesses: true, PrivateNetwork: true, Measure: measureAll}.Main()
 }
 
-// execute measures all sizes and returns the exit code. The first failure ends
-// the run.
-func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
-	ctx, cancel := context.WithTimeout(ctx, s.longest())
-	defer cancel()
+// measureAll measures all sizes and prints the report. The first failure ends
+// the run; an interrupted run still reports the phases that it has measured.
+func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 	result := newReport(s)
-	fmt.Fprintln(out, result.heading())
+	fmt.Fprintln(out, ground.Heading(result.Machine, result.Setting))
 	var err error
 	// The entry is added before the measurement, so that the report has the
 	// phases of a size that fails.
@@ -102,27 +63,18 @@ func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 			break
 		}
 	}
-	// An interrupted run still reports the phases that it has measured.
 	err = errors.Join(err, result.deliver(out, s.jsonFile))
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		fmt.Fprintln(complain, program+": interrupted")
-		return exitInterrupt
-	case err != nil:
-		fmt.Fprintln(complain, program+":", err)
-		return exitFailure
-	case result.missed() > 0:
-		fmt.Fprintln(complain, program+": goals were missed; see above")
-		return exitFailure
+	if err == nil && result.missed() > 0 {
+		err = ground.ErrGoals
 	}
-	return exitOK
+	return err
 }
 
 // measure sets up a new repository, cluster and agent for one size and runs the
 // phases. Deferred calls stop them in reverse order: the agent ends before its
 // API server does.
 func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", program+"-")
+	dir, err := os.MkdirTemp("", name+"-")
 	if err != nil {
 		return err
 	}
@@ -132,7 +84,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return err
 	}
 	defer repository.close()
-	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, program)
+	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, name)
 	if err != nil {
 		return err
 	}
@@ -146,7 +98,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return err
 	}
 	// An agent that does not stop within its grace period fails the run.
-	defer func() { err = errors.Join(err, agent.Stop(nil)) }()
+	defer func() { err = errors.Join(err, agent.End(nil)) }()
 	b := &bench{settings: s, world: w, agent: agent, out: out, figures: f}
 	if err := b.run(ctx); err != nil {
 		return fmt.Errorf("%w; the agent said: %s", err, agent.Said())

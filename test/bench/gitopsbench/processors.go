@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"slipway.dev/slipway/test/bench/ground"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // processorTime is the CPU time of the processes that share the machine. It
@@ -23,23 +23,23 @@ type processorTime struct {
 func readProcessorTime(agent, cluster int) (processorTime, error) {
 	var p processorTime
 	var err error
-	if p.agent, err = ground.CPUTime(agent); err != nil {
+	if p.agent, err = programs.CPUTime(agent); err != nil {
 		return p, err
 	}
-	if p.workers, err = ground.ChildrenCPUTime(agent); err != nil {
+	if p.workers, err = programs.ChildrenCPUTime(agent); err != nil {
 		return p, err
 	}
-	if p.cluster, err = ground.CPUTime(cluster); err != nil {
+	if p.cluster, err = programs.CPUTime(cluster); err != nil {
 		return p, err
 	}
-	if p.bench, err = ground.CPUTime(os.Getpid()); err != nil {
+	if p.bench, err = programs.CPUTime(os.Getpid()); err != nil {
 		return p, err
 	}
 	// The Git server has no PID of its own: git-http-backend runs once per
 	// request. Its time is that of all children of this program without the
 	// agent and the cluster. The difference can be negative, because workers
 	// that still run are not part of the sum.
-	all, err := ground.ChildrenCPUTime(os.Getpid())
+	all, err := programs.ChildrenCPUTime(os.Getpid())
 	p.git = max(0, all-p.agent-p.workers-p.cluster)
 	return p, err
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // report holds all results of a run. It is the JSON file as well.
@@ -23,12 +20,12 @@ type report struct {
 // figures are the results for one number of Applications. Phases that did not
 // run are zero.
 type figures struct {
-	Applications int         `json:"applications"`
-	Install      syncFigures `json:"install"`
-	Upgrade      syncFigures `json:"upgrade"`
-	One          oneFigures  `json:"one"`
-	Idle         idleFigures `json:"idle"`
-	Drift        spread      `json:"drift"`
+	Applications int           `json:"applications"`
+	Install      syncFigures   `json:"install"`
+	Upgrade      syncFigures   `json:"upgrade"`
+	One          oneFigures    `json:"one"`
+	Idle         idleFigures   `json:"idle"`
+	Drift        ground.Spread `json:"drift"`
 }
 
 // syncFigures are the results of a push that changes all Applications. CPU and
@@ -58,28 +55,6 @@ type idleFigures struct {
 	Written  int     `json:"objectsWritten"`
 	CPU      float64 `json:"cpuShare"`
 	Memory   float64 `json:"memoryMB"`
-}
-
-// spread is a distribution of delays in milliseconds.
-type spread struct {
-	P50 float64 `json:"p50Millis"`
-	P99 float64 `json:"p99Millis"`
-	Max float64 `json:"maxMillis"`
-}
-
-// String formats the distribution for the progress lines.
-func (s spread) String() string {
-	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, at most %.0f ms", s.P50, s.P99, s.Max)
-}
-
-// spreadOf returns the distribution of delays, of which there must be at least
-// one. It sorts them in place.
-func spreadOf(delays []time.Duration) spread {
-	slices.Sort(delays)
-	at := func(percent int) float64 {
-		return float64(delays[(len(delays)*percent+99)/100-1]) / float64(time.Millisecond)
-	}
-	return spread{P50: at(50), P99: at(99), Max: at(100)}
 }
 
 // megabytes converts to the decimal unit of the report.
@@ -127,67 +102,41 @@ func newReport(s *settings) *report {
 	setting := append(append([]string{string(s.form)}, s.environment...), s.options...)
 	return &report{
 		Began: time.Now(), Setting: strings.Join(setting, " "),
-		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Machine: ground.Machine(),
 	}
 }
 
-// heading returns the machine, its load average and the settings. The load
-// average shows whether other work disturbed the run.
-func (r *report) heading() string {
-	load, _ := os.ReadFile("/proc/loadavg")
-	average, _, _ := strings.Cut(string(load), " ")
-	return fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting)
-}
-
-// missed returns the number of goals that are not met.
-func (r *report) missed() int {
-	count := 0
-	r.judge(func(_ *figures, _ goal, met bool) {
-		if !met {
-			count++
-		}
-	})
-	return count
-}
-
-// judge calls tell for every goal that applies to a measured size. Both the
-// exit code and the table use it, so they cannot differ.
-func (r *report) judge(tell func(*figures, goal, bool)) {
+// verdicts judges every goal that applies to a measured size. Both the exit
+// code and the table use it, so they cannot differ.
+func (r *report) verdicts() []ground.Verdict {
+	var all []ground.Verdict
 	for _, f := range r.Sizes {
 		for _, g := range houseGoals() {
 			if f.Applications == goalSize && g.measured(f) {
-				tell(f, g, g.met(f))
+				all = append(all, ground.Verdict{
+					Met: g.met(f), Size: fmt.Sprintf("%d Applications", f.Applications), Name: g.name,
+					Value: g.figure(f), Limit: g.limit, Unit: g.unit, Bound: "at most",
+				})
 			}
 		}
 	}
+	return all
 }
+
+// missed returns the number of goals that are not met.
+func (r *report) missed() int { return ground.Missed(r.verdicts()) }
 
 // deliver prints the tables and, if jsonFile is not empty, writes the report to
 // it.
 func (r *report) deliver(out io.Writer, jsonFile string) error {
 	r.print(out)
-	if jsonFile == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(jsonFile, append(text, '\n'), 0o644)
+	return ground.WriteJSON(jsonFile, r)
 }
 
 // print writes one table with a column per size, and below it the goals.
 func (r *report) print(out io.Writer) {
-	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	// row writes one figure of all sizes.
-	row := func(name, format string, values func(*figures) []any) {
-		fmt.Fprint(table, name, "\t")
-		for _, f := range r.Sizes {
-			fmt.Fprintf(table, format+"\t", values(f)...)
-		}
-		fmt.Fprintln(table)
-	}
+	table := ground.NewTable(out, r.Sizes)
+	row := table.Row
 	row("Applications", "%d", func(f *figures) []any { return []any{f.Applications} })
 	// both writes a row with the figures of install and upgrade side by side.
 	both := func(name, format string, of func(syncFigures) any) {
@@ -204,16 +153,6 @@ func (r *report) print(out io.Writer) {
 		func(f *figures) []any { return []any{f.One.Seconds, f.One.Renders, f.One.Requests} })
 	row("idle, requests per s / writes", "%.2f / %d", func(f *figures) []any { return []any{f.Idle.Requests, f.Idle.Written} })
 	row("drift repaired p50 / p99, ms", "%.0f / %.0f", func(f *figures) []any { return []any{f.Drift.P50, f.Drift.P99} })
-	_ = table.Flush() // out is a terminal or a pipe
-	table = tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table)
-	r.judge(func(f *figures, g goal, met bool) {
-		verdict := "MISSED"
-		if met {
-			verdict = "ok"
-		}
-		fmt.Fprintf(table, "%s\t%d Applications\t%s\t%.2f %s\tgoal at most %.4g %s\n",
-			verdict, f.Applications, g.name, g.figure(f), g.unit, g.limit, g.unit)
-	})
-	_ = table.Flush()
+	table.Flush()
+	ground.PrintVerdicts(out, r.verdicts())
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 func TestSpread(t *testing.T) {
@@ -12,7 +14,7 @@ func TestSpread(t *testing.T) {
 	for i := 200; i > 0; i-- {
 		delays = append(delays, time.Duration(i)*time.Millisecond)
 	}
-	if got, want := spreadOf(delays), (spread{P50: 100, P99: 198, Max: 200}); got != want {
+	if got, want := ground.SpreadOf(delays), (ground.Spread{P50: 100, P99: 198, Max: 200}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -21,7 +23,7 @@ func TestSpread(t *testing.T) {
 func TestGoals(t *testing.T) {
 	good := figures{
 		Applications: goalSize, Install: syncFigures{Seconds: 29, Peak: 199}, Upgrade: syncFigures{Seconds: 30, Peak: 100},
-		One: oneFigures{Seconds: 1, Renders: 1, Requests: 10}, Drift: spread{P99: 1999},
+		One: oneFigures{Seconds: 1, Renders: 1, Requests: 10}, Drift: ground.Spread{P99: 1999},
 	}
 	slow := good
 	slow.Install.Seconds, slow.Idle = 31, idleFigures{Seconds: 60, Requests: 0.5, Written: 1}

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -19,9 +18,6 @@ const (
 	maxIdle  = time.Hour
 	maxDrift = 1000
 )
-
-// errHelp is returned for -help, whose text has been printed by then.
-var errHelp = errors.New("help was asked for")
 
 // settings holds the parsed and validated flags.
 type settings struct {
@@ -37,41 +33,28 @@ type settings struct {
 	jsonFile            string
 }
 
-// parseSettings parses and validates the flags. The flag package prints unknown
-// flags and the usage to complain.
+// parseSettings parses and validates the flags.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
-	flags := flag.NewFlagSet(program, flag.ContinueOnError)
-	flags.SetOutput(complain)
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	sizes := flags.String("sizes", "100,500,1000", "numbers of Applications, with commas; each has a cluster of its own")
-	name := flags.String("form", string(directory), "what is in Git: directory, kustomize or helm")
+	chosen := flags.String("form", string(directory), "what is in Git: directory, kustomize or helm")
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
 	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
 	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
-	flags.Func("option", "further `option` of the agent; may be given several times",
-		func(text string) error { s.options = append(s.options, text); return nil })
-	flags.Func("env", "`VARIABLE=value` for the agent, such as GOGC=50; may be given several times",
-		func(text string) error { s.environment = append(s.environment, text); return nil })
+	ground.ListVar(flags, &s.options, "option", "further `option` of the agent")
+	ground.ListVar(flags, &s.environment, "env", "`VARIABLE=value` for the agent, such as GOGC=50")
 	flags.StringVar(&s.profile, "profile", "", "write profiles of the agent into this `folder`; they cost CPU time that is counted")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil, errHelp
-	case err != nil:
+	err := ground.ParseFlags(flags, args, complain)
+	if err != nil {
 		return nil, err
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
+	if s.sizes, err = ground.ParseSizes(*sizes, maxSize); err != nil {
+		return nil, err
 	}
-	s.form = form(*name)
-	for part := range strings.SplitSeq(*sizes, ",") {
-		size, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || size < 1 || size > maxSize {
-			return nil, fmt.Errorf("-sizes: %q is not a number from 1 to %d", part, maxSize)
-		}
-		s.sizes = append(s.sizes, size)
-	}
+	s.form = form(*chosen)
 	return s, s.check()
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -53,7 +54,7 @@ func TestSmoke(t *testing.T) {
 	result := filepath.Join(t.TempDir(), "result.json")
 	code, out, complaint := runProgram(t, "-sizes=4", "-form=helm", "-idle=1s", "-drift=2",
 		"-json="+result, "-slipway="+os.Getenv(binary.Variable))
-	if code != exitOK {
+	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
 	text, err := os.ReadFile(result)
@@ -80,7 +81,7 @@ func TestSmoke(t *testing.T) {
 // A program that is missing is named, with what to do.
 func TestMissingProgram(t *testing.T) {
 	code, _, complaint := runProgram(t, "-devcluster=none")
-	if code != exitFailure || !strings.Contains(complaint, "run make build") {
+	if code != ground.ExitFailure || !strings.Contains(complaint, "run make build") {
 		t.Errorf("exit code %d: %s", code, complaint)
 	}
 }
@@ -88,11 +89,11 @@ func TestMissingProgram(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h"} {
 		name, _, _ := strings.Cut(flag, "=")
-		if code, _, complaint := runProgram(t, flag); code != exitUsage || !strings.Contains(complaint, name) {
+		if code, _, complaint := runProgram(t, flag); code != ground.ExitUsage || !strings.Contains(complaint, name) {
 			t.Errorf("%s: exit code %d: %s", flag, code, complaint)
 		}
 	}
-	if code, _, complaint := runProgram(t, "-help"); code != exitOK || !strings.Contains(complaint, "-form") {
+	if code, _, complaint := runProgram(t, "-help"); code != ground.ExitOK || !strings.Contains(complaint, "-form") {
 		t.Errorf("exit code %d: %s", code, complaint)
 	}
 }

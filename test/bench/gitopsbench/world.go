@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/test/bench/ground"
@@ -100,7 +99,7 @@ func (w *world) define(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.Define(ctx, kube.Target{Manager: program}, string(text)); err != nil {
+		if _, err := w.Define(ctx, kube.Target{Manager: name}, string(text)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}

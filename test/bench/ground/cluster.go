@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -31,7 +32,7 @@ type Cluster struct {
 	// Kubeconfig is the path of the file that other clients connect with.
 	Kubeconfig string
 
-	process *Child
+	process *programs.Process
 	stdin   io.Closer
 }
 
@@ -55,7 +56,7 @@ func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, er
 	}
 	defer reader.Close()
 	command.Stdout = writer
-	process, err := StartChild("the development cluster", filepath.Join(dir, "cluster.log"), command)
+	process, err := StartProgram("the development cluster", filepath.Join(dir, "cluster.log"), command)
 	// The child holds its own copy of the write end. With this one closed, the
 	// read below ends when the child does.
 	writer.Close()
@@ -96,5 +97,25 @@ func (c *Cluster) Stop() error {
 	if c.Cluster != nil {
 		c.Close()
 	}
-	return c.process.Stop(c.stdin.Close)
+	return c.process.End(c.stdin.Close)
+}
+
+// StartProgram starts a program with its output in the log file. It must be
+// called from the main thread, because of Pdeathsig. The environment is PATH, a
+// temporary HOME and command.Env: no variable of the caller may change a
+// measurement.
+func StartProgram(name, log string, command *exec.Cmd) (*programs.Process, error) {
+	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}, command.Env...)
+	return programs.StartLogging(name, log, command)
+}
+
+// StartSlipway is StartProgram for the slipway under measurement, with an API
+// server and further words and variables.
+func (c *Cluster) StartSlipway(path, log string, environment, words []string) (*programs.Process, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
+	}
+	command := exec.Command(path, words...)
+	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, environment...)
+	return StartProgram("slipway "+words[0], log, command)
 }

@@ -103,7 +103,7 @@ func RunInNetwork(program string, complain io.Writer) int {
 	child, err := startInNetwork()
 	if err != nil {
 		fmt.Fprintln(complain, program+": a private network needs root, or user namespaces that the kernel permits:", err)
-		return failure
+		return ExitFailure
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
@@ -116,7 +116,7 @@ func RunInNetwork(program string, complain io.Writer) int {
 				return code
 			}
 			fmt.Fprintln(complain, program+":", child.ProcessState)
-			return failure
+			return ExitFailure
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"slipway.dev/slipway/test/bench/ground"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // sampleHosts is the number of random hosts that must be served before all
@@ -78,7 +78,7 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.edge.Stop(nil))
+		err = errors.Join(err, b.edge.End(nil))
 		b.edge = nil
 	}()
 	for _, phase := range []struct {
@@ -129,7 +129,7 @@ func (b *bench) cold(ctx context.Context) error {
 		}
 	}
 	b.figures.Cold = seconds(time.Since(began))
-	used, err := ground.CPUTime(b.edge.PID())
+	used, err := programs.CPUTime(b.edge.PID())
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (b *bench) rest(ctx context.Context) error {
 		return err
 	}
 	b.idle = used.cpu.Seconds() / used.took.Seconds()
-	m, err := ground.ReadMemory(b.edge.PID())
+	m, err := programs.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (b *bench) rest(ctx context.Context) error {
 // end reads the memory after all phases before it. It comes before shared,
 // which adds routes.
 func (b *bench) end(context.Context) error {
-	m, err := ground.ReadMemory(b.edge.PID())
+	m, err := programs.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (b *bench) beyondIdle(u used) time.Duration {
 
 // measure runs do and returns the CPU time of the process meanwhile.
 func measure(pid int, do func() error) (used, error) {
-	before, err := ground.CPUTime(pid)
+	before, err := programs.CPUTime(pid)
 	if err != nil {
 		return used{}, err
 	}
@@ -218,7 +218,7 @@ func measure(pid int, do func() error) (used, error) {
 		return used{}, err
 	}
 	took := time.Since(began)
-	after, err := ground.CPUTime(pid)
+	after, err := programs.CPUTime(pid)
 	return used{cpu: after - before, took: took}, err
 }
 

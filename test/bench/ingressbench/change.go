@@ -6,6 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // change is one prepared change of the cluster. Preparing it apart from making
@@ -130,8 +132,8 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 			return delayFigures{}, context.Cause(ctx)
 		}
 	}
-	figures := delayFigures{FromCall: spreadOf(fromCall), FromSight: spreadOf(fromSight)}
-	b.tell("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall, figures.FromSight, len(fromCall))
+	figures := delayFigures{FromCall: ground.SpreadOf(fromCall), FromSight: ground.SpreadOf(fromSight)}
+	b.tell("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), len(fromCall))
 	return figures, nil
 }
 

@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -20,8 +15,6 @@ const (
 	// lookPeriod is the interval between two polls. It bounds the resolution of
 	// delays.
 	lookPeriod = 500 * time.Microsecond
-	// maxProfile bounds the body of one response of the admin server.
-	maxProfile = 64 << 20
 )
 
 // Addresses of the edge's servers. They are fixed, because the private network
@@ -35,58 +28,35 @@ const (
 )
 
 // edge is the edge process under test.
-type edge struct{ *ground.Child }
+type edge struct{ *programs.Process }
 
 // startEdge starts an edge that serves the Ingresses of a cluster and returns
 // before it is ready. Options and environment of the flags come last.
 func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
-	if _, err := os.Stat(s.slipway); err != nil {
-		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
-	}
-	command := exec.Command(s.slipway, "edge",
+	words := []string{"edge",
 		"--log.format=json", "--providers.kubernetesIngress",
-		"--admin.address="+adminAddress, "--health.address="+healthAddress, "--entryPoints.web.address="+plainAddress)
+		"--admin.address=" + adminAddress, "--health.address=" + healthAddress, "--entryPoints.web.address=" + plainAddress}
 	if s.tls {
-		command.Args = append(command.Args, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
+		words = append(words, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
 	}
 	if s.status {
-		command.Args = append(command.Args, "--providers.kubernetesIngress.ingressEndpoint.ip="+ground.HostAddress().String())
+		words = append(words, "--providers.kubernetesIngress.ingressEndpoint.ip="+ground.HostAddress().String())
 	}
-	command.Args = append(command.Args, s.options...)
-	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, s.environment...)
-	process, err := ground.StartChild("the edge", filepath.Join(dir, "edge.log"), command)
+	process, err := c.StartSlipway(s.slipway, filepath.Join(dir, "edge.log"), s.environment, append(words, s.options...))
 	return &edge{process}, err
 }
 
 // ready is the readiness probe of the edge; it returns nil when /readyz returns
 // 200.
 func (e *edge) ready(ctx context.Context) error {
-	body, err := e.fetch(ctx, healthAddress, "/readyz")
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, body)
-	}
-	return nil
+	_, err := e.fetch(ctx, healthAddress, "/readyz")
+	return err
 }
 
-// fetch requests a page of the admin or health server. It uses a new connection
-// each time, so none stays open in the edge between phases. With an error
-// status it returns the body too.
+// fetch requests a page of the admin or health server.
 func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+page, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Close = true
-	response, err := new(http.Transport).RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxProfile))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
-	}
-	return body, err
+	text, err := programs.Fetch(ctx, "http://"+address+page)
+	return []byte(text), err
 }
 
 // asker returns a client for the plain or the TLS entry point, and the method

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"slipway.dev/slipway/test/bench/ground"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -69,7 +69,7 @@ func (b *bench) load(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx, b.edge.PID(), b.world.inTurn()); err != nil {
 		return err
 	}
-	m, err := ground.ReadMemory(b.edge.PID())
+	m, err := programs.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}

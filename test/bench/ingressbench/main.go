@@ -43,70 +43,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime"
-	"syscall"
 
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-// Exit codes. 130 is the shell's code for a process ended by SIGINT.
-const (
-	exitOK        = 0
-	exitFailure   = 1 // something failed, or a goal was missed
-	exitUsage     = 2
-	exitInterrupt = 130
-)
+// name is the name in messages and the client name in the API server's logs.
+const name = "ingressbench"
 
-func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// start parses the flags and re-executes the program in a private network.
-// Flags are checked first, so that errors and -help need no privileges.
-func start(args []string, out, complain io.Writer) int {
-	s, err := parseSettings(args, complain)
-	switch {
-	case errors.Is(err, errHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintln(complain, "ingressbench:", err)
-		return exitUsage
-	}
-	inside, err := ground.EnterNetwork()
-	if err != nil {
-		fmt.Fprintln(complain, "ingressbench:", err)
-		return exitFailure
-	}
-	if !inside {
-		return ground.RunInNetwork("ingressbench", complain)
-	}
-	// Pdeathsig is bound to the thread that starts a child: the kernel kills
-	// the children when it ends, so the main goroutine must keep its thread for
-	// the lifetime of the program.
-	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return execute(ctx, s, out, complain)
+func main() {
+	ground.Program[*settings]{Name: name, Parse: parseSettings, Longest: (*settings).longest, StartsProcesses: true, PrivateNetwork: true, Measure: execute}.Main()
 }
 
-// execute measures all sizes and returns the exit code.
-func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
-	ctx, cancel := context.WithTimeout(ctx, s.longest())
-	defer cancel()
+// execute measures all sizes and prints the report. An interrupted run still
+// reports the sizes that it has measured.
+func execute(ctx context.Context, s *settings, out io.Writer) error {
 	result, err := measureAll(ctx, s, out)
-	// An interrupted run still reports the sizes that it has measured.
 	err = errors.Join(err, result.deliver(out, s.jsonFile))
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		fmt.Fprintln(complain, "ingressbench: interrupted")
-		return exitInterrupt
-	case err != nil:
-		fmt.Fprintln(complain, "ingressbench:", err)
-		return exitFailure
-	case result.missed() > 0:
-		fmt.Fprintln(complain, "ingressbench: goals were missed; see above")
-		return exitFailure
+	if err == nil && result.missed() > 0 {
+		err = ground.ErrGoals
 	}
-	return exitOK
+	return err
 }
 
 // measureAll grows one cluster through the sizes and measures a new edge at
@@ -114,8 +70,8 @@ func execute(ctx context.Context, s *settings, out, complain io.Writer) int {
 // those of the size that failed.
 func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err error) {
 	result := newReport(s)
-	fmt.Fprintln(out, result.heading())
-	dir, err := os.MkdirTemp("", "ingressbench-")
+	fmt.Fprintln(out, ground.Heading(result.Machine, result.Setting))
+	dir, err := os.MkdirTemp("", name+"-")
 	if err != nil {
 		return result, err
 	}
@@ -125,7 +81,7 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err
 		return result, err
 	}
 	defer backend.stop()
-	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, "ingressbench")
+	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, name)
 	if err != nil {
 		return result, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -26,7 +27,7 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, process.Stop(nil)) }()
+	defer func() { err = errors.Join(err, process.End(nil)) }()
 	c := newClient(plainAddress)
 	defer c.close()
 	err = process.Await(ctx, 10*time.Millisecond, func(ctx context.Context) error {
@@ -53,7 +54,7 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 // startNginx starts an nginx with the same hosts and endpoints as the cluster,
 // and the hosts of the shared loads. It runs as one process: each worker has
 // its own connection pool, and the backend has no room for those of two.
-func startNginx(w *world, dir string) (*ground.Child, error) {
+func startNginx(w *world, dir string) (*programs.Process, error) {
 	program, err := exec.LookPath(nginxName)
 	if err != nil {
 		return nil, fmt.Errorf("install it with scripts/install-packages.sh bench: %w", err)
@@ -67,7 +68,7 @@ func startNginx(w *world, dir string) (*ground.Child, error) {
 		return nil, err
 	}
 	command := exec.Command(program, "-e", "stderr", "-p", dir, "-c", file)
-	return ground.StartChild(nginxName, filepath.Join(dir, "nginx.log"), command)
+	return ground.StartProgram(nginxName, filepath.Join(dir, "nginx.log"), command)
 }
 
 // nginxText returns the configuration of nginx. It sets the headers that the

@@ -2,15 +2,13 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // report holds all results of a run. It is the JSON file as well.
@@ -81,28 +79,8 @@ type peerFigures struct {
 // delayFigures are the delays until changes were live, from the call and from
 // the watch event.
 type delayFigures struct {
-	FromCall  spread `json:"fromCall"`
-	FromSight spread `json:"fromEvent"`
-}
-
-// spread is a distribution of delays in milliseconds.
-type spread struct {
-	P50 float64 `json:"p50Millis"`
-	P99 float64 `json:"p99Millis"`
-	Max float64 `json:"maxMillis"`
-}
-
-// String formats the distribution for the progress lines.
-func (s spread) String() string {
-	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, at most %.1f ms", s.P50, s.P99, s.Max)
-}
-
-// spreadOf returns the distribution of delays, of which there must be at least
-// one. It sorts them in place.
-func spreadOf(delays []time.Duration) spread {
-	slices.Sort(delays)
-	at := func(percent int) float64 { return milliseconds(delays[(len(delays)*percent+99)/100-1]) }
-	return spread{P50: at(50), P99: at(99), Max: at(100)}
+	FromCall  ground.Spread `json:"fromCall"`
+	FromSight ground.Spread `json:"fromEvent"`
 }
 
 // goal is an upper limit for one figure at one number of Ingresses.
@@ -160,16 +138,8 @@ func newReport(s *settings) *report {
 	setting = append(append(setting, s.environment...), s.options...)
 	return &report{
 		Began: time.Now(), Only: s.only, Setting: strings.Join(setting, " "),
-		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Machine: ground.Machine(),
 	}
-}
-
-// heading returns the machine, its load average and the settings. The load
-// average shows whether other work disturbed the run.
-func (r *report) heading() string {
-	load, _ := os.ReadFile("/proc/loadavg")
-	average, _, _ := strings.Cut(string(load), " ")
-	return strings.TrimSpace(fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting))
 }
 
 // goals returns the goals that apply to a size and to the phases of this run.
@@ -183,31 +153,28 @@ func (r *report) goals(f *figures) []goal {
 // far.
 func (r *report) ran(phase string) bool { return (&settings{only: r.Only}).measures(phase) }
 
-// missed returns the number of goals that are not met.
-func (r *report) missed() int {
-	count := 0
+// verdicts judges the goals of all sizes.
+func (r *report) verdicts() []ground.Verdict {
+	var all []ground.Verdict
 	for _, f := range r.Sizes {
 		for _, g := range r.goals(f) {
-			if !g.met(f) {
-				count++
-			}
+			all = append(all, ground.Verdict{
+				Met: g.met(f), Size: fmt.Sprintf("%d Ingresses", g.ingresses), Name: g.name,
+				Value: g.figure(f), Limit: g.limit, Unit: g.unit, Bound: "below",
+			})
 		}
 	}
-	return count
+	return all
 }
+
+// missed returns the number of goals that are not met.
+func (r *report) missed() int { return ground.Missed(r.verdicts()) }
 
 // deliver prints the tables and, if jsonFile is not empty, writes the report to
 // it.
 func (r *report) deliver(out io.Writer, jsonFile string) error {
 	r.print(out)
-	if jsonFile == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(jsonFile, append(text, '\n'), 0o644)
+	return ground.WriteJSON(jsonFile, r)
 }
 
 // print writes one table with a column per size, without the rows of phases
@@ -216,15 +183,8 @@ func (r *report) print(out io.Writer) {
 	if len(r.Sizes) == 0 {
 		return
 	}
-	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	row := func(name, format string, values func(*figures) []any) {
-		fmt.Fprint(table, name, "\t")
-		for _, f := range r.Sizes {
-			fmt.Fprintf(table, format+"\t", values(f)...)
-		}
-		fmt.Fprintln(table)
-	}
+	table := ground.NewTable(out, r.Sizes)
+	row := table.Row
 	row("Ingresses", "%d", func(f *figures) []any { return []any{f.Ingresses} })
 	row("cold start, s", "%.2f", func(f *figures) []any { return []any{f.Cold} })
 	row("CPU of it, s", "%.2f", func(f *figures) []any { return []any{f.ColdCPU} })
@@ -233,24 +193,24 @@ func (r *report) print(out io.Writer) {
 		row("RSS with all routes in use, MB", "%.0f", func(f *figures) []any { return []any{f.InUse} })
 	}
 	row("RSS at the end (peak), MB", "%.0f (%.0f)", func(f *figures) []any { return []any{f.Loaded, f.PeakEver} })
-	delays := func(name string, of func(*figures) spread) {
+	delays := func(name string, of func(*figures) ground.Spread) {
 		row(name+" p50 / p99, ms", "%.1f / %.1f", func(f *figures) []any { return []any{of(f).P50, of(f).P99} })
 	}
 	if r.ran(phaseCreate) {
-		delays("create to 200", func(f *figures) spread { return f.Create.FromCall })
-		delays("event to 200", func(f *figures) spread { return f.Create.FromSight })
+		delays("create to 200", func(f *figures) ground.Spread { return f.Create.FromCall })
+		delays("event to 200", func(f *figures) ground.Spread { return f.Create.FromSight })
 	}
 	if r.ran(phaseEndpoint) {
-		delays("endpoint change to routed", func(f *figures) spread { return f.Endpoint.FromCall })
-		delays("event to routed", func(f *figures) spread { return f.Endpoint.FromSight })
+		delays("endpoint change to routed", func(f *figures) ground.Spread { return f.Endpoint.FromCall })
+		delays("event to routed", func(f *figures) ground.Spread { return f.Endpoint.FromSight })
 	}
 	if r.ran(phaseWork) {
 		row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
 		row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
 	}
 	r.printLoads(row)
-	_ = table.Flush() // out is a terminal or a pipe
-	r.printGoals(out)
+	table.Flush()
+	ground.PrintVerdicts(out, r.verdicts())
 }
 
 // printLoads writes the rows for the cost of requests, with the ratios in
@@ -274,20 +234,4 @@ func (r *report) printLoads(row func(name, format string, values func(*figures) 
 	if peer := r.Sizes[0].Peer; peer != nil {
 		loads(peer.Name+": ", func(f *figures) *requestFigures { return &cmp.Or(f.Peer, &peerFigures{}).requestFigures })
 	}
-}
-
-// printGoals writes one line per goal.
-func (r *report) printGoals(out io.Writer) {
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table)
-	for _, f := range r.Sizes {
-		for _, g := range r.goals(f) {
-			verdict := "MISSED"
-			if g.met(f) {
-				verdict = "ok"
-			}
-			fmt.Fprintf(table, "%s\t%d Ingresses\t%s\t%.2f %s\tgoal below %.4g %s\n", verdict, g.ingresses, g.name, g.figure(f), g.unit, g.limit, g.unit)
-		}
-	}
-	_ = table.Flush()
 }

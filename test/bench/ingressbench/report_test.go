@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 func TestSpread(t *testing.T) {
@@ -11,10 +13,10 @@ func TestSpread(t *testing.T) {
 	for i := 200; i > 0; i-- {
 		delays = append(delays, time.Duration(i)*time.Millisecond)
 	}
-	if got := spreadOf(delays); got != (spread{P50: 100, P99: 198, Max: 200}) {
+	if got := ground.SpreadOf(delays); got != (ground.Spread{P50: 100, P99: 198, Max: 200}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := spreadOf([]time.Duration{time.Second}); got != (spread{P50: 1000, P99: 1000, Max: 1000}) {
+	if got := ground.SpreadOf([]time.Duration{time.Second}); got != (ground.Spread{P50: 1000, P99: 1000, Max: 1000}) {
 		t.Errorf("one: got %+v", got)
 	}
 }
@@ -33,8 +35,8 @@ func TestCost(t *testing.T) {
 func good() *figures {
 	return &figures{
 		Ingresses: 5000, Cold: 1, Settled: 149, InUse: 149,
-		Create:    delayFigures{FromCall: spread{P99: 99}},
-		Endpoint:  delayFigures{FromCall: spread{P99: 49}},
+		Create:    delayFigures{FromCall: ground.Spread{P99: 99}},
+		Endpoint:  delayFigures{FromCall: ground.Spread{P99: 49}},
 		CreateCPU: 4.9, EndpointCPU: 4.9,
 		Request: requestFigures{One: 19, Wide: 19, WideTimes: 1, All: 20, AllTimes: 1.05, RoutesTimes: 1.05, Any: 19, Shared: 20, SharedTimes: 1.05, Alone: 19, SharedAloneTimes: 1.05},
 	}

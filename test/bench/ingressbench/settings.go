@@ -1,15 +1,15 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // Bounds of the flags. The maximum size is bounded by the addresses of the pod
@@ -24,9 +24,6 @@ const (
 	// connections would be a significant part.
 	shortestLoad = 200 * time.Millisecond
 )
-
-// errHelp is returned for -help, whose text has been printed by then.
-var errHelp = errors.New("help was asked for")
 
 // settings holds the parsed and validated flags.
 type settings struct {
@@ -51,12 +48,10 @@ type settings struct {
 	jsonFile string
 }
 
-// parseSettings parses and validates the flags. The flag package prints unknown
-// flags and the usage to complain.
+// parseSettings parses and validates the flags.
 func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	s := &settings{}
-	flags := flag.NewFlagSet("ingressbench", flag.ContinueOnError)
-	flags.SetOutput(complain)
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	sizes := flags.String("sizes", "1000,5000,10000", "numbers of Ingresses, ascending, with commas")
 	flags.IntVar(&s.samples, "samples", 300, "how many changes of each kind are measured at each size")
 	flags.IntVar(&s.rate, "rate", 10, "most changes per second")
@@ -69,22 +64,14 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
 	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
-	flags.Func("option", "further `option` of the edge, such as --lastGood.dir=/tmp/x; may be given several times",
-		func(text string) error { s.options = append(s.options, text); return nil })
-	flags.Func("env", "`VARIABLE=value` for the edge, such as GOGC=50; may be given several times",
-		func(text string) error { s.environment = append(s.environment, text); return nil })
+	ground.ListVar(flags, &s.options, "option", "further `option` of the edge, such as --lastGood.dir=/tmp/x")
+	ground.ListVar(flags, &s.environment, "env", "`VARIABLE=value` for the edge, such as GOGC=50")
 	flags.StringVar(&s.profile, "profile", "", "write profiles of the edge into this `folder`; they cost CPU time that is counted")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil, errHelp
-	case err != nil:
+	err := ground.ParseFlags(flags, args, complain)
+	if err != nil {
 		return nil, err
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
-	}
-	var err error
 	if s.sizes, err = parseSizes(*sizes); err != nil {
 		return nil, err
 	}
@@ -118,19 +105,12 @@ func (s *settings) measures(phase string) bool {
 
 // parseSizes parses the value of -sizes.
 func parseSizes(text string) ([]int, error) {
-	var sizes []int
-	for part := range strings.SplitSeq(text, ",") {
-		size, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || size < 1 || size > maxSize {
-			return nil, fmt.Errorf("-sizes: %q is not a number from 1 to %d", part, maxSize)
-		}
-		sizes = append(sizes, size)
-	}
+	sizes, err := ground.ParseSizes(text, maxSize)
 	// One cluster serves all sizes, and it only grows.
-	if !slices.IsSorted(sizes) {
-		return nil, fmt.Errorf("-sizes is %s; the sizes must ascend", text)
+	if err == nil && !slices.IsSorted(sizes) {
+		err = fmt.Errorf("-sizes is %s; the sizes must ascend", text)
 	}
-	return sizes, nil
+	return sizes, err
 }
 
 // check validates the values that the flag package cannot.

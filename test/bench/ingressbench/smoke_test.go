@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -52,7 +53,7 @@ func TestSmoke(t *testing.T) {
 	}
 	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
 		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
-	if code != exitOK {
+	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
 	text, err := os.ReadFile(result)
@@ -81,16 +82,16 @@ func TestSmoke(t *testing.T) {
 // A program that is missing is named, with what to do.
 func TestMissingProgram(t *testing.T) {
 	code, _, complaint := program(t, "-devcluster=none")
-	if code != exitFailure || !strings.Contains(complaint, "run make build") {
+	if code != ground.ExitFailure || !strings.Contains(complaint, "run make build") {
 		t.Errorf("exit code %d: %s", code, complaint)
 	}
 }
 
 func TestUsage(t *testing.T) {
-	if code, _, complaint := program(t, "-sizes=0"); code != exitUsage || !strings.Contains(complaint, "-sizes") {
+	if code, _, complaint := program(t, "-sizes=0"); code != ground.ExitUsage || !strings.Contains(complaint, "-sizes") {
 		t.Errorf("exit code %d: %s", code, complaint)
 	}
-	if code, _, complaint := program(t, "-help"); code != exitOK || !strings.Contains(complaint, "-samples") {
+	if code, _, complaint := program(t, "-help"); code != ground.ExitOK || !strings.Contains(complaint, "-samples") {
 		t.Errorf("exit code %d: %s", code, complaint)
 	}
 }

@@ -25,25 +25,15 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
-// program is the prefix of messages and the name of the flag set.
-const program = "tunnelbench"
+// program is the benchmark as a program.
+var program = ground.Program[settings]{Name: "tunnelbench", Parse: parseSettings, Measure: run}
 
-// Exit codes. 130 is the shell's code for a process ended by SIGINT.
-const (
-	exitOK        = 0
-	exitFailure   = 1
-	exitUsage     = 2
-	exitInterrupt = 130
-)
-
-func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { program.Main() }
 
 // settings holds the parsed flags.
 type settings struct {
@@ -56,50 +46,27 @@ type settings struct {
 // makes the 99th percentile a sample of its own.
 func parseSettings(args []string, complain io.Writer) (settings, error) {
 	var s settings
-	flags := flag.NewFlagSet(program, flag.ContinueOnError)
-	flags.SetOutput(complain)
+	flags := flag.NewFlagSet("tunnelbench", flag.ContinueOnError)
 	flags.IntVar(&s.megabytes, "megabytes", 1024, "how much goes through in one measurement of throughput")
 	flags.IntVar(&s.streams, "streams", 16, "how many streams at a time")
 	flags.IntVar(&s.requests, "requests", 10_000, "how many small requests in one measurement")
 	flags.IntVar(&s.rounds, "rounds", 3, "how often everything is measured")
 	flags.BoolVar(&s.secure, "tls", true, "use TLS, to the hub and to the direct server")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
-	if err := flags.Parse(args); err != nil {
+	switch err := ground.ParseFlags(flags, args, complain); {
+	case err != nil:
 		return s, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return s, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
 	case s.megabytes < 1 || s.streams < 1 || s.requests < 100 || s.rounds < 1:
 		return s, errors.New("-megabytes, -streams and -rounds are at least 1, and -requests at least 100")
 	}
 	return s, nil
 }
 
-// start parses the flags, runs the measurement and returns the exit code. An
-// interrupt takes precedence over the errors that it causes.
-func start(args []string, out, complain io.Writer) int {
-	s, err := parseSettings(args, complain)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintln(complain, program+":", err)
-		return exitUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// run measures everything and prints the report.
+func run(ctx context.Context, s settings, out io.Writer) error {
 	result, err := measure(ctx, s)
-	if err == nil {
-		err = result.deliver(out, s.jsonFile)
+	if err != nil {
+		return err
 	}
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(complain, program+": interrupted")
-		return exitInterrupt
-	case err != nil:
-		fmt.Fprintln(complain, program+":", err)
-		return exitFailure
-	}
-	return exitOK
+	return result.deliver(out, s.jsonFile)
 }

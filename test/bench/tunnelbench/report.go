@@ -1,14 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // report holds all results of a run. It is the JSON file as well.
@@ -79,14 +79,7 @@ func (r *report) deliver(out io.Writer, file string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if file == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	return ground.WriteJSON(file, r)
 }
 
 // times formats a ratio for the last column of the table.

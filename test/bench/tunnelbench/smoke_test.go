@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,8 +20,8 @@ func TestSmoke(t *testing.T) {
 	for _, secure := range []string{"true", "false"} {
 		file := filepath.Join(t.TempDir(), "report.json")
 		var out, complaint bytes.Buffer
-		code := start([]string{"-megabytes", "4", "-streams", "2", "-requests", "100", "-rounds", "1", "-tls=" + secure, "-json", file}, &out, &complaint)
-		if code != exitOK {
+		code := program.Run([]string{"-megabytes", "4", "-streams", "2", "-requests", "100", "-rounds", "1", "-tls=" + secure, "-json", file}, &out, &complaint)
+		if code != ground.ExitOK {
 			t.Fatalf("exit code %d: %s", code, complaint.String())
 		}
 		for _, row := range []string{"one stream", "many streams", "latency p50", "latency p99", "requests", "processor per request"} {
@@ -46,7 +48,7 @@ func TestSmoke(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-megabytes", "0"}, {"-requests", "1"}, {"-unknown"}, {"word"}} {
 		var out, complaint bytes.Buffer
-		if code := start(args, &out, &complaint); code != exitUsage || complaint.Len() == 0 {
+		if code := program.Run(args, &out, &complaint); code != ground.ExitUsage || complaint.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, complaint.String())
 		}
 	}

@@ -1,11 +1,9 @@
 package smuggling
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // backendTimeout bounds the start and the end of a backend.
@@ -118,12 +116,10 @@ func startNginx(t *testing.T, dir string) *backend {
 	}
 	socket := filepath.Join(dir, "nginx.sock")
 	command := exec.Command(program, "-c", file, "-p", dir, "-e", filepath.Join(dir, "nginx.log"))
-	var said bytes.Buffer
-	command.Stderr = &said
-	stop := run(t, command, syscall.SIGQUIT)
-	await(t, socket, &said)
+	nginx := programs.Run(t, "nginx", command)
+	nginx.AwaitListener(t, "unix", socket)
 	return &backend{name: "nginx", socket: socket, ledger: sink.ledger, finish: func() {
-		stop() // gracefully: what it has begun it passes on
+		end(t, nginx, syscall.SIGQUIT) // gracefully: what it has begun it passes on
 		sink.finish()
 	}}
 }
@@ -132,69 +128,30 @@ func startNginx(t *testing.T, dir string) *backend {
 func startNode(t *testing.T, dir string) *backend {
 	t.Helper()
 	socket := filepath.Join(dir, "node.sock")
-	command := exec.Command(find(t, "node"), "testdata/backend.js", socket)
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	command.Stderr = &said
-	stop := run(t, command, syscall.SIGTERM, stdout)
-	lines := bufio.NewScanner(stdout)
-	if !lines.Scan() || lines.Text() != "listening" {
-		t.Fatalf("node does not listen: %q %s", lines.Text(), said.String())
-	}
+	node := programs.Run(t, "node", exec.Command(find(t, "node"), "testdata/backend.js", socket))
+	node.AwaitOutput(t, node.Out, "listening\n")
 	b := &backend{name: "node", socket: socket, ledger: &ledger{}}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines.Scan() {
+	b.finish = func() {
+		end(t, node, syscall.SIGTERM)
+		_, records, _ := strings.Cut(node.Out.String(), "listening\n")
+		for line := range strings.Lines(records) {
 			var r record
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				t.Errorf("node says %q: %v", lines.Text(), err)
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Errorf("node says %q: %v", line, err)
 				return
 			}
 			b.ledger.add(r)
 		}
-	}()
-	b.finish = func() {
-		stop()
-		<-read
 	}
 	return b
 }
 
-// run starts a program and returns what stops it. A program that does not end
-// by itself is killed. Output that is read has to be read to its end before the
-// program counts as ended.
-func run(t *testing.T, command *exec.Cmd, gentle syscall.Signal, output ...io.Closer) (stop func()) {
+// end ends a backend gracefully.
+func end(t *testing.T, backend *programs.Process, gentle syscall.Signal) {
 	t.Helper()
-	edgeprocess.Tie(command)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
+	if err := backend.End(func() error { return backend.Signal(gentle) }); err != nil {
+		t.Error(err)
 	}
-	stop = sync.OnceFunc(func() {
-		_ = command.Process.Signal(gentle)
-		kill := time.AfterFunc(backendTimeout, func() {
-			t.Errorf("%s does not end", command.Path)
-			_ = command.Process.Kill()
-		})
-		defer kill.Stop()
-		if len(output) > 0 {
-			_, _ = command.Process.Wait()
-			return
-		}
-		if err := command.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-			t.Errorf("%s: %v", command.Path, err)
-		}
-	})
-	t.Cleanup(func() {
-		stop()
-		for _, o := range output {
-			_ = o.Close()
-		}
-	})
-	return stop
 }
 
 // find is where a program is.
@@ -207,20 +164,4 @@ func find(t *testing.T, names ...string) string {
 	}
 	t.Fatalf("%s is missing: install it with `make deps`", names[0])
 	return ""
-}
-
-// await returns when somebody listens on a socket.
-func await(t *testing.T, socket string, said *bytes.Buffer) {
-	t.Helper()
-	for deadline := time.Now().Add(backendTimeout); ; {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody listens: %v %s", err, said.String())
-		}
-		<-time.After(10 * time.Millisecond)
-	}
 }

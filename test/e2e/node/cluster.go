@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // startTimeout bounds the start of each component.
@@ -35,7 +37,7 @@ type Node struct {
 	// of this process (DNS and load balancers), and served has a channel for
 	// each that is closed when the server has returned.
 	cfg    Config
-	parts  []*process
+	parts  []*programs.Process
 	cancel context.CancelFunc
 	served []<-chan struct{} // closed when a server of this process has ended
 }
@@ -85,7 +87,7 @@ func (n *Node) Stop() error {
 	}
 	var problems []error
 	for i := len(n.parts) - 1; i >= 0; i-- {
-		problems = append(problems, n.parts[i].stop())
+		problems = append(problems, stop(n.parts[i]))
 	}
 	n.parts = nil
 	return errors.Join(append(problems, n.removeGroups())...)
@@ -99,7 +101,7 @@ func (n *Node) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.until(ctx, func(ctx context.Context) error {
+	err = p.Await(ctx, lookAgain, func(ctx context.Context) error {
 		// slipway-devcluster writes this file last, so all credentials exist.
 		if _, err := os.Stat(n.cfg.path("cluster", "pki", "kubelet-server.crt")); err != nil {
 			return err
@@ -169,7 +171,7 @@ imageGCLowThresholdPercent: 99
 	if err != nil {
 		return err
 	}
-	return p.until(ctx, func(ctx context.Context) error {
+	return p.Await(ctx, lookAgain, func(ctx context.Context) error {
 		found, err := n.Client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -209,7 +211,7 @@ oomScoreAdj: 0
 	if err != nil {
 		return err
 	}
-	return p.until(ctx, func(ctx context.Context) error {
+	return p.Await(ctx, lookAgain, func(ctx context.Context) error {
 		// Its health endpoint responds before the first sync. The rules of the
 		// first Service are proof that it is done.
 		rules, err := do(ctx, "iptables-save", "-t", "nat")

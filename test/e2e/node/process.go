@@ -8,16 +8,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
 	// commandTimeout bounds a short command such as ip, mount or ctr. Importing
 	// an image is the slowest.
 	commandTimeout = 2 * time.Minute
-	// stopTimeout is how long a component may take to exit after SIGTERM before
-	// it is killed, and how long control groups may stay busy.
+	// stopTimeout is how long control groups may stay busy.
 	stopTimeout = 20 * time.Second
 	// lookAgain is the poll interval for conditions that have no notification.
 	lookAgain = 100 * time.Millisecond
@@ -25,90 +25,19 @@ const (
 	tail = 2000
 )
 
-// process is a running component.
-type process struct {
-	name, log string
-	command   *exec.Cmd
-	ended     chan struct{}
-	err       error // set before ended is closed
-}
-
 // launch starts a component with its output in a log file, and registers it for
-// Stop. The kernel kills it when this process dies, and its own process group
-// keeps Ctrl-C from reaching it: Stop decides the order.
-func (n *Node) launch(name string, words ...string) (*process, error) {
-	p := &process{name: name, log: n.cfg.path("log", name+".log"), command: exec.Command(words[0], words[1:]...), ended: make(chan struct{})}
-	file, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
+// Stop, which decides the order.
+func (n *Node) launch(name string, words ...string) (*programs.Process, error) {
+	p, err := programs.StartLogging(name, n.cfg.path("log", name+".log"), exec.Command(words[0], words[1:]...))
+	if err == nil {
+		n.parts = append(n.parts, p)
 	}
-	// The child has its own descriptor.
-	defer file.Close()
-	p.command.Stdout, p.command.Stderr = file, file
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	go func() {
-		p.err = p.command.Wait()
-		close(p.ended)
-	}()
-	n.parts = append(n.parts, p)
-	return p, nil
+	return p, err
 }
 
-// stop sends SIGTERM and waits, then kills. A component that had already exited
-// is an error as well: it crashed during the run.
-func (p *process) stop() error {
-	select {
-	case <-p.ended:
-		return fmt.Errorf("%s ended by itself (%w): %s", p.name, p.err, p.said())
-	default:
-	}
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	timeout := time.NewTimer(stopTimeout)
-	defer timeout.Stop()
-	select {
-	case <-p.ended:
-		return nil
-	case <-timeout.C:
-	}
-	_ = p.command.Process.Kill()
-	<-p.ended
-	return fmt.Errorf("%s did not end within %s and was killed", p.name, stopTimeout)
-}
-
-// said returns the end of the component's log.
-func (p *process) said() string {
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-tail):])
-}
-
-// until polls a condition until it returns nil. It fails early if the component
-// exits, and on the deadline it returns the last error of the condition
-// together with the end of the log.
-func (p *process) until(ctx context.Context, condition func(context.Context) error) error {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended (%w): %s", p.name, p.err, p.said())
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w; the log ends with %s", context.Cause(ctx), err, p.said())
-		case <-tick.C:
-		}
-	}
-}
+// stop ends a component. One that had already exited is an error: it crashed
+// during the run.
+func stop(p *programs.Process) error { return errors.Join(p.Alive(), p.End(nil)) }
 
 // do runs a short command and returns its output. An error includes the end of
 // it.

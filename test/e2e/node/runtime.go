@@ -44,7 +44,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	}
 	// The socket exists before the service responds, so the version request is
 	// what confirms readiness.
-	err = p.until(ctx, func(ctx context.Context) error {
+	err = p.Await(ctx, lookAgain, func(ctx context.Context) error {
 		if _, err := os.Stat(socket); err != nil {
 			return err
 		}

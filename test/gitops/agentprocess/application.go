@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Applications returns the client for the Applications of a namespace.
@@ -24,10 +25,10 @@ func Applications(cluster *kube.Cluster, namespace string) dynamic.ResourceInter
 
 // Await watches an Application until holds returns nil, and returns it. An
 // Application that does not exist yet is waited for. The test fails after
-// Patience with the last error.
+// programs.Patience with the last error.
 func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
 	defer cancel()
 	var last *v1alpha1.Application
 	_, err := kube.WaitFor(ctx, in, kube.Named(name), func(found []*unstructured.Unstructured) error {

@@ -1,12 +1,9 @@
 package agentprocess
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Peak is the highest resident memory of an agent, and of any single worker, in
@@ -28,12 +25,13 @@ func (a *Agent) FollowMemory() (stop func() Peak) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		seen := map[string]bool{}
+		seen := map[int]bool{}
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			peak.Agent = max(peak.Agent, highest(strconv.Itoa(a.PID())))
-			for _, worker := range a.children() {
+			peak.Agent = max(peak.Agent, highest(a.PID()))
+			workers, _ := programs.Children(a.PID()) // the next look finds what this one missed
+			for _, worker := range workers {
 				peak.Worker = max(peak.Worker, highest(worker))
 				seen[worker] = true
 			}
@@ -52,35 +50,8 @@ func (a *Agent) FollowMemory() (stop func() Peak) {
 	}
 }
 
-// children returns the IDs of the child processes that still run. Each thread
-// has its own list, and the Go runtime starts processes from any thread.
-func (a *Agent) children() []string {
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.PID()))
-	if err != nil {
-		return nil
-	}
-	var all []string
-	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		if err != nil {
-			continue // a thread that has ended
-		}
-		all = append(all, strings.Fields(string(text))...)
-	}
-	return all
-}
-
 // highest returns the high-water mark of a process, or 0 if it has exited.
-func highest(process string) int64 {
-	text, err := os.ReadFile(filepath.Join("/proc", process, "status"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kilobytes << 10
-		}
-	}
-	return 0
+func highest(pid int) int64 {
+	memory, _ := programs.ReadMemory(pid)
+	return memory.Most
 }

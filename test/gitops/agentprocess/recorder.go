@@ -17,6 +17,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // RecordedKinds returns the kinds that a Recorder watches: those in the test
@@ -164,7 +165,7 @@ func (r *Recorder) Lives() []Life {
 // them. On timeout the test fails with the complete record.
 func (r *Recorder) Await(t *testing.T, holds func([]Life) error) []Life {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
 	defer cancel()
 	for {
 		// The channel is taken before the record is read, so that an event

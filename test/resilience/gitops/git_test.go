@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
@@ -187,7 +188,7 @@ func (g *gitScene) state(t *testing.T) string {
 func (g *gitScene) awaitRequests(t *testing.T, more int) {
 	t.Helper()
 	want := len(g.server.Requests()) + more
-	late, tick := time.After(agentprocess.Patience), time.NewTicker(20*time.Millisecond)
+	late, tick := time.After(programs.Patience), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for len(g.server.Requests()) < want {
 		select {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // probePeriod is how often the balancer looks whether a replica is ready.
@@ -32,7 +34,7 @@ func newBalancer(t *testing.T, address netip.Addr) *balancer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &balancer{ctx: ctx, conns: map[net.Conn]struct{}{}}
-	for _, port := range []int{plainPort, tlsPort} {
+	for _, port := range []int{edgeprocess.PlainPort, edgeprocess.TLSPort} {
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, uint16(port)).String())
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +73,7 @@ func (b *balancer) admit(r *replica) {
 	b.running.Go(func() {
 		for pause(b.ctx, probePeriod) {
 			ctx, cancel := context.WithTimeout(b.ctx, patience)
-			err := r.ready(ctx)
+			err := r.Ready(ctx)
 			cancel()
 			if err != nil {
 				break
@@ -113,7 +115,7 @@ func (b *balancer) pass(client net.Conn, port int) {
 	if chosen == nil {
 		return
 	}
-	server, err := chosen.dialer(port)(b.ctx, "tcp", "")
+	server, err := chosen.Dialer(port)(b.ctx, "tcp", "")
 	if err != nil {
 		return
 	}

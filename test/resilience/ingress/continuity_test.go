@@ -54,17 +54,17 @@ func (s *suite) testContinuity(t *testing.T) {
 	c := newContinuity(t)
 	for i := range 2 {
 		at := seat{
-			binary: s.binary, address: hostOf(1, byte(i+1)), kubeconfig: c.cluster.Kubeconfig, namespace: c.namespace,
-			arguments: []string{
+			Binary: s.binary, At: hostOf(1, byte(i+1)), Kubeconfig: c.cluster.Kubeconfig, Namespace: c.namespace,
+			Arguments: []string{
 				"--lastGood.dir=" + filepath.Join(t.TempDir(), "last-good"),
 				"--entryPoints.web.transport.lifeCycle.requestAcceptGraceTimeout=2s",
 				"--entryPoints.websecure.transport.lifeCycle.requestAcceptGraceTimeout=2s",
 			},
 		}
-		c.replicas = append(c.replicas, c.admit(t, at.start(t)))
+		c.replicas = append(c.replicas, c.admit(t, at.Start(t)))
 	}
 	w := &traffic{}
-	stop := w.run(c.clients, func(port int) dialer { return seat{address: hostOf(1, 100)}.dialer(port) }, c.authority.Pool)
+	stop := w.run(c.clients, func(port int) dialer { return seat{At: hostOf(1, 100)}.Dialer(port) }, c.authority.Pool)
 	began := time.Now()
 	end := c.disturb()
 	c.conduct(t, began)
@@ -127,9 +127,9 @@ func (c *continuity) newClients() []*client {
 // answers must be right: it has said that it is ready.
 func (c *continuity) admit(t *testing.T, r *replica) *replica {
 	t.Helper()
-	r.awaitReady(t)
+	r.AwaitReady(t)
 	for _, asking := range c.clients {
-		transport := asking.transport(func(port int) dialer { return r.dialer(port) }, c.authority.Pool)
+		transport := asking.transport(func(port int) dialer { return r.Dialer(port) }, c.authority.Pool)
 		if err := asking.ask(t.Context(), transport, 0); err != nil {
 			t.Errorf("%s: a replica that is ready: %v", asking.name, err)
 		}
@@ -169,20 +169,20 @@ func (c *continuity) restart(t *testing.T, i int) {
 	t.Helper()
 	c.calm.Lock()
 	defer c.calm.Unlock()
-	c.replicas[i].stop(t)
-	c.replicas[i] = c.admit(t, c.replicas[i].start(t))
+	c.replicas[i].Stop(t)
+	c.replicas[i] = c.admit(t, c.replicas[i].Start(t))
 }
 
 // restartMeanwhile replaces a replica while the API server is away: it serves
 // what it served last.
 func (c *continuity) restartMeanwhile(t *testing.T, i int) {
 	t.Helper()
-	c.replicas[i].stop(t)
-	r := c.replicas[i].start(t)
+	c.replicas[i].Stop(t)
+	r := c.replicas[i].Start(t)
 	began := time.Now()
 	c.replicas[i] = c.admit(t, r)
 	t.Logf("the routes served last were live %v after the start", time.Since(began).Round(time.Millisecond))
-	if !r.says("the routes served last are live") {
+	if !r.Logged("the routes served last are live") {
 		t.Error("a replica was ready, and nobody knows why")
 	}
 }
@@ -232,8 +232,8 @@ func (c *continuity) killAPI(t *testing.T, i int) {
 	c.cluster.Restart(t)
 	c.outage.set(false)
 	eventually(t, patience, func() error {
-		if !c.replicas[i].says("the cluster has been read; its routes replace those that were served last") {
-			return fmt.Errorf("the replica does not come back to the cluster: %v", c.replicas[i].alive())
+		if !c.replicas[i].Logged("the cluster has been read; its routes replace those that were served last") {
+			return fmt.Errorf("the replica does not come back to the cluster: %v", c.replicas[i].Alive())
 		}
 		return nil
 	})
@@ -249,7 +249,7 @@ func (c *continuity) hammer(r *replica) (stop func()) {
 		if asking.user == "" && !asking.h2 {
 			continue
 		}
-		transport := asking.transport(func(port int) dialer { return r.dialer(port) }, c.authority.Pool)
+		transport := asking.transport(func(port int) dialer { return r.Dialer(port) }, c.authority.Pool)
 		working.Go(func() {
 			defer transport.CloseIdleConnections()
 			for number := 0; ctx.Err() == nil; number++ {

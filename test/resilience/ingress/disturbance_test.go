@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 const (
@@ -103,7 +104,7 @@ func pathTo(path, service string) map[string]any {
 // answeredBy is which Service the edited path leads to at a replica.
 func (c *continuity) answeredBy(ctx context.Context, r *replica) (string, error) {
 	asking := &client{method: "GET", scheme: "http", fresh: true}
-	got, err := asking.exchange(ctx, asking.transport(func(port int) dialer { return r.dialer(port) }, nil), "edited.test", "nonce")
+	got, err := asking.exchange(ctx, asking.transport(func(port int) dialer { return r.Dialer(port) }, nil), "edited.test", "nonce")
 	return got.Service, err
 }
 
@@ -128,7 +129,7 @@ func (c *continuity) rotate(ctx context.Context) error {
 // showing is which certificate a replica shows.
 func (c *continuity) showing(ctx context.Context, r *replica) (string, error) {
 	dialer := tls.Dialer{Config: &tls.Config{ServerName: "secure.test", RootCAs: c.authority.Pool}}
-	conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", r.address, tlsPort))
+	conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", r.At, edgeprocess.TLSPort))
 	if err != nil {
 		return "", err
 	}
@@ -161,7 +162,7 @@ func (c *continuity) put(ctx context.Context, next change) error {
 	err := until(limited, func() error {
 		for _, r := range c.balancer.current() {
 			if got, err := next.served(limited, r); err != nil || got != next.to {
-				return fmt.Errorf("the edge at %s serves %q and not %q (%v)", r.address, got, next.to, err)
+				return fmt.Errorf("the edge at %s serves %q and not %q (%v)", r.At, got, next.to, err)
 			}
 		}
 		return nil

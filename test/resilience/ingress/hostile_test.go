@@ -52,10 +52,10 @@ func (s *suite) testHostile(t *testing.T) {
 	elsewhere := &world{cluster: cluster, api: c.api, namespace: c.other, addresses: c.addresses, errors: c.errors}
 	elsewhere.newService(t, "trap", 1)
 	c.replica = seat{
-		binary: s.binary, address: hostOf(5, 1), kubeconfig: cluster.Kubeconfig, namespace: c.namespace,
-		arguments: []string{"--providers.kubernetesIngress.namespaces=" + c.namespace + "," + c.other},
-	}.start(t)
-	c.replica.awaitReady(t)
+		Binary: s.binary, At: hostOf(5, 1), Kubeconfig: cluster.Kubeconfig, Namespace: c.namespace,
+		Arguments: []string{"--providers.kubernetesIngress.namespaces=" + c.namespace + "," + c.other},
+	}.Start(t)
+	c.replica.AwaitReady(t)
 	c.play(t)
 	c.errors.report(t, "things were wrong")
 }
@@ -65,9 +65,9 @@ func (c *hostile) play(t *testing.T) {
 	asking := &continuity{world: c.world, authority: c.authority, edited: c.edited, shown: newFact("v0")}
 	clients := asking.newClients()
 	w := &traffic{}
-	stop := w.run(clients, func(port int) dialer { return c.replica.dialer(port) }, c.authority.Pool)
+	stop := w.run(clients, func(port int) dialer { return c.replica.Dialer(port) }, c.authority.Pool)
 	c.changeOther(t, "nothing")
-	before := c.replica.memory(t)
+	before := memory(t, c.replica)
 	for _, attack := range c.attacks(t) {
 		c.cluster.Apply(t, c.other, attack.manifest)
 		c.changeOther(t, attack.name)
@@ -78,22 +78,22 @@ func (c *hostile) play(t *testing.T) {
 	}
 	stop()
 	w.report(t)
-	grown := c.replica.memory(t) - before
+	grown := memory(t, c.replica) - before
 	t.Logf("memory grew by %d MB to %d MB", grown>>20, (before+grown)>>20)
 	if grown > hostileMemory {
 		t.Errorf("memory grew by %d MB, and not more than %d MB is fine", grown>>20, hostileMemory>>20)
 	}
-	if refusals, err := c.replica.metric(t.Context(), "slipway_ingress_refusals", ""); err != nil || refusals == 0 {
+	if refusals, err := c.replica.Metric(t.Context(), "slipway_ingress_refusals", ""); err != nil || refusals == 0 {
 		t.Errorf("%v refusals (%v)", refusals, err)
 	}
 
-	c.replica.stop(t)
+	c.replica.Stop(t)
 	began := time.Now()
-	c.replica = c.replica.start(t)
-	c.replica.awaitReady(t)
+	c.replica = c.replica.Start(t)
+	c.replica.AwaitReady(t)
 	t.Logf("an edge that starts among them is ready after %v", time.Since(began).Round(time.Millisecond))
 	for _, asks := range clients {
-		transport := asks.transport(func(port int) dialer { return c.replica.dialer(port) }, c.authority.Pool)
+		transport := asks.transport(func(port int) dialer { return c.replica.Dialer(port) }, c.authority.Pool)
 		if err := asks.ask(t.Context(), transport, 0); err != nil {
 			t.Errorf("%s: %v", asks.name, err)
 		}
@@ -113,7 +113,7 @@ func (c *hostile) changeOther(t *testing.T, after string) {
 		t.Fatal(err)
 	}
 	asks := &client{method: http.MethodGet, scheme: "http", fresh: true}
-	transport := asks.transport(func(port int) dialer { return c.replica.dialer(port) }, nil)
+	transport := asks.transport(func(port int) dialer { return c.replica.Dialer(port) }, nil)
 	eventually(t, honestDelay, func() error {
 		got, err := asks.exchange(t.Context(), transport, "edited.test", "nonce")
 		if err == nil && got.Service != to {

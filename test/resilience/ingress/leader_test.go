@@ -52,15 +52,15 @@ func (s *suite) testLeader(t *testing.T) {
 	c := &leaders{cluster: cluster, api: connect(t, cluster), namespace: cluster.Namespace(t)}
 	for i := range 2 {
 		at := seat{
-			binary: s.binary, address: hostOf(2, byte(i+1)), kubeconfig: cluster.Kubeconfig, namespace: c.namespace,
-			arguments: []string{
+			Binary: s.binary, At: hostOf(2, byte(i+1)), Kubeconfig: cluster.Kubeconfig, Namespace: c.namespace,
+			Arguments: []string{
 				"--providers.kubernetesIngress.ingressEndpoint.ip=" + published,
 				"--providers.kubernetesIngress.namespaces=" + c.namespace,
 				"--entryPoints.web.transport.lifeCycle.requestAcceptGraceTimeout=0s",
 				"--entryPoints.websecure.transport.lifeCycle.requestAcceptGraceTimeout=0s",
 			},
 		}
-		c.replicas = append(c.replicas, at.start(t))
+		c.replicas = append(c.replicas, at.Start(t))
 	}
 	leases := c.watchLease(t)
 	leader := c.awaitLeader(t, patience)
@@ -82,11 +82,11 @@ func (c *leaders) killLeader(t *testing.T, leader int) {
 	t.Helper()
 	c.note(t, leader)
 	began := time.Now()
-	c.replicas[leader].kill()
+	c.replicas[leader].Kill()
 	c.publishes(t, takeover()-time.Since(began))
 	t.Logf("the leader was killed, and a status was written %v later", time.Since(began).Round(10*time.Millisecond))
-	c.replicas[leader] = c.replicas[leader].start(t)
-	c.replicas[leader].awaitReady(t)
+	c.replicas[leader] = c.replicas[leader].Start(t)
+	c.replicas[leader].AwaitReady(t)
 }
 
 // stopLeader ends the leader in good order.
@@ -95,11 +95,11 @@ func (c *leaders) stopLeader(t *testing.T) {
 	leader := c.awaitLeader(t, patience)
 	c.note(t, leader)
 	began := time.Now()
-	c.replicas[leader].stop(t)
+	c.replicas[leader].Stop(t)
 	c.publishes(t, handover-time.Since(began))
 	t.Logf("the leader was stopped, and a status was written %v later", time.Since(began).Round(10*time.Millisecond))
-	c.replicas[leader] = c.replicas[leader].start(t)
-	c.replicas[leader].awaitReady(t)
+	c.replicas[leader] = c.replicas[leader].Start(t)
+	c.replicas[leader].AwaitReady(t)
 }
 
 // freezeLeader stops the leader for longer than its lease. When it goes on it
@@ -110,12 +110,12 @@ func (c *leaders) freezeLeader(t *testing.T) {
 	old := c.replicas[leader]
 	c.awaitWrites(t)
 	before := c.writes(t, old)
-	old.signal(t, syscall.SIGSTOP)
+	signal(t, old, syscall.SIGSTOP)
 	c.publishes(t, takeover())
 	c.publishes(t, takeover())
-	old.signal(t, syscall.SIGCONT)
+	signal(t, old, syscall.SIGCONT)
 	eventually(t, patience, func() error {
-		if leads, err := old.metric(t.Context(), leaderName, ""); err != nil || leads != 0 {
+		if leads, err := old.Metric(t.Context(), leaderName, ""); err != nil || leads != 0 {
 			return fmt.Errorf("the old leader still leads (%v): %v", leads, err)
 		}
 		return nil
@@ -158,7 +158,7 @@ func (c *leaders) awaitLeader(t *testing.T, within time.Duration) (leader int) {
 	t.Helper()
 	eventually(t, within, func() error {
 		for i, r := range c.replicas {
-			if leads, err := r.metric(t.Context(), leaderName, ""); err == nil && leads == 1 {
+			if leads, err := r.Metric(t.Context(), leaderName, ""); err == nil && leads == 1 {
 				leader = i
 				return nil
 			}
@@ -170,7 +170,7 @@ func (c *leaders) awaitLeader(t *testing.T, within time.Duration) (leader int) {
 
 func (c *leaders) writes(t *testing.T, r *replica) float64 {
 	t.Helper()
-	written, err := r.metric(t.Context(), writesName, `result="written"`)
+	written, err := r.Metric(t.Context(), writesName, `result="written"`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func (c *leaders) observe() (report func(*testing.T)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	leads := func(i int) bool {
 		address := hostOf(2, byte(i+1)) // whichever process is there
-		value, err := (&replica{seat: seat{address: address}}).metric(ctx, leaderName, "")
+		value, err := seat{At: address}.Metric(ctx, leaderName, "")
 		return err == nil && value == 1
 	}
 	var watching sync.WaitGroup

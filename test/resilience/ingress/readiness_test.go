@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // heldBack is how long an edge that must not be ready is watched.
@@ -55,9 +56,9 @@ func (c *readiness) seat(t *testing.T, g *gateway, fourth byte, arguments ...str
 	t.Helper()
 	c.cluster.Apply(t, c.namespace, fmt.Sprintf(everythingManifest, c.namespace))
 	return seat{
-		binary: c.suite.binary, address: hostOf(4, fourth), namespace: c.namespace,
-		kubeconfig: g.kubeconfig(t, c.api, c.namespace, "default"),
-		arguments: append([]string{
+		Binary: c.suite.binary, At: hostOf(4, fourth), Namespace: c.namespace,
+		Kubeconfig: g.kubeconfig(t, c.api, c.namespace, "default"),
+		Arguments: append([]string{
 			"--providers.kubernetesIngress.namespaces=" + c.namespace,
 			"--entryPoints.web.transport.lifeCycle.requestAcceptGraceTimeout=0s",
 			"--entryPoints.websecure.transport.lifeCycle.requestAcceptGraceTimeout=0s",
@@ -80,14 +81,14 @@ func staysUnready(t *testing.T, r *replica, answered <-chan error) string {
 	t.Helper()
 	said := ""
 	eventually(t, patience, func() error { // it has to start
-		status, text, err := r.page(t.Context(), "/readyz")
+		status, text, err := r.Page(t.Context(), "/readyz")
 		said = fmt.Sprintf("%d %s", status, text)
 		return err
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), heldBack)
 	defer cancel()
 	for pause(ctx, lookAgain) {
-		status, text, err := r.page(t.Context(), "/readyz")
+		status, text, err := r.Page(t.Context(), "/readyz")
 		if err != nil || status != http.StatusServiceUnavailable {
 			t.Fatalf("readyz answers %d %s (%v)", status, text, err)
 		}
@@ -105,14 +106,14 @@ func staysUnready(t *testing.T, r *replica, answered <-chan error) string {
 func (c *readiness) ask(t *testing.T, r *replica) <-chan error {
 	t.Helper()
 	eventually(t, patience, func() error { // the port opens early
-		conn, err := r.dialer(plainPort)(t.Context(), "tcp", "")
+		conn, err := r.Dialer(edgeprocess.PlainPort)(t.Context(), "tcp", "")
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err
 	})
 	answered := make(chan error, 1)
-	transport := c.asking.transport(func(port int) dialer { return r.dialer(port) }, nil)
+	transport := c.asking.transport(func(port int) dialer { return r.Dialer(port) }, nil)
 	go func() { answered <- c.asking.ask(t.Context(), transport, 0) }()
 	return answered
 }
@@ -133,7 +134,7 @@ func (c *readiness) testSlow(t *testing.T) {
 		}
 		pause(r.Context(), 50*time.Millisecond)
 	}
-	r := c.seat(t, g.listen(t), 1).start(t)
+	r := c.seat(t, g.listen(t), 1).Start(t)
 	answered := c.ask(t, r)
 	said := staysUnready(t, r, answered)
 	if !strings.Contains(said, "not live yet") {
@@ -145,7 +146,7 @@ func (c *readiness) testSlow(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Errorf("who waited: %v", err)
 	}
-	r.awaitReady(t)
+	r.AwaitReady(t)
 }
 
 // testOneKind: a right that is missing keeps the edge from being ready, and both
@@ -154,12 +155,12 @@ func (c *readiness) testOneKind(t *testing.T) {
 	g := newGateway(t, c.api, hostOf(3, 2)).listen(t)
 	at := c.seat(t, g, 2)
 	c.cluster.Apply(t, c.namespace, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: poor}\n")
-	at.kubeconfig = g.kubeconfig(t, c.api, c.namespace, "poor")
+	at.Kubeconfig = g.kubeconfig(t, c.api, c.namespace, "poor")
 	c.cluster.Apply(t, c.namespace, fmt.Sprintf(poorManifest, c.namespace, "services"))
-	r := at.start(t)
+	r := at.Start(t)
 	answered := c.ask(t, r)
 	eventually(t, patience, func() error {
-		if _, text, err := r.page(t.Context(), "/readyz"); err != nil || !strings.Contains(text, "endpointslices") {
+		if _, text, err := r.Page(t.Context(), "/readyz"); err != nil || !strings.Contains(text, "endpointslices") {
 			return fmt.Errorf("readyz says %q (%v)", text, err)
 		}
 		return nil
@@ -168,11 +169,11 @@ func (c *readiness) testOneKind(t *testing.T) {
 	if !strings.Contains(said, "endpointslices") || !strings.Contains(said, "forbidden") || strings.Contains(said, "services:") {
 		t.Errorf("readyz says %q", said)
 	}
-	if !r.says("cannot read from the cluster", `"resource":"endpointslices"`, "forbidden") {
+	if !r.Logged("cannot read from the cluster", `"resource":"endpointslices"`, "forbidden") {
 		t.Error("the log does not say what is missing")
 	}
 	c.cluster.Apply(t, c.namespace, fmt.Sprintf(poorManifest, c.namespace, "services, endpointslices"))
-	r.awaitReady(t)
+	r.AwaitReady(t)
 	if err := <-answered; err != nil {
 		t.Errorf("who waited: %v", err)
 	}
@@ -202,21 +203,21 @@ func (c *readiness) testLastGood(t *testing.T) {
 	g := newGateway(t, c.api, hostOf(3, 3))
 	at := c.seat(t, g, 3, "--lastGood.dir="+dir)
 	direct := at
-	direct.kubeconfig = c.cluster.Kubeconfig
-	first := direct.start(t)
-	first.awaitReady(t)
-	first.stop(t)
+	direct.Kubeconfig = c.cluster.Kubeconfig
+	first := direct.Start(t)
+	first.AwaitReady(t)
+	first.Stop(t)
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	second := at.start(t) // nobody listens there yet
-	second.awaitReady(t)
+	second := at.Start(t) // nobody listens there yet
+	second.AwaitReady(t)
 	if err := <-c.ask(t, second); err != nil {
 		t.Errorf("what was served last: %v", err)
 	}
-	second.stop(t)
+	second.Stop(t)
 
 	for _, damage := range []struct {
 		name, why string
@@ -240,20 +241,20 @@ func (c *readiness) testLastGood(t *testing.T) {
 // It gets ready when the API server is there.
 func (c *readiness) refusesLastGood(t *testing.T, at seat, why string) {
 	g := newGateway(t, c.api, hostOf(3, 4))
-	at.kubeconfig = g.kubeconfig(t, c.api, c.namespace, "default")
-	r := at.start(t)
+	at.Kubeconfig = g.kubeconfig(t, c.api, c.namespace, "default")
+	r := at.Start(t)
 	answered := c.ask(t, r)
 	eventually(t, patience, func() error {
-		if !r.says("the cluster cannot be read, and neither can the routes served last", why) {
-			return fmt.Errorf("it does not say that it refuses the file: %v", r.alive())
+		if !r.Logged("the cluster cannot be read, and neither can the routes served last", why) {
+			return fmt.Errorf("it does not say that it refuses the file: %v", r.Alive())
 		}
 		return nil
 	})
 	staysUnready(t, r, answered)
 	g.listen(t)
-	r.awaitReady(t)
+	r.AwaitReady(t)
 	if err := <-answered; err != nil {
 		t.Errorf("who waited: %v", err)
 	}
-	r.stop(t)
+	r.Stop(t)
 }

@@ -250,9 +250,9 @@ func (c *rights) newEdge(t *testing.T, as account, given grants, old bool) *righ
 		arguments = append(arguments, "--providers.kubernetesIngress.namespaces="+c.namespace, "--providers.kubernetesIngress.disableClusterScopeResources=true")
 	}
 	e.replica = seat{
-		binary: c.suite.binary, address: hostOf(7, number), namespace: as.namespace, arguments: arguments,
-		kubeconfig: e.gateway.kubeconfig(t, c.api, as.namespace, as.name),
-	}.start(t)
+		Binary: c.suite.binary, At: hostOf(7, number), Namespace: as.namespace, Arguments: arguments,
+		Kubeconfig: e.gateway.kubeconfig(t, c.api, as.namespace, as.name),
+	}.Start(t)
 	return e
 }
 
@@ -322,7 +322,7 @@ func (e *rightsEdge) served(ctx context.Context, host string) error {
 	if strings.Contains(host, "options") {
 		asking.scheme = "https"
 	}
-	transport := asking.transport(func(port int) dialer { return e.replica.dialer(port) }, nil)
+	transport := asking.transport(func(port int) dialer { return e.replica.Dialer(port) }, nil)
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	got, err := asking.exchange(ctx, transport, host, "nonce")
 	if err == nil && got.status != http.StatusOK {

@@ -78,7 +78,7 @@ func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 	case "events":
 		return errors.Join(e.tells("write of an Event failed", "forbidden"), e.counts(t, "slipway_ingress_events_total"))
 	}
-	_, text, err := e.replica.page(t.Context(), "/readyz")
+	_, text, err := e.replica.Page(t.Context(), "/readyz")
 	if err == nil && (!strings.Contains(text, missing.resource+": ") || !strings.Contains(text, "forbidden")) {
 		err = fmt.Errorf("readyz says %q", text)
 	}
@@ -88,7 +88,7 @@ func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 // broken is nil when a host is not served though others are.
 func (c *rights) broken(t *testing.T, e *rightsEdge, host string) error {
 	t.Helper()
-	if err := e.replica.ready(t.Context()); err != nil {
+	if err := e.replica.Ready(t.Context()); err != nil {
 		return err
 	}
 	if err := e.served(t.Context(), plainHost); err != nil {
@@ -102,7 +102,7 @@ func (c *rights) broken(t *testing.T, e *rightsEdge, host string) error {
 
 // tells is nil when a line of the log has some words.
 func (e *rightsEdge) tells(words ...string) error {
-	if !e.replica.says(words...) {
+	if !e.replica.Logged(words...) {
 		return fmt.Errorf("the log does not say %q", words)
 	}
 	return nil
@@ -111,7 +111,7 @@ func (e *rightsEdge) tells(words ...string) error {
 // counts is nil when something is counted as failed.
 func (e *rightsEdge) counts(t *testing.T, metric string) error {
 	t.Helper()
-	failed, err := e.replica.metric(t.Context(), metric, `result="failed"`)
+	failed, err := e.replica.Metric(t.Context(), metric, `result="failed"`)
 	if err == nil && failed == 0 {
 		err = fmt.Errorf("no failure in %s", metric)
 	}

@@ -110,7 +110,7 @@ func (c *rights) testUsed(t *testing.T, given grants) {
 	for i, old := range []bool{false, true} {
 		t.Run(map[bool]string{false: "new", true: "old"}[old], func(t *testing.T) {
 			e := c.newEdge(t, edge, given, old)
-			e.replica.awaitReady(t)
+			e.replica.AwaitReady(t)
 			c.checkServed(t, e)
 			c.checkWritten(t, e, i == 1)
 			// What an edge does last may come after what others left to be seen: an Event
@@ -126,7 +126,7 @@ func (c *rights) testUsed(t *testing.T, given grants) {
 			if len(other) > 0 {
 				t.Errorf("this was asked for too: %v", other)
 			}
-			e.replica.stop(t)
+			e.replica.Stop(t)
 		})
 	}
 	for _, r := range used {
@@ -153,12 +153,12 @@ func (c *rights) testNeeded(t *testing.T, given grants, missing right) {
 	e := c.newEdge(t, c.made(t, given), given, missing.verb == "list")
 	eventually(t, patience, func() error {
 		if !e.gateway.denies(missing) {
-			return errors.Join(fmt.Errorf("%v was never asked for", missing), e.replica.alive())
+			return errors.Join(fmt.Errorf("%v was never asked for", missing), e.replica.Alive())
 		}
 		return nil
 	})
 	eventually(t, patience, func() error {
-		return errors.Join(c.symptom(t, e, missing), e.replica.alive())
+		return errors.Join(c.symptom(t, e, missing), e.replica.Alive())
 	})
 	_, denied, _ := e.gateway.rights()
 	for _, r := range denied {

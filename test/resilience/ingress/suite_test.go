@@ -27,6 +27,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -96,15 +97,7 @@ func eventually(t *testing.T, within time.Duration, condition func() error) {
 // until is eventually for any goroutine. It returns what is missing when the
 // context is done first.
 func until(ctx context.Context, condition func() error) error {
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		if !pause(ctx, lookAgain) {
-			return err
-		}
-	}
+	return programs.Await(ctx, func(context.Context) error { return condition() })
 }
 
 // pause waits, and reports whether the context is not done.

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 const (
@@ -52,9 +54,9 @@ type answer struct {
 
 // transport is how the client connects. dial leads to the edge.
 func (c *client) transport(dial func(port int) dialer, trusted *x509.CertPool) *http.Transport {
-	port := plainPort
+	port := edgeprocess.PlainPort
 	if c.scheme == "https" {
-		port = tlsPort
+		port = edgeprocess.TLSPort
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(!c.h2)

@@ -1,0 +1,56 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+const (
+	// Patience bounds every wait. Only a failing test waits that long.
+	Patience = 3 * time.Minute
+	// lookAgain is the poll interval for conditions that have no notification.
+	lookAgain = 25 * time.Millisecond
+)
+
+// Eventually polls a condition until it returns nil, and fails the test after
+// Patience.
+func Eventually(t testing.TB, condition func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if err := Await(ctx, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Await polls a condition until it returns nil or the context is done. It
+// returns the last error from before that point.
+func Await(ctx context.Context, condition func(ctx context.Context) error) error {
+	return poll(ctx, lookAgain, nil, condition)
+}
+
+// poll is Await with an interval. It ends early when ended is closed; the error
+// is then that of the condition.
+func poll(ctx context.Context, interval time.Duration, ended <-chan struct{}, condition func(ctx context.Context) error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var last error
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err // later errors only report the expired context
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			return last
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+		}
+	}
+}
