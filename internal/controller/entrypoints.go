@@ -1,13 +1,10 @@
 package controller
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/observe/sharedtls"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -24,10 +22,6 @@ import (
 // are needed: a prefix matches addresses of its own family only.
 var allNetworks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// maxSecretFile bounds a file with a secret. The rest of a larger file is
-// ignored.
-const maxSecretFile = 4 << 10
-
 // sharedSecret reads the secret that all replicas share, or returns an empty
 // one without a file. With it TLS sessions resume on every replica, and sticky
 // cookies cannot be guessed.
@@ -35,14 +29,7 @@ func sharedSecret(path string) (secret.Text, error) {
 	if path == "" {
 		return secret.Text{}, nil
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return secret.Text{}, fmt.Errorf("shared.secretFile: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile))
-	// A line break at the end is not part of the secret.
-	text = bytes.TrimSpace(text)
+	text, err := sharedtls.ReadSecret(path)
 	if err == nil && len(text) < edge.MinSharedSecret {
 		err = fmt.Errorf("%s has fewer than %d bytes; make it with: head -c 32 /dev/urandom | base64", path, edge.MinSharedSecret)
 	}
