@@ -1,6 +1,7 @@
 package program
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func (o *outsideTree) with(rule *compiledRule, change func([]*compiledRule, *com
 
 // newBucket makes the bucket of a host, without rules.
 func newBucket(name string, generation uint64) *bucket {
-	b := &bucket{name: name, generation: generation}
+	b := &bucket{name: name, generation: generation, priority: math.MinInt32}
 	b.copyName()
 	return b
 }
@@ -119,7 +120,7 @@ func (r *compiledRule) outsideTree() bool { return r.pathType == pathRegexp || r
 
 // refresh recomputes the fields that follow from the rules.
 func (b *bucket) refresh() {
-	b.priority = -1 << 31
+	b.priority = math.MinInt32
 	if b.tree != nil {
 		b.priority = b.tree.priority
 	}

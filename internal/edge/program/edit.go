@@ -2,7 +2,6 @@ package program
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 
 	"slipway.dev/slipway/internal/route"
@@ -71,10 +70,7 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.rules = e.rules.sharded
 	e.next.exact = e.exact.sharded
 	e.next.wildcard = e.wildcard.sharded
-	// Only without any such rule is it known that the bound can be reset.
-	if e.wildcard.size == 0 && e.next.none == nil {
-		e.next.maxWildcardPriority = math.MinInt32
-	}
+	e.next.refreshWildcardPriority()
 	e.next.backends = e.backends.sharded
 	e.next.tcp = e.tcp.done()
 	return e.next, nil
@@ -159,8 +155,10 @@ func (e *edit) addRule(source *route.Rule) error {
 		return err
 	}
 	rule.entryPoints = e.useEntryPoints(source.ID, source.EntryPoints)
-	found := e.bucket(source.Host).insert(e, rule)
-	e.setBucket(source.Host, found)
+	found := e.bucket(source.Host)
+	before := found.priority
+	found = found.insert(e, rule)
+	e.setBucket(source.Host, before, found)
 	if crowd := found.siblings(rule); !e.checked && tooMany(rule, crowd) {
 		e.problem(source.ID, "match", route.FaultTooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
 	}
@@ -185,7 +183,9 @@ func (e *edit) removeRule(id route.ID) error {
 		return e.changeError("rule %s is changed or removed, but it is not there", id)
 	}
 	source := rule.source
-	e.setBucket(source.Host, e.bucket(source.Host).remove(e, rule))
+	found := e.bucket(source.Host)
+	before := found.priority
+	e.setBucket(source.Host, before, found.remove(e, rule))
 	e.rules.delete(id)
 	e.releaseEntryPoints(source.EntryPoints)
 	e.releaseBackends(source.BackendIDs)
@@ -205,11 +205,15 @@ func (e *edit) bucket(host string) *bucket {
 	return found
 }
 
-// setBucket stores the rules of a host; nil removes it.
-func (e *edit) setBucket(host string, b *bucket) {
+// setBucket stores the rules of a host, whose highest priority was before; nil
+// removes it.
+func (e *edit) setBucket(host string, before int32, b *bucket) {
 	hosts, name := e.hosts(host)
-	if b != nil && hosts != e.exact {
-		e.next.maxWildcardPriority = max(e.next.maxWildcardPriority, b.priority)
+	if hosts != e.exact {
+		e.next.countWildcards(before, -1)
+		if b != nil {
+			e.next.countWildcards(b.priority, 1)
+		}
 	}
 	switch {
 	case hosts == nil:

@@ -33,12 +33,41 @@ type Program struct {
 	exact    sharded[string, *bucket]
 	wildcard sharded[string, *bucket]
 	none     *bucket
-	// maxWildcardPriority bounds the priorities of all rules with a wildcard or
-	// without a host. It is not lowered when such a rule is removed, which only
-	// costs speed.
+	// maxWildcardPriority is the highest priority of all rules with a wildcard
+	// or without a host, math.MinInt32 without any. wildcardsAtMax is how many of
+	// their buckets have it.
 	maxWildcardPriority int32
+	wildcardsAtMax      int
 	tcp                 tcpIndex
 	backends            sharded[route.BackendID, *usedBackend]
+}
+
+// countWildcards counts a bucket of a wildcard, or of the rules without a host,
+// that came or went.
+func (p *Program) countWildcards(priority int32, change int) {
+	switch {
+	case priority > p.maxWildcardPriority:
+		p.maxWildcardPriority, p.wildcardsAtMax = priority, change
+	case priority == p.maxWildcardPriority:
+		p.wildcardsAtMax += change
+	}
+}
+
+// refreshWildcardPriority recomputes the highest priority when the last bucket
+// that had it is gone. As long as one has it, a change costs no search.
+func (p *Program) refreshWildcardPriority() {
+	if p.wildcardsAtMax > 0 || p.maxWildcardPriority == math.MinInt32 {
+		return
+	}
+	p.maxWildcardPriority, p.wildcardsAtMax = math.MinInt32, 0
+	for i := range p.wildcard.shards {
+		for _, b := range p.wildcard.shards[i].values {
+			p.countWildcards(b.priority, 1)
+		}
+	}
+	if p.none != nil {
+		p.countWildcards(p.none.priority, 1)
+	}
 }
 
 // usedBackend is a backend with the number of rules and TCP routes that name
