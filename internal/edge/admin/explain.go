@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/upstream"
@@ -196,7 +197,7 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 	var head h1.Head
 	if err := parse(&head, point.Limits, a); err != nil {
 		out.Status = h1.StatusOf(err)
-		out.Refusal = &RefusedRequest{Status: out.Status, Label: h1.LabelOf(err), Message: err.Error()}
+		out.Refusal = &RefusedRequest{Status: out.Status, Label: httperr.Of(err).Reason, Message: err.Error()}
 		return out
 	}
 	uri := &head.URI

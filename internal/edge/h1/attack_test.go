@@ -2,10 +2,12 @@ package h1_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -194,26 +196,49 @@ func TestAttacksInPieces(t *testing.T) {
 	}
 }
 
-// TestFaultStatus pins the statuses that differ from 400.
-func TestFaultStatus(t *testing.T) {
-	special := map[h1.Fault]int{
-		h1.ErrVersionUnsupported: 505, h1.ErrExpectation: 417, h1.ErrTargetTooLong: 414,
-		h1.ErrHeadTooLarge: 431, h1.ErrTooManyFields: 431, h1.ErrTrailerTooLarge: 431,
-	}
-	labels := map[string]bool{}
-	for _, faults := range [][2]h1.Fault{{h1.ErrBareLF, h1.ErrUnexpectedSwitch}, {h1.ErrChunkSize, h1.ErrTrailerTooLarge}} {
-		for fault := faults[0]; fault <= faults[1]; fault++ {
-			want := special[fault]
-			if want == 0 {
-				want = 400
-			}
-			if got := fault.Status(); got != want {
-				t.Errorf("%s is answered with %d, want %d", fault.Label(), got, want)
-			}
-			if fault.Error() == "" || fault.Label() == "" || labels[fault.Label()] {
-				t.Errorf("fault %d has label %q and text %q", fault, fault.Label(), fault.Error())
-			}
-			labels[fault.Label()] = true
+// TestErrors pins the statuses and the labels, which users see.
+func TestErrors(t *testing.T) {
+	for _, test := range []struct {
+		err    *httperr.Error
+		status int
+		reason string
+	}{
+		{h1.ErrBareLF, 400, "bare_lf"},
+		{h1.ErrBareCR, 400, "bare_cr"},
+		{h1.ErrControl, 400, "control"},
+		{h1.ErrRequestLine, 400, "request_line"},
+		{h1.ErrMethod, 400, "method"},
+		{h1.ErrConnect, 400, "connect"},
+		{h1.ErrVersion, 400, "version"},
+		{h1.ErrVersionUnsupported, 505, "version_unsupported"},
+		{h1.ErrStatusLine, 400, "status_line"},
+		{h1.ErrFold, 400, "fold"},
+		{h1.ErrFieldName, 400, "field_name"},
+		{h1.ErrUnderscore, 400, "underscore"},
+		{h1.ErrNoHost, 400, "no_host"},
+		{h1.ErrHostTwice, 400, "host_twice"},
+		{h1.ErrLengthTwice, 400, "length_twice"},
+		{h1.ErrLength, 400, "length"},
+		{h1.ErrCoding, 400, "coding"},
+		{h1.ErrCodingVersion, 400, "coding_version"},
+		{h1.ErrTwoLengths, 400, "two_lengths"},
+		{h1.ErrConnectionList, 400, "connection_list"},
+		{h1.ErrExpectation, 417, "expectation"},
+		{h1.ErrTrailerName, 400, "trailer_name"},
+		{h1.ErrTargetTooLong, 414, "target_too_long"},
+		{h1.ErrHeadTooLarge, 431, "head_too_large"},
+		{h1.ErrTooManyFields, 431, "too_many_fields"},
+		{h1.ErrUnexpectedSwitch, 400, "unasked"},
+		{h1.ErrChunkSize, 400, "chunk_size"},
+		{h1.ErrChunkEnd, 400, "chunk_end"},
+		{h1.ErrChunkExtension, 400, "chunk_extension"},
+		{h1.ErrTrailerTooLarge, 431, "trailer_too_large"},
+	} {
+		if test.err.Status != test.status || test.err.Reason != test.reason {
+			t.Errorf("%q has status %d and label %s, want %d and %s", test.err, test.err.Status, test.err.Reason, test.status, test.reason)
+		}
+		if wrapped := fmt.Errorf("wrapped: %w", test.err); h1.StatusOf(wrapped) != test.status {
+			t.Errorf("%q is answered with %d when it is wrapped, want %d", test.err, h1.StatusOf(wrapped), test.status)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package h1
 
-import "io"
+import (
+	"io"
+
+	"slipway.dev/slipway/internal/edge/httperr"
+)
 
 const (
 	// maxExtension bounds the extension of one chunk, and maxExtensions those
@@ -145,7 +149,7 @@ func (b *Body) step(buf []byte) (n int, keep bool, err error) {
 }
 
 // lineEnd reads a CRLF that has to come next.
-func lineEnd(buf []byte, otherwise Fault) (int, error) {
+func lineEnd(buf []byte, otherwise *httperr.Error) (int, error) {
 	switch {
 	case buf[0] == '\n':
 		return 0, ErrBareLF

@@ -3,6 +3,7 @@ package h1
 import (
 	"strconv"
 
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -66,13 +67,13 @@ func (c *Composer) write(name, value string) {
 		c.fail(ErrFieldName)
 	}
 	if !cleanValue(normalize.Bytes(value)) {
-		c.fail(controlFault(normalize.Bytes(value)))
+		c.fail(controlError(normalize.Bytes(value)))
 	}
 	c.buf = appendField(c.buf, name, value)
 }
 
-func (c *Composer) fail(fault Fault) {
+func (c *Composer) fail(broken *httperr.Error) {
 	if c.err == nil {
-		c.err = fault
+		c.err = broken
 	}
 }

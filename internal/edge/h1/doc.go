@@ -24,6 +24,6 @@
 // before a colon, repeated or odd Host, Content-Length and Transfer-Encoding,
 // both lengths at once, chunk sizes that are not plain hex, CONNECT, HTTP
 // versions other than 1.0 and 1.1, and everything package normalize refuses.
-// Each refusal is a [Fault] or a normalize.Flaw: respond with its status and close
+// Each refusal is an [httperr.Error]: respond with its status and close
 // the connection, because the start of the next message is unknown.
 package h1

@@ -3,6 +3,7 @@ package h1
 import (
 	"bytes"
 
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -101,14 +102,14 @@ func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 		odd |= class
 	}
 	if colon <= 0 || line[colon] != ':' {
-		return nameFault(line, colon)
+		return nameError(line, colon)
 	}
 	if odd&nameUnder != 0 && !underscores {
 		return ErrUnderscore
 	}
 	rest := line[colon+1:]
 	if !cleanValue(rest) {
-		return controlFault(rest)
+		return controlError(rest)
 	}
 	if len(f.list) >= most {
 		return ErrTooManyFields
@@ -140,13 +141,13 @@ func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 	return nil
 }
 
-// nameFault returns why a line has no valid name; stop is where the name ended.
-func nameFault(line []byte, stop int) Fault {
+// nameError returns why a line has no valid name; stop is where the name ended.
+func nameError(line []byte, stop int) *httperr.Error {
 	if len(line) > 0 && blank(line[0]) {
 		return ErrFold
 	}
 	if stop >= 0 && !blank(line[stop]) && (line[stop] < 0x20 || line[stop] == 0x7f) {
-		return controlFault(line[stop:])
+		return controlError(line[stop:])
 	}
 	return ErrFieldName
 }

@@ -215,7 +215,7 @@ func (h *Head) finish(buf []byte, limits *Limits) error {
 	}, limits.Hazards)
 	if err != nil && (bytes.ContainsAny(h.Target(), " \t") || !cleanValue(h.Target())) {
 		// A blank or control character breaks the line, not the target.
-		return lineFault(h.Target())
+		return lineError(h.Target())
 	}
 	return err
 }

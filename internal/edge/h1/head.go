@@ -3,6 +3,7 @@ package h1
 import (
 	"encoding/binary"
 
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -176,7 +177,7 @@ func (h *Head) requestLine(buf []byte, start, end int, limits *Limits) error {
 		space++
 	}
 	if space == 0 || space > maxMethod || space == len(line) || line[space] != ' ' {
-		return methodFault(line)
+		return methodError(line)
 	}
 	method := line[:space]
 	if string(method) == "CONNECT" {
@@ -186,14 +187,14 @@ func (h *Head) requestLine(buf []byte, start, end int, limits *Limits) error {
 	h.MethodID = methodOf(method)
 	tail := len(line) - len(version11) - 1 // the space before the version
 	if tail <= space || line[tail] != ' ' {
-		return versionFault(line[space+1:])
+		return versionError(line[space+1:])
 	}
 	switch binary.LittleEndian.Uint64(line[tail+1:]) {
 	case word(version11):
 		h.Minor = 1
 	case word(version10):
 	default:
-		return versionFault(line[space+1:])
+		return versionError(line[space+1:])
 	}
 	if tail == space+1 {
 		return ErrRequestLine
@@ -231,8 +232,8 @@ func methodOf(method []byte) Method {
 	return MethodOther
 }
 
-// methodFault returns why a request line does not start with a method and a space.
-func methodFault(line []byte) Fault {
+// methodError returns why a request line does not start with a method and a space.
+func methodError(line []byte) *httperr.Error {
 	for i, c := range line {
 		switch {
 		case c == '\t' || c == ' ':
@@ -241,7 +242,7 @@ func methodFault(line []byte) Fault {
 			}
 			return ErrMethod
 		case c < 0x20 || c == 0x7f:
-			return controlFault(line)
+			return controlError(line)
 		case c-'A' >= 26 && c != '-' && c != '_':
 			return ErrMethod
 		}
@@ -249,22 +250,22 @@ func methodFault(line []byte) Fault {
 	return ErrRequestLine
 }
 
-// lineFault returns the fault of a byte that is not allowed in a request line.
-func lineFault(line []byte) Fault {
+// lineError returns the error of a byte that is not allowed in a request line.
+func lineError(line []byte) *httperr.Error {
 	for _, c := range line {
 		if c == '\t' || c == ' ' {
 			return ErrRequestLine
 		}
 	}
-	return controlFault(line)
+	return controlError(line)
 }
 
-// versionFault returns the fault at the end of a request line: an unsupported
+// versionError returns the error at the end of a request line: an unsupported
 // version, or none.
-func versionFault(rest []byte) Fault {
+func versionError(rest []byte) *httperr.Error {
 	for _, c := range rest {
 		if c != ' ' && (c < 0x20 || c == 0x7f) {
-			return lineFault(rest)
+			return lineError(rest)
 		}
 	}
 	n := len(rest)

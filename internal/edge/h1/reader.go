@@ -61,7 +61,7 @@ func (r *Reader) LastWait() time.Duration { return r.lastWait }
 
 // ReadRequest reads the head of the next request. It returns io.EOF when the
 // client has closed the connection between requests, ErrIdle when it sent
-// nothing in time, and a Fault or normalize.Flaw for what is not a request.
+// nothing in time, and an [httperr.Error] for what is not a request.
 func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
 	h.Reset()
 	wait := r.times.Idle

@@ -131,7 +131,7 @@ func (h *ResponseHead) statusLine(buf []byte, start, end int) error {
 		return ErrStatusLine
 	}
 	if !cleanValue(line[12:]) {
-		return controlFault(line[12:])
+		return controlError(line[12:])
 	}
 	h.reason = span{uint32(min(start+13, end)), uint32(end)}
 	return nil

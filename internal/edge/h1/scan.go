@@ -2,6 +2,8 @@ package h1
 
 import (
 	"encoding/binary"
+
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 // The classes of bytes in a header name.
@@ -67,8 +69,8 @@ func cleanSlow(b []byte) bool {
 	return true
 }
 
-// controlFault names the control character that makes a line unclean.
-func controlFault(line []byte) Fault {
+// controlError names the control character that makes a line unclean.
+func controlError(line []byte) *httperr.Error {
 	for _, c := range line {
 		switch {
 		case c == '\r':

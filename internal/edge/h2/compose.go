@@ -1,21 +1,22 @@
 package h2
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
 // errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its
 // stream is reset. A request that HTTP/1.1 would refuse too gets a response
 // instead.
-var errMalformed = errors.New("the request is malformed")
+var errMalformed = httperr.Reset(http2.ErrCodeProtocol, "malformed", "the request is malformed")
 
 // composed is a request as an HTTP/1.1 message, without its body.
 type composed struct {

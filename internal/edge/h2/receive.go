@@ -5,6 +5,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 // handle does what a frame demands. An error closes the connection. It is
@@ -116,16 +117,13 @@ func (c *session) onRequest(id uint32, ends bool) {
 	if c.reader.headers.truncated {
 		s := &stream{session: c, id: id, peerEnded: ends}
 		c.streams.open[id] = s
-		c.reject(s, h1.ErrHeadTooLarge.Status())
+		c.reject(s, h1.ErrHeadTooLarge.Status)
 		return
 	}
 	r, err := c.reader.composer.request(&c.reader.headers, ends)
-	status := 0
-	if err != nil && err != errMalformed {
-		status = h1.StatusOf(err)
-	}
-	if err != nil && status == 0 {
-		c.sendReset(id, http2.ErrCodeProtocol)
+	broken := httperr.Of(err)
+	if err != nil && broken.Status == 0 {
+		c.sendReset(id, broken.Code)
 		return
 	}
 	s := &stream{
@@ -134,8 +132,8 @@ func (c *session) onRequest(id uint32, ends bool) {
 		peerEnded: ends, expectsContinue: r.expects, isHead: r.isHead,
 	}
 	c.streams.open[id] = s
-	if status != 0 {
-		c.reject(s, status)
+	if err != nil {
+		c.reject(s, broken.Status)
 		return
 	}
 	s.in = requestBuffer{head: r.head, Backlog: h1.Backlog{Pool: c.pool, Text: r.head, Chunked: r.framing == h1.Chunked}}
@@ -151,9 +149,9 @@ func (c *session) onTrailers(s *stream, ends bool) {
 	b := &c.reader.headers
 	switch {
 	case s.peerEnded:
-		c.reset(s, http2.ErrCodeStreamClosed, errClosedStream)
+		c.resetBroken(s, errClosedStream)
 	case !ends || b.malformed || b.truncated || b.pseudo > 0:
-		c.reset(s, http2.ErrCodeProtocol, errMalformed)
+		c.resetBroken(s, errMalformed)
 	default:
 		c.onEnd(s, c.reader.composer.trailers(b))
 	}
@@ -162,7 +160,7 @@ func (c *session) onTrailers(s *stream, ends bool) {
 // onEnd handles the end of a request. tail is what follows a chunked body.
 func (c *session) onEnd(s *stream, tail []byte) {
 	if s.contentLength >= 0 && s.received != s.contentLength {
-		c.reset(s, http2.ErrCodeProtocol, errShort)
+		c.resetBroken(s, errShort)
 		return
 	}
 	s.peerEnded = true
@@ -187,7 +185,7 @@ func (c *session) onData(f *http2.DataFrame) error {
 	if err != nil {
 		return err
 	}
-	code, why := http2.ErrCodeNo, error(nil)
+	var why *httperr.Error
 	switch {
 	case s == nil:
 		c.returnConn(size)
@@ -196,15 +194,15 @@ func (c *session) onData(f *http2.DataFrame) error {
 		}
 		return nil
 	case s.peerEnded:
-		code, why = http2.ErrCodeStreamClosed, errClosedStream
+		why = errClosedStream
 	case s.contentLength >= 0 && s.received+int64(len(data)) > s.contentLength:
-		code, why = http2.ErrCodeProtocol, errLong
+		why = errLong
 	case !s.receive.Receive(size):
-		code, why = http2.ErrCodeFlowControl, errWindow
+		why = errWindow
 	}
 	if why != nil {
 		c.returnConn(size)
-		c.reset(s, code, why)
+		c.resetBroken(s, why)
 		return nil
 	}
 	s.received += int64(len(data))
@@ -307,7 +305,7 @@ func (c *session) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 			return err
 		}
 		if !s.send.Grow(int64(f.Increment)) {
-			c.reset(s, http2.ErrCodeFlowControl, errWindow)
+			c.resetBroken(s, errWindow)
 			return nil
 		}
 		s.writable.wake()

@@ -12,14 +12,15 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 // The errors that handlers get while they read a request.
 var (
-	errClosedStream = errors.New("the client sent more after the end of its request")
-	errShort        = errors.New("the body is shorter than its content-length")
-	errLong         = errors.New("the body is longer than its content-length")
-	errWindow       = errors.New("the client exceeded a flow control window")
+	errClosedStream = httperr.Reset(http2.ErrCodeStreamClosed, "closed_stream", "the client sent more after the end of its request")
+	errShort        = httperr.Reset(http2.ErrCodeProtocol, "body_short", "the body is shorter than its content-length")
+	errLong         = httperr.Reset(http2.ErrCodeProtocol, "body_long", "the body is longer than its content-length")
+	errWindow       = httperr.Reset(http2.ErrCodeFlowControl, "window", "the client exceeded a flow control window")
 	errCanceled     = errors.New("the client cancelled the request")
 )
 
@@ -159,8 +160,11 @@ func (s *stream) finish(returned bool) {
 	c.checkIdle()
 }
 
-// reset breaks a stream off. It is called with mu held, as are the functions
-// below.
+// resetBroken resets a stream whose client broke a rule. It is called with mu
+// held, as are the functions below.
+func (c *session) resetBroken(s *stream, why *httperr.Error) { c.reset(s, why.Code, why) }
+
+// reset breaks a stream off.
 func (c *session) reset(s *stream, code http2.ErrCode, why error) {
 	c.sendReset(s.id, code)
 	s.fail(why)

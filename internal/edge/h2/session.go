@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 const (
@@ -34,7 +35,7 @@ var (
 	// acknowledge PING.
 	errPingTimeout = errors.New("the client did not acknowledge a PING in time")
 	// errPreface is a connection that does not start with the client preface.
-	errPreface = errors.New("the connection does not start with the HTTP/2 preface")
+	errPreface = httperr.Reset(http2.ErrCodeProtocol, ReasonPreface, "the connection does not start with the HTTP/2 preface")
 )
 
 // session is one connection. One goroutine, in serve, reads its frames. Each
@@ -163,20 +164,14 @@ func (c *session) readFrame() error {
 			err = c.handle(read)
 		}
 	}
-	switch {
-	case c.over:
+	if c.accounting.exceeded != "" {
+		c.goAway(c.accounting.exceeded, http2.ErrCodeEnhanceYourCalm, c.streams.last)
+	}
+	if c.over {
 		return errEnded
-	case c.accounting.exceeded != "":
-		return &floodError{c.accounting.exceeded}
 	}
 	return err
 }
-
-// floodError closes a connection that exceeds the limits of the frame
-// accounting.
-type floodError struct{ reason string }
-
-func (e *floodError) Error() string { return "the client floods the connection: " + e.reason }
 
 // beforeWait is called before the reader waits for the client. It starts the
 // requests that were read so far, and has pending frames written. A block of
@@ -208,12 +203,9 @@ func (c *session) beforeWait(inHeaders bool) {
 // may be closing already, and the error be the consequence of that.
 func (c *session) closeAfter(err error) {
 	var protocol http2.ConnectionError
-	var flood *floodError
 	switch {
-	case errors.As(err, &flood):
-		c.end(flood.reason, http2.ErrCodeEnhanceYourCalm)
 	case errors.Is(err, errPreface):
-		c.end(ReasonPreface, http2.ErrCodeProtocol)
+		c.end(errPreface.Reason, errPreface.Code)
 	case errors.As(err, &protocol):
 		c.cfg.Log.Debug("client broke the HTTP/2 protocol", "client", c.remote, "error", errors.Join(err, c.reader.framer.ErrorDetail()))
 		c.end(ReasonEnded, http2.ErrCode(protocol))

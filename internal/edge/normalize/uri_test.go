@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -111,20 +112,30 @@ func TestResolveAllocates(t *testing.T) {
 	}
 }
 
-func TestFlawsSpeak(t *testing.T) {
-	labels := map[string]normalize.Flaw{}
-	for _, flaws := range [][2]normalize.Flaw{
-		{normalize.ErrTargetForm, normalize.ErrBadEscape},
-		{normalize.ErrHostEmpty, normalize.ErrHostAddress},
+// TestErrors pins the labels, which users see.
+func TestErrors(t *testing.T) {
+	for label, err := range map[string]*httperr.Error{
+		"target_form":   normalize.ErrTargetForm,
+		"target_byte":   normalize.ErrTargetByte,
+		"fragment":      normalize.ErrFragment,
+		"asterisk":      normalize.ErrAsterisk,
+		"host_mismatch": normalize.ErrHostMismatch,
+		"hidden_dots":   normalize.ErrHiddenDots,
+		"encoded_slash": normalize.ErrEncodedSlash,
+		"backslash":     normalize.ErrBackslash,
+		"encoded_null":  normalize.ErrEncodedNull,
+		"encoded_hash":  normalize.ErrEncodedHash,
+		"semicolon":     normalize.ErrSemicolon,
+		"bad_escape":    normalize.ErrBadEscape,
+		"host_empty":    normalize.ErrHostEmpty,
+		"host_byte":     normalize.ErrHostByte,
+		"host_label":    normalize.ErrHostLabel,
+		"host_length":   normalize.ErrHostLength,
+		"host_port":     normalize.ErrHostPort,
+		"host_address":  normalize.ErrHostAddress,
 	} {
-		for flaw := flaws[0]; flaw <= flaws[1]; flaw++ {
-			if other, taken := labels[flaw.Label()]; taken || flaw.Label() == "unknown" {
-				t.Errorf("flaw %d has the label %q of flaw %d", flaw, flaw.Label(), other)
-			}
-			labels[flaw.Label()] = flaw
-			if flaw.Error() == normalize.Flaw(255).Error() || flaw.Status() != 400 {
-				t.Errorf("flaw %d says %q, %d", flaw, flaw.Error(), flaw.Status())
-			}
+		if err.Reason != label || err.Status != 400 {
+			t.Errorf("%q has label %s and status %d, want %s and 400", err, err.Reason, err.Status, label)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -79,14 +80,14 @@ func (x *exchange) sendContinue() error {
 // brokenBody is the response to a body that could not be read to its end, nil
 // for a client that is gone.
 func brokenBody(err error) *filter.LocalResponse {
-	var fault h1.Fault
+	broken := httperr.Of(err)
 	switch {
 	case errors.Is(err, h1.ErrBodyTooLarge):
 		return tooLarge
 	case errors.Is(err, errMemory):
 		return retryLater("BuffersFull", time.Second)
-	case errors.As(err, &fault):
-		return &filter.LocalResponse{Status: fault.Status(), Reason: fault.Error()}
+	case broken.Status != 0:
+		return &filter.LocalResponse{Status: broken.Status, Reason: broken.Message}
 	}
 	return nil
 }

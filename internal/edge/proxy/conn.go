@@ -1,14 +1,13 @@
 package proxy
 
 import (
-	"errors"
 	"net"
 	"strconv"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
-	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 const (
@@ -161,18 +160,9 @@ func (c *conn) detach() {
 // rejectMalformed responds to bytes that are not a request. A client that went
 // away, or sent nothing in time, gets no response.
 func (c *conn) rejectMalformed(err error) {
-	status, reason := 0, ""
-	var fault h1.Fault
-	var flaw normalize.Flaw
-	switch {
-	case errors.As(err, &fault):
-		status, reason = fault.Status(), fault.Error()
-	case errors.As(err, &flaw):
-		status, reason = flaw.Status(), flaw.Error()
-	default:
-		return
+	if broken := httperr.Of(err); broken.Status != 0 {
+		c.reject(&filter.LocalResponse{Status: broken.Status, Reason: broken.Message})
 	}
-	c.reject(&filter.LocalResponse{Status: status, Reason: reason})
 }
 
 // reject sends a local response without looking for a rule, and is done with

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 // ErrRefused is the error of a request that the endpoint has not processed and
@@ -36,12 +38,12 @@ func (e *ResetError) Error() string { return "the endpoint reset the stream: " +
 // The errors that close a connection, besides those of the connection below.
 var (
 	// ErrNotHTTP2: the endpoint did not send the preface of an HTTP/2 server.
-	ErrNotHTTP2 = errors.New("the endpoint does not speak HTTP/2; check the protocol of the backend")
+	ErrNotHTTP2 = httperr.Reset(http2.ErrCodeProtocol, "not_http2", "the endpoint does not speak HTTP/2; check the protocol of the backend")
 	// ErrPingTimeout: no frame came in time after a PING.
 	ErrPingTimeout = errors.New("the endpoint did not acknowledge an HTTP/2 PING in time")
 	// ErrFlood: the endpoint sends frames that need a reply, and does not read
 	// them.
-	ErrFlood = errors.New("the endpoint floods its HTTP/2 connection with frames and does not read the replies")
+	ErrFlood = httperr.Reset(http2.ErrCodeEnhanceYourCalm, "flood", "the endpoint floods its HTTP/2 connection with frames and does not read the replies")
 
 	errEarlyEnd = errors.New("the endpoint closed the connection before its first frame; check that it speaks HTTP/2")
 	// errClosed is the cause of a connection that is closed without an error.
@@ -70,21 +72,23 @@ func streamError(err error, begun bool) error {
 	return io.EOF
 }
 
-// malformedError is a rule of RFC 9113 section 8 that the endpoint broke in one
-// response. It resets the stream, and not the connection.
-type malformedError string
-
-// Error implements error.
-func (f malformedError) Error() string { return "the HTTP/2 response is malformed: " + string(f) }
-
-const (
-	malformedStatus   malformedError = "its status is not a number from 200 to 999, or an interim one other than 101"
-	malformedLength   malformedError = "its content-length is not a single number"
-	malformedTooLong  malformedError = "its body is longer than its content-length"
-	malformedTooShort malformedError = "its body is shorter than its content-length"
-	malformedBody     malformedError = "it has a body where none is allowed"
-	malformedEarly    malformedError = "its body comes before its head"
-	malformedTrailers malformedError = "a frame follows its trailers, or they have a status"
-	malformedInterim  malformedError = "an interim response ends the stream"
-	malformedInterims malformedError = "it has too many interim responses"
+// The rules of RFC 9113 section 8 that an endpoint breaks in one response. They
+// reset the stream, and not the connection.
+var (
+	errStatus    = malformed("status", "its status is not a number from 200 to 999, or an interim one other than 101")
+	errLength    = malformed("length", "its content-length is not a single number")
+	errTooLong   = malformed("body_long", "its body is longer than its content-length")
+	errTooShort  = malformed("body_short", "its body is shorter than its content-length")
+	errBody      = malformed("body", "it has a body where none is allowed")
+	errEarlyBody = malformed("early_body", "its body comes before its head")
+	errTrailers  = malformed("trailers", "a frame follows its trailers, or they have a status")
+	errInterim   = malformed("interim_end", "an interim response ends the stream")
+	errInterims  = malformed("interims", "it has too many interim responses")
+	errWindow    = httperr.Reset(http2.ErrCodeFlowControl, "window", malformedPrefix+"a window is too large")
 )
+
+const malformedPrefix = "the HTTP/2 response is malformed: "
+
+func malformed(reason, message string) *httperr.Error {
+	return httperr.Reset(http2.ErrCodeProtocol, reason, malformedPrefix+message)
+}

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge/httperr"
 )
 
 // readLoop handles the frames of the endpoint. It never waits for anything
@@ -101,7 +103,7 @@ func (c *Conn) onHeaders(f *http2.MetaHeadersFrame) error {
 		return err
 	}
 	if err := s.onHeaders(f); err != nil {
-		c.reset(s, http2.ErrCodeProtocol, err)
+		c.resetBroken(s, err)
 		return nil
 	}
 	if f.StreamEnded() {
@@ -132,7 +134,7 @@ func (c *Conn) onData(f *http2.DataFrame) error {
 		return code
 	}
 	if err != nil {
-		c.reset(s, http2.ErrCodeProtocol, err)
+		c.resetBroken(s, err)
 		return nil
 	}
 	if f.StreamEnded() {
@@ -144,7 +146,7 @@ func (c *Conn) onData(f *http2.DataFrame) error {
 // onEnd handles the end of a response.
 func (c *Conn) onEnd(s *Stream) {
 	if err := s.onEnd(); err != nil {
-		c.reset(s, http2.ErrCodeProtocol, err)
+		c.resetBroken(s, err)
 		return
 	}
 	c.mu.Lock()
@@ -154,6 +156,9 @@ func (c *Conn) onEnd(s *Stream) {
 		c.remove(s)
 	}
 }
+
+// resetBroken resets a stream whose response breaks a rule.
+func (c *Conn) resetBroken(s *Stream, err error) { c.reset(s, httperr.Of(err).Code, err) }
 
 // reset resets a stream because of a frame of the endpoint. The stream's own
 // lock is taken after mu is released.
@@ -245,7 +250,7 @@ func (c *Conn) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 		s.writable.Broadcast()
 		c.mu.Unlock()
 		if overflow {
-			c.reset(s, http2.ErrCodeFlowControl, malformedError("a window is too large"))
+			c.resetBroken(s, errWindow)
 		}
 		return nil
 	}

@@ -43,7 +43,7 @@ func (in *responseBuffer) addHead(f *http2.MetaHeadersFrame, limits *h1.Limits) 
 	case len(f.RegularFields()) > limits.Fields:
 		return h1.ErrTooManyFields
 	case !ok || status == http.StatusSwitchingProtocols || len(f.PseudoFields()) != 1:
-		return malformedStatus
+		return errStatus
 	}
 	if status < 200 {
 		return in.addInterim(f, status, limits)
@@ -74,10 +74,10 @@ func (in *responseBuffer) addHead(f *http2.MetaHeadersFrame, limits *h1.Limits) 
 // here they are bounded because they are buffered.
 func (in *responseBuffer) addInterim(f *http2.MetaHeadersFrame, status int, limits *h1.Limits) error {
 	if in.interims++; in.interims > h1.MaxInterim {
-		return malformedInterims
+		return errInterims
 	}
 	if f.StreamEnded() {
-		return malformedInterim
+		return errInterim
 	}
 	head := response{status: status, length: -1}
 	text := head.text(h1.NoBody, f.RegularFields())
@@ -112,7 +112,7 @@ func (r *response) read(fields []hpack.HeaderField) error {
 		case normalize.FieldContentLength:
 			length, err := strconv.ParseUint(field.Value, 10, 63)
 			if err != nil || r.length >= 0 {
-				return malformedLength
+				return errLength
 			}
 			r.length = int64(length)
 		case normalize.FieldTrailer:
@@ -182,7 +182,7 @@ func appendLine(text []byte, field hpack.HeaderField) []byte {
 func (in *responseBuffer) addTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	switch {
 	case !f.StreamEnded() || len(f.PseudoFields()) > 0:
-		return malformedTrailers
+		return errTrailers
 	case f.Truncated || len(f.RegularFields()) > limits.Fields:
 		return h1.ErrTrailerTooLarge
 	case !in.Chunked:
@@ -215,14 +215,14 @@ func (s *Stream) onData(f *http2.DataFrame) error {
 	case in.Over || s.closed:
 		return nil
 	case !in.headed:
-		return malformedEarly
+		return errEarlyBody
 	case len(data) == 0:
 		in.window.Consume(int(f.Length))
 		return nil
 	case in.bodiless:
-		return malformedBody
+		return errBody
 	case in.left >= 0 && int64(len(data)) > in.left:
-		return malformedTooLong
+		return errTooLong
 	}
 	if in.left >= 0 {
 		in.left -= int64(len(data))
@@ -241,9 +241,9 @@ func (s *Stream) onEnd() error {
 	case in.Over || s.closed:
 		return nil
 	case !in.headed:
-		return malformedEarly
+		return errEarlyBody
 	case in.left > 0 && !in.bodiless:
-		return malformedTooShort
+		return errTooShort
 	}
 	s.finishReading(io.EOF)
 	return nil
