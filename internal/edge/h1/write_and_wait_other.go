@@ -4,17 +4,17 @@ package h1
 
 import "syscall"
 
-// turn is empty on systems without raw connections.
-type turn struct{}
+// writeAndWait is empty on systems without raw connections.
+type writeAndWait struct{}
 
-// Pair changes nothing here.
-func (r *Reader) Pair(syscall.RawConn) {}
+// UseRawConn changes nothing here.
+func (r *Reader) UseRawConn(syscall.RawConn) {}
 
-// Ask writes a request without a body.
-func (r *Reader) Ask(w *Writer, b []byte) error {
+// DeferWrite writes a request without a body.
+func (r *Reader) DeferWrite(w *Writer, b []byte) error {
 	_, err := w.Write(b)
 	return err
 }
 
 // writeThenRead reads the first bytes of a response.
-func (r *Reader) exchangeTurns() error { return r.readOnce() }
+func (r *Reader) writeThenRead() error { return r.readOnce() }

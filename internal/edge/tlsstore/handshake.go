@@ -131,8 +131,3 @@ func (s *Store) Verdict(h *Handshake, host string) Verdict {
 	}
 	return Serve
 }
-
-// Authorised reports whether the verdict is [Serve].
-func (s *Store) Authorised(h *Handshake, host string) bool {
-	return s.Verdict(h, host) == Serve
-}

@@ -113,9 +113,6 @@ func Build(in Input, previous *Index) (*Index, []Problem) {
 	return b.finish()
 }
 
-// Parsed is the number of certificates that had to be parsed to make the index.
-func (ix *Index) Parsed() int { return ix.parsed }
-
 // Certificates lists what the index can serve, by identity.
 func (ix *Index) Certificates() []CertificateInfo {
 	var list []CertificateInfo

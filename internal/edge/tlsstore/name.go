@@ -111,16 +111,6 @@ func parsePattern(s string) (pattern, bool) {
 	return pattern{name: name, wild: wild}, ok
 }
 
-// CanonicalPattern is [CanonicalName] for names and for wildcards of one label
-// such as *.example.com.
-func CanonicalPattern(s string) (string, bool) {
-	p, ok := parsePattern(s)
-	if !ok {
-		return "", false
-	}
-	return p.String(), true
-}
-
 // authority is what a Host header or an :authority names.
 type authority uint8
 

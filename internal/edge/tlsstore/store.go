@@ -182,25 +182,6 @@ func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Co
 	}
 }
 
-// HostOptionsInfo is what a proxy may need of a host's options.
-type HostOptionsInfo struct {
-	ID         OptionsID
-	ClientAuth tls.ClientAuthType
-	// Refused is set if the options are invalid: the host responds with 503.
-	Refused bool
-}
-
-// OptionsFor returns the options of a host. host is a Host header or an
-// :authority, with or without a port. It is false when that cannot be read;
-// such a request must not be served.
-func (s *Store) OptionsFor(host string) (HostOptionsInfo, bool) {
-	set, ok := s.selectOptions(host)
-	if !ok {
-		return HostOptionsInfo{}, false
-	}
-	return HostOptionsInfo{ID: set.id, ClientAuth: set.options.ClientAuth, Refused: set.refused}, true
-}
-
 // PlaintextAllowed reports whether a host may be served without TLS. It may not
 // when its options ask for client certificates, are refused, or when the host
 // cannot be read.

@@ -81,9 +81,6 @@ func TestVerdictBySpelling(t *testing.T) {
 			if got := store.Verdict(conn, tt.host); got != want {
 				t.Errorf("host %q on the %s connection: %s, want %s", tt.host, name, got, want)
 			}
-			if store.Authorised(conn, tt.host) != (want == tlsstore.Serve) {
-				t.Errorf("host %q on the %s connection: Authorised and Verdict disagree", tt.host, name)
-			}
 		}
 		if got := store.PlaintextAllowed(tt.host); got != (tt.servedOn == open1) {
 			t.Errorf("host %q without TLS: %t", tt.host, got)
