@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // Application declares the desired state of a part of a cluster, and where it
 // is in Git.
@@ -14,7 +18,7 @@ type Application struct {
 
 	// Warnings are the parts that Decode accepted and ignores. They are not part
 	// of the object.
-	Warnings []Warning `json:"-"`
+	Warnings []refusal.Refusal `json:"-"`
 }
 
 // ApplicationSpec is the desired state of an Application.

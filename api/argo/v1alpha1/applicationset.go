@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // ApplicationSet makes Applications from a template.
 type ApplicationSet struct {
@@ -12,7 +16,7 @@ type ApplicationSet struct {
 
 	// Warnings are the parts that DecodeSet accepted and ignores. They are not
 	// part of the object.
-	Warnings []Warning `json:"-"`
+	Warnings []refusal.Refusal `json:"-"`
 }
 
 // ApplicationSetSpec is the desired state of an ApplicationSet.

@@ -6,14 +6,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Decode reads an Application from decoded JSON, such as the content of an
-// unstructured object. It returns what could be read, and a Refused for
+// unstructured object. It returns what could be read, and a refusal of
 // everything in spec and operation that we will not do. Parts that Argo CD
 // ignores are removed from the result and listed in its Warnings. An error means
 // that the object is no Application.
-func Decode(object map[string]any) (*Application, []Refused, error) {
+func Decode(object map[string]any) (*Application, []refusal.Refusal, error) {
 	application := &Application{}
 	if err := header(object, KindApplication, &application.TypeMeta, &application.ObjectMeta); err != nil {
 		return nil, nil, err
@@ -27,13 +29,13 @@ func Decode(object map[string]any) (*Application, []Refused, error) {
 	d.unknownParts(object, "spec", "status", "operation")
 	d.specRules(&application.Spec, "spec")
 	d.operationRules(application.Operation)
-	application.Warnings = d.warned()
+	application.Warnings = refusal.Bounded(d.warnings, maxListed)
 	(&decoder{lenient: true}).part(object, "status", &application.Status)
-	return application, bounded(d.refused), nil
+	return application, refusal.Bounded(d.refused, maxListed), nil
 }
 
 // DecodeProject is Decode for an AppProject.
-func DecodeProject(object map[string]any) (*AppProject, []Refused, error) {
+func DecodeProject(object map[string]any) (*AppProject, []refusal.Refusal, error) {
 	project := &AppProject{}
 	if err := header(object, KindAppProject, &project.TypeMeta, &project.ObjectMeta); err != nil {
 		return nil, nil, err
@@ -42,16 +44,16 @@ func DecodeProject(object map[string]any) (*AppProject, []Refused, error) {
 	d.required(object, "spec", &project.Spec)
 	d.unknownParts(object, "spec", "status")
 	d.projectRules(&project.Spec)
-	project.Warnings = d.warned()
+	project.Warnings = refusal.Bounded(d.warnings, maxListed)
 	(&decoder{lenient: true}).part(object, "status", &project.Status)
-	return project, bounded(d.refused), nil
+	return project, refusal.Bounded(d.refused, maxListed), nil
 }
 
 // DecodeSet is Decode for an ApplicationSet. Texts of the template can have
 // parameters, so that what they mean is checked when an Application is made of
 // them, by Decode. Unknown fields are warnings, as an ApplicationSet has no field
 // that restricts a tenant: its Applications pass their project.
-func DecodeSet(object map[string]any) (*ApplicationSet, []Refused, error) {
+func DecodeSet(object map[string]any) (*ApplicationSet, []refusal.Refusal, error) {
 	set := &ApplicationSet{}
 	if err := header(object, KindApplicationSet, &set.TypeMeta, &set.ObjectMeta); err != nil {
 		return nil, nil, err
@@ -60,9 +62,9 @@ func DecodeSet(object map[string]any) (*ApplicationSet, []Refused, error) {
 	d.required(object, "spec", &set.Spec)
 	d.unknownParts(object, "spec", "status")
 	d.setRules(&set.Spec)
-	set.Warnings = d.warned()
+	set.Warnings = refusal.Bounded(d.warnings, maxListed)
 	(&decoder{lenient: true}).part(object, "status", &set.Status)
-	return set, bounded(d.refused), nil
+	return set, refusal.Bounded(d.refused, maxListed), nil
 }
 
 // header decodes the metadata and checks the kind.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // decoded is an object of any of the kinds.
@@ -22,7 +23,7 @@ type decoded interface {
 }
 
 // decodeAny reads an object by its kind.
-func decodeAny(object map[string]any) (decoded, []v1alpha1.Refused, error) {
+func decodeAny(object map[string]any) (decoded, []refusal.Refusal, error) {
 	switch object["kind"] {
 	case v1alpha1.KindAppProject:
 		return v1alpha1.DecodeProject(object)
@@ -34,7 +35,7 @@ func decodeAny(object map[string]any) (decoded, []v1alpha1.Refused, error) {
 }
 
 // warningsOf are the parts of an object that were accepted and have no effect.
-func warningsOf(object decoded) []v1alpha1.Warning {
+func warningsOf(object decoded) []refusal.Refusal {
 	switch o := object.(type) {
 	case *v1alpha1.Application:
 		return o.Warnings
@@ -99,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			read, refused, err := decodeAny(object)
 			if err != nil || len(refused) > 0 {
-				t.Fatalf("%v, refused: %s", err, v1alpha1.Summary(refused))
+				t.Fatalf("%v, refused: %s", err, refusal.Summary(refused))
 			}
 			written, err := read.Unstructured()
 			if err != nil {
@@ -285,9 +286,9 @@ func TestManyWarnings(t *testing.T) {
 	}
 	set, refused, err := v1alpha1.DecodeSet(object)
 	if err != nil || len(refused) > 0 {
-		t.Fatalf("%v, refused: %s", err, v1alpha1.Summary(refused))
+		t.Fatalf("%v, refused: %s", err, refusal.Summary(refused))
 	}
-	if len(set.Warnings) != 21 || set.Warnings[20].Message != "30 more fields have no effect and are not listed" {
+	if len(set.Warnings) != 21 || set.Warnings[20].Reason != v1alpha1.Ignored || !strings.Contains(set.Warnings[20].Message, "30 more") {
 		t.Errorf("%d warnings, the last: %v", len(set.Warnings), set.Warnings[len(set.Warnings)-1])
 	}
 	written, err := set.Unstructured()

@@ -14,37 +14,55 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 )
+
+// Ignored is the reason of a part that is accepted and has no effect. Argo CD
+// takes such an object and ignores the part, so refusing all of it would stop an
+// Application that runs today; ignoring the part silently would hide that a
+// setting is not carried out. It belongs in a condition of the object, and the
+// rest of the object is acted upon.
+const Ignored refusal.Reason = "Ignored"
 
 // decoder copies decoded JSON into the structs of this package and records what
 // does not fit. It never stops at the first problem, so that a user sees all of
 // them.
 type decoder struct {
-	refused []Refused
-	// warnings are the parts without effect, and moreWarnings how many were found
-	// beyond the bound.
-	warnings     []Warning
-	moreWarnings int
+	refused []refusal.Refusal
+	// warnings are the parts without effect.
+	warnings []refusal.Refusal
 	// lenient leaves out what does not fit, for a status.
 	lenient bool
 	// ignoreUnknown makes an unknown field a warning and not a refusal.
 	ignoreUnknown bool
 }
 
-// maxNoted bounds the memory for one object. Further problems are only counted.
-const maxNoted = 1000
+const (
+	// maxNoted bounds the memory for one object. Further problems are dropped.
+	maxNoted = 1000
+	// maxListed bounds the refusals and the warnings of one object that are
+	// returned, and with them the size of its status.
+	maxListed = 20
+)
 
 // refuse records a refusal. A lenient decoder drops it.
-func (d *decoder) refuse(place string, reason Reason, format string, args ...any) {
+func (d *decoder) refuse(place string, reason refusal.Reason, format string, args ...any) {
 	if !d.lenient && len(d.refused) < maxNoted {
-		d.refused = append(d.refused, Refused{Field: place, Reason: reason, Message: fmt.Sprintf(format, args...)})
+		d.refused = append(d.refused, *refusal.New(place, reason, format, args...))
+	}
+}
+
+// warn records a part that has no effect.
+func (d *decoder) warn(place, format string, args ...any) {
+	if len(d.warnings) < maxNoted {
+		d.warnings = append(d.warnings, *refusal.New(place, Ignored, format, args...))
 	}
 }
 
 // invalid refuses a value that does not fit. It returns false, which its
 // callers return.
 func (d *decoder) invalid(place, format string, args ...any) bool {
-	d.refuse(place, ReasonInvalid, format, args...)
+	d.refuse(place, refusal.Invalid, format, args...)
 	return false
 }
 
@@ -130,7 +148,7 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 		// write them.
 		case declared.refusal != "":
 			if !isNothing(content) {
-				d.refuse(at, ReasonUnsupported, "it is not supported: %s", declared.refusal)
+				d.refuse(at, refusal.Unsupported, "it is not supported: %s", declared.refusal)
 			}
 		case declared.ignored != "":
 			// A field without effect cannot be wrong.
@@ -182,7 +200,7 @@ func (d *decoder) unknown(given map[string]any, names []string, place string) {
 		if d.ignoreUnknown {
 			d.warn(at, "it has no effect, because there is no such field: %s", meant)
 		} else {
-			d.refuse(at, ReasonUnknown, "there is no such field: %s", meant)
+			d.refuse(at, refusal.Unknown, "there is no such field: %s", meant)
 		}
 	}
 }

@@ -13,16 +13,16 @@
 //	refused:"…"              Argo CD has the field, and we do not: the text is
 //	                         why and what to do
 //	ignored:"…"              the field is accepted and has no effect: the text is
-//	                         why, and becomes a [Warning]
+//	                         why, and becomes a warning
 //	free:"true"              the schema does not describe the content, to stay
 //	                         small; Decode checks it all the same
 //
 // It promises that no field is lost silently. [Decode], [DecodeProject] and
-// [DecodeSet] return a [Refused] for every field of the spec that is unknown,
-// not supported or of the wrong type, and the schemas preserve unknown fields,
-// so that the API server does not drop a limit of a newer Argo CD before it can
-// be refused. A part that Argo CD ignores is ignored here too and becomes a
-// [Warning] of the decoded object: fields beside others that take precedence,
+// [DecodeSet] return a refusal of every field of the spec that is unknown, not
+// supported or of the wrong type, and the schemas preserve unknown fields, so
+// that the API server does not drop a limit of a newer Argo CD before it can be
+// refused. A part that Argo CD ignores is [Ignored] here too and listed in the
+// Warnings of the decoded object: fields beside others that take precedence,
 // unknown sync options, and unknown fields of an ApplicationSet, which sets no
 // limits. No object makes them panic. A status is written by programs and is
 // decoded leniently: what does not fit is left out.
@@ -30,6 +30,8 @@
 // It contains no behaviour: the packages of internal/gitops implement the
 // fields.
 package v1alpha1
+
+
 
 // The group and version of the kinds, as written in apiVersion.
 const (

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // TestSyncOptionsOfAnApplication reads every option.
@@ -76,7 +77,7 @@ func FuzzSyncOptions(f *testing.F) {
 		if parsed.Over(v1alpha1.SyncOptions{}) != parsed {
 			t.Errorf("%q: %+v is changed by nothing", text, parsed)
 		}
-		if strings.Contains(v1alpha1.Summary(refused), "\n") {
+		if strings.Contains(refusal.Summary(refused), "\n") {
 			t.Errorf("%q: %v is more than a line", text, refused)
 		}
 		for i, option := range strings.Split(text, ",") {

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // AppProject limits the Applications of a tenant.
 type AppProject struct {
@@ -12,7 +16,7 @@ type AppProject struct {
 
 	// Warnings are the parts that DecodeProject accepted and ignores. They are not
 	// part of the object.
-	Warnings []Warning `json:"-"`
+	Warnings []refusal.Refusal `json:"-"`
 }
 
 // AppProjectSpec has the limits of an AppProject.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones of sync windows are the same on every machine
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // specRules checks fields that depend on each other.
@@ -112,7 +114,7 @@ func isSet[T any](options *T) bool {
 // ignore warns of a part of an object that something else takes precedence over,
 // and withdraws what was refused in it.
 func (d *decoder) ignore(place, format string, args ...any) {
-	d.refused = slices.DeleteFunc(d.refused, func(r Refused) bool { return isBelow(r.Field, place) })
+	d.refused = slices.DeleteFunc(d.refused, func(r refusal.Refusal) bool { return isBelow(r.Field, place) })
 	d.warn(place, format, args...)
 }
 
@@ -122,7 +124,7 @@ func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place stri
 		for _, name := range slices.Sorted(maps.Keys(options.Patches[i].Options)) {
 			if name != "allowNameChange" && name != "allowKindChange" {
 				at := fmt.Sprintf("%s.patches[%d].options.%s", place, i, shortened(name))
-				d.refuse(at, ReasonUnknown, "there is no such option: the options are allowNameChange, allowKindChange")
+				d.refuse(at, refusal.Unknown, "there is no such option: the options are allowNameChange, allowKindChange")
 			}
 		}
 	}
@@ -139,11 +141,11 @@ func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place stri
 func (d *decoder) optionRules(options []string, place string) {
 	_, refused := ParseSyncOptions(options, place)
 	for _, r := range refused {
-		if r.Reason == ReasonUnknown {
+		if r.Reason == refusal.Unknown {
 			d.warn(r.Field, "it has no effect: %s", r.Message)
 			continue
 		}
-		d.refuse(r.Field, r.Reason, "%s", r.Message)
+		d.refused = append(d.refused, r)
 	}
 }
 
@@ -173,9 +175,7 @@ func (d *decoder) operationRules(operation *Operation) {
 	// An operation is a request of the moment and in no repository: a misspelled
 	// option is refused, so that its author sees it before anything is done.
 	_, refused := ParseSyncOptions(operation.Sync.SyncOptions, "operation.sync.syncOptions")
-	for _, r := range refused {
-		d.refuse(r.Field, r.Reason, "%s", r.Message)
-	}
+	d.refused = append(d.refused, refused...)
 	if operation.Sync.Source != nil {
 		d.sourceRules(operation.Sync.Source, "operation.sync.source", false)
 	}

@@ -3,12 +3,14 @@ package v1alpha1
 import (
 	"fmt"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // setRules checks fields of an ApplicationSet that depend on each other.
 func (d *decoder) setRules(spec *ApplicationSetSpec) {
 	if !spec.GoTemplate {
-		d.refuse("spec.goTemplate", ReasonUnsupported, "it is not supported: only Go templates are: write goTemplate: true, and {{.name}} in the place of {{name}}")
+		d.refuse("spec.goTemplate", refusal.Unsupported, "it is not supported: only Go templates are: write goTemplate: true, and {{.name}} in the place of {{name}}")
 	}
 	for i := range spec.Generators {
 		generator := &spec.Generators[i]

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Toggle is an option that is on, off, or not set.
@@ -67,32 +68,31 @@ const SyncOptionsAnnotation = "argocd.argoproj.io/sync-options"
 
 // ParseSyncOptions parses the sync options of an Application. field is the
 // place of the list, for refusals. Callers decide whether an option with
-// ReasonUnknown is a refusal: in a stored Application it is a warning.
-func ParseSyncOptions(options []string, field string) (SyncOptions, []Refused) {
+// [refusal.Unknown] is an error: in a stored Application it is a warning.
+func ParseSyncOptions(options []string, field string) (SyncOptions, []refusal.Refusal) {
 	var parsed SyncOptions
-	var refused []Refused
+	var refused []refusal.Refusal
 	for i, text := range options {
 		if err := parsed.set(text, false); err != nil {
-			refused = append(refused, Refused{Field: fmt.Sprintf("%s[%d]", field, i), Reason: err.reason, Message: err.message})
+			refused = append(refused, *err.At(fmt.Sprintf("%s[%d]", field, i)))
 		}
 	}
-	return parsed, bounded(refused)
+	return parsed, refusal.Bounded(refused, maxListed)
 }
 
 // ParseSyncOptionsOf parses the sync options in the annotation of an object.
-func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []Refused) {
+func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []refusal.Refusal) {
 	var parsed SyncOptions
-	var refused []Refused
+	var refused []refusal.Refusal
 	for text := range strings.SplitSeq(annotations[SyncOptionsAnnotation], ",") {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		if err := parsed.set(text, true); err != nil {
-			field := "metadata.annotations[" + SyncOptionsAnnotation + "]"
-			refused = append(refused, Refused{Field: field, Reason: err.reason, Message: err.message})
+			refused = append(refused, *err.At("metadata.annotations[" + SyncOptionsAnnotation + "]"))
 		}
 	}
-	return parsed, bounded(refused)
+	return parsed, refusal.Bounded(refused, maxListed)
 }
 
 // Over returns these options, completed with those of an Application: the
@@ -106,14 +106,8 @@ func (o SyncOptions) Over(application SyncOptions) SyncOptions {
 	return o
 }
 
-// optionError is why an option is refused.
-type optionError struct {
-	reason  Reason
-	message string
-}
-
 // set parses one option such as Prune=false. A later one wins.
-func (o *SyncOptions) set(text string, ofObject bool) *optionError {
+func (o *SyncOptions) set(text string, ofObject bool) *refusal.Refusal {
 	name, value, _ := strings.Cut(text, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	fields := optionFields(o)
@@ -125,13 +119,13 @@ func (o *SyncOptions) set(text string, ofObject bool) *optionError {
 	switch {
 	case option == nil:
 		if near := declare.Nearest(name, names); near != "" {
-			return &optionError{ReasonUnknown, fmt.Sprintf("there is no sync option %s: did you mean %s?", quoted(name), near)}
+			return refusal.New("", refusal.Unknown, "there is no sync option %s: did you mean %s?", quoted(name), near)
 		}
-		return &optionError{ReasonUnknown, fmt.Sprintf("there is no sync option %s: the options are %s", quoted(name), strings.Join(names, ", "))}
+		return refusal.New("", refusal.Unknown, "there is no sync option %s: the options are %s", quoted(name), strings.Join(names, ", "))
 	case ofObject && option.ofApplication:
-		return &optionError{ReasonInvalid, fmt.Sprintf("%s is not for single objects: write it in syncOptions of the Application", name)}
+		return refusal.New("", refusal.Invalid, "%s is not for single objects: write it in syncOptions of the Application", name)
 	case !option.takes(value):
-		return &optionError{ReasonInvalid, fmt.Sprintf("%s=%s is not possible: use one of %s", name, shortened(value), strings.Join(option.values, ", "))}
+		return refusal.New("", refusal.Invalid, "%s=%s is not possible: use one of %s", name, shortened(value), strings.Join(option.values, ", "))
 	}
 	option.set(value)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -67,7 +68,7 @@ func operationOf(request *runtimev1.SyncRequest, app *inspect.Application) (*v1a
 		sync.SyncOptions = append(sync.SyncOptions, "ApplyOutOfSyncOnly=true")
 	}
 	if _, refused := v1alpha1.ParseSyncOptions(sync.SyncOptions, "sync_options"); len(refused) > 0 {
-		return nil, errors.New(v1alpha1.Summary(refused))
+		return nil, errors.New(refusal.Summary(refused))
 	}
 	if request.GetRevision() != "" && len(app.Spec.Sources) > 0 {
 		return nil, errors.New("the Application has several sources, and a revision is for one: change their targetRevision")

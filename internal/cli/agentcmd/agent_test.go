@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/config"
 )
@@ -83,7 +84,7 @@ func TestGitopsExamples(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
 			t.Fatalf("%v in:\n%s", err, text)
 		}
-		var refused []v1alpha1.Refused
+		var refused []refusal.Refusal
 		kind, _ := object["kind"].(string)
 		kinds[kind]++
 		switch kind {
@@ -95,7 +96,7 @@ func TestGitopsExamples(t *testing.T) {
 			_, refused, err = v1alpha1.DecodeSet(object)
 		}
 		if err != nil || len(refused) > 0 {
-			t.Errorf("%v, %s in:\n%s", err, v1alpha1.Summary(refused), text)
+			t.Errorf("%v, %s in:\n%s", err, refusal.Summary(refused), text)
 		}
 	}
 	for _, kind := range []string{v1alpha1.KindApplication, v1alpha1.KindAppProject, v1alpha1.KindApplicationSet, "Secret"} {

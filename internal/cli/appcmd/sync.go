@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/gitops/inspect"
@@ -103,7 +104,7 @@ func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error)
 	}
 	// Parsed by the agent's own code, so both accept the same options.
 	if _, refused := v1alpha1.ParseSyncOptions(sync.SyncOptions, "--sync-option"); len(refused) > 0 {
-		return nil, exit.UsageError{Err: errors.New(v1alpha1.Summary(refused))}
+		return nil, exit.UsageError{Err: errors.New(refusal.Summary(refused))}
 	}
 	// With several sources it would be unclear which one the revision is for.
 	if f.revision != "" && len(app.Spec.Sources) > 0 {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/localrepo"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -239,7 +240,7 @@ func readApplicationFile(name string) (*v1alpha1.Application, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(refused) > 0 {
-		return nil, fmt.Errorf("%s: %s", name, v1alpha1.Summary(refused))
+		return nil, fmt.Errorf("%s: %s", name, refusal.Summary(refused))
 	}
 	return app, nil
 }

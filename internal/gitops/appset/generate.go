@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/appset/expand"
 )
 
@@ -156,7 +157,7 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 		return nil, fmt.Errorf("application %s: %w", name, err)
 	}
 	if len(refused) > 0 {
-		return nil, fmt.Errorf("application %s: %s", name, v1alpha1.Summary(refused))
+		return nil, fmt.Errorf("application %s: %s", name, refusal.Summary(refused))
 	}
 	return application, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -64,7 +65,7 @@ func decodeSet(t testing.TB, text string) *v1alpha1.ApplicationSet {
 		"metadata": map[string]any{"name": "set", "namespace": "argocd"}, "spec": spec,
 	}
 	set, refused, err := v1alpha1.DecodeSet(object)
-	refused = slices.DeleteFunc(refused, func(r v1alpha1.Refused) bool { return r.Field == "spec.goTemplate" })
+	refused = slices.DeleteFunc(refused, func(r refusal.Refusal) bool { return r.Field == "spec.goTemplate" })
 	if err != nil || len(refused) > 0 {
 		t.Fatalf("%v %v", err, refused)
 	}

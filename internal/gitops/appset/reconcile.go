@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // refreshAnnotation requests a generation.
@@ -88,7 +89,7 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		// Nothing is written until the set is valid again. Existing
 		// Applications stay.
 		c.store.generated(name, set.UID, nil)
-		told := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(v1alpha1.Summary(refused))})
+		told := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(refusal.Summary(refused))})
 		return 0, errors.Join(told, c.removeRefreshAnnotation(ctx, taken.object))
 	}
 	interval := c.recordInputs(name, set)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -78,13 +79,13 @@ func (r passResult) conditions() []v1alpha1.ApplicationSetCondition {
 
 // ignoredFields is the condition for the fields of a set that are accepted and
 // have no effect; none if there are no such fields.
-func ignoredFields(warnings []v1alpha1.Warning) []v1alpha1.ApplicationSetCondition {
+func ignoredFields(warnings []refusal.Refusal) []v1alpha1.ApplicationSetCondition {
 	if len(warnings) == 0 {
 		return nil
 	}
 	return []v1alpha1.ApplicationSetCondition{{
 		Type: v1alpha1.SetConditionIgnoredFieldWarning, Status: "True", Reason: reasonIgnored,
-		Message: oneLine(v1alpha1.WarningSummary(warnings)),
+		Message: oneLine(refusal.Summary(warnings)),
 	}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -46,7 +47,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	}
 	limits, more := project.Compile(decoded)
 	if refused = append(refused, more...); len(refused) > 0 {
-		return nil, fmt.Errorf("project %s: %s", name, v1alpha1.Summary(refused))
+		return nil, fmt.Errorf("project %s: %s", name, refusal.Summary(refused))
 	}
 	if !limits.AllowsNamespace(set.Namespace) {
 		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -63,7 +64,7 @@ type Application struct {
 	// Object is the whole object.
 	Object *unstructured.Unstructured
 	// Refused are the fields that are not supported.
-	Refused []v1alpha1.Refused
+	Refused []refusal.Refusal
 }
 
 // ID returns the identity of the Application.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
@@ -280,7 +281,7 @@ func absentNote(object *unstructured.Unstructured) string {
 // Syncable returns an error if the Application has unsupported fields.
 func Syncable(app *Application) error {
 	if len(app.Refused) > 0 {
-		return &StateError{fmt.Sprintf("%s cannot be synced as it is: %s", app.ID(), v1alpha1.Summary(app.Refused))}
+		return &StateError{fmt.Sprintf("%s cannot be synced as it is: %s", app.ID(), refusal.Summary(app.Refused))}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
 )
 
@@ -21,7 +22,7 @@ func (s Strict) CompiledProject(ctx context.Context, app *Application, destinati
 	name := app.Spec.ProjectName()
 	object, err := s.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(s.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
 	var compiled *project.Project
-	var refused []v1alpha1.Refused
+	var refused []refusal.Refusal
 	switch {
 	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
 		compiled = project.Default()
@@ -34,7 +35,7 @@ func (s Strict) CompiledProject(ctx context.Context, app *Application, destinati
 		if err != nil {
 			return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
 		}
-		var more []v1alpha1.Refused
+		var more []refusal.Refusal
 		compiled, more = project.Compile(given)
 		refused = append(problems, more...)
 	}
@@ -44,7 +45,7 @@ func (s Strict) CompiledProject(ctx context.Context, app *Application, destinati
 		refused = compiled.Check(&located, s.ControlNamespace)
 	}
 	if len(refused) > 0 {
-		return nil, &StateError{fmt.Sprintf("the project %s does not allow %s: %s", name, app.ID(), v1alpha1.Summary(refused))}
+		return nil, &StateError{fmt.Sprintf("the project %s does not allow %s: %s", name, app.ID(), refusal.Summary(refused))}
 	}
 	return compiled, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -145,7 +146,7 @@ func (m *move) checkProject(ctx context.Context) ([]finding.Finding, error) {
 		return nil, err
 	}
 	if len(refused) > 0 {
-		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" asks for what is not supported: "+v1alpha1.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
+		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" asks for what is not supported: "+refusal.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
 	}
 	m.project = theirs
 	return nil, nil

@@ -4,17 +4,15 @@ import (
 	"fmt"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 )
-
-// ReasonNotAllowed is for what the AppProject of an Application forbids.
-const ReasonNotAllowed v1alpha1.Reason = "NotAllowed"
 
 // Check returns why an Application may not be in the project: by its namespace,
 // its sources, its destination, or because no ServiceAccount is given for that.
-func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []v1alpha1.Refused {
-	var refused []v1alpha1.Refused
+func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []refusal.Refusal {
+	var refused []refusal.Refusal
 	refuse := func(field, format string, args ...any) {
-		refused = append(refused, v1alpha1.Refused{Field: field, Reason: ReasonNotAllowed, Message: fmt.Sprintf(format, args...)})
+		refused = append(refused, *refusal.New(field, refusal.NotAllowed, format, args...))
 	}
 	if app.Namespace != controlNamespace && !p.AllowsNamespace(app.Namespace) {
 		refuse("spec.project", "Applications in namespace %s may not be in project %s: spec.sourceNamespaces of the AppProject does not have it: add it there",

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/window"
 )
 
@@ -55,7 +56,7 @@ func Default() *Project {
 
 // Compile reads an AppProject. What is refused belongs into the status of its
 // Applications; the Project can be used all the same, and fails closed.
-func Compile(project *v1alpha1.AppProject) (*Project, []v1alpha1.Refused) {
+func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	spec := &project.Spec
 	c := &compiler{}
 	compiled := &Project{
@@ -88,10 +89,10 @@ func Compile(project *v1alpha1.AppProject) (*Project, []v1alpha1.Refused) {
 }
 
 // compiler notes what cannot be read.
-type compiler struct{ refused []v1alpha1.Refused }
+type compiler struct{ refused []refusal.Refusal }
 
 func (c *compiler) invalid(place string, err error) {
-	c.refused = append(c.refused, v1alpha1.Refused{Field: place, Reason: v1alpha1.ReasonInvalid, Message: err.Error()})
+	c.refused = append(c.refused, refusal.Refusal{Field: place, Reason: refusal.Invalid, Message: err.Error()})
 }
 
 func (c *compiler) rule(parse func(string) (rule, error), text, place string) rule {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -22,12 +23,12 @@ func compile(t *testing.T, spec string) *project.Project {
 	t.Helper()
 	compiled, refused := compileAny(t, spec)
 	if len(refused) > 0 {
-		t.Fatalf("refused: %s", v1alpha1.Summary(refused))
+		t.Fatalf("refused: %s", refusal.Summary(refused))
 	}
 	return compiled
 }
 
-func compileAny(t *testing.T, spec string) (*project.Project, []v1alpha1.Refused) {
+func compileAny(t *testing.T, spec string) (*project.Project, []refusal.Refusal) {
 	t.Helper()
 	object := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindAppProject,
@@ -88,7 +89,7 @@ func TestSourcesAsDocumented(t *testing.T) {
 		}
 		for _, repository := range strings.Fields(test.no) {
 			refused := p.Check(app(control, repository, "|x"), control)
-			if len(refused) != 1 || refused[0].Field != "spec.source.repoURL" || refused[0].Reason != project.ReasonNotAllowed {
+			if len(refused) != 1 || refused[0].Field != "spec.source.repoURL" || refused[0].Reason != refusal.NotAllowed {
 				t.Errorf("%s allows %s: %v", test.repos, repository, refused)
 			}
 			if p.AllowsSource(repository) == nil {

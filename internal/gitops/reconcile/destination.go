@@ -1,11 +1,11 @@
 package reconcile
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -52,7 +52,7 @@ func (c *Controller) destinations() []*Destination {
 // locate finds the cluster of an Application by address or by name. Without
 // either it is the local one. For a cluster that does not exist it returns the
 // local one and the refusal, so that a run always has a cache to read.
-func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destination, *v1alpha1.Refused) {
+func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destination, *refusal.Refusal) {
 	wanted = project.Complete(wanted)
 	if wanted.Server == project.LocalServer {
 		return c.local(), nil
@@ -64,9 +64,8 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 		}
 	}
 	if c.Destinations != nil {
-		if refusal := c.Destinations.Refusal(wanted.Server, wanted.Name); refusal != "" {
-			return c.local(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid,
-				Message: fmt.Sprintf("the cluster %s cannot be used: %s", wanted.Server+wanted.Name, refusal)}
+		if why := c.Destinations.Refusal(wanted.Server, wanted.Name); why != "" {
+			return c.local(), refusal.New("spec.destination", refusal.Invalid, "the cluster %s cannot be used: %s", wanted.Server+wanted.Name, why)
 		}
 	}
 	names := make([]string, 0, len(all))
@@ -74,8 +73,8 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 		names = append(names, one.Name)
 	}
 	slices.Sort(names)
-	return c.local(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf(
-		"there is no cluster %s: add it with slipway cluster add, or name one of %s", wanted.Server+wanted.Name, strings.Join(names, ", "))}
+	return c.local(), refusal.New("spec.destination", refusal.Invalid,
+		"there is no cluster %s: add it with slipway cluster add, or name one of %s", wanted.Server+wanted.Name, strings.Join(names, ", "))
 }
 
 // DestinationsChanged enqueues the Applications of other clusters.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -13,10 +14,10 @@ import (
 
 // invalidSpec is the error of an Application that requires something that is
 // not supported or not allowed.
-type invalidSpec struct{ refused []v1alpha1.Refused }
+type invalidSpec struct{ refused []refusal.Refusal }
 
 // Error lists everything that is refused.
-func (e *invalidSpec) Error() string { return v1alpha1.Summary(e.refused) }
+func (e *invalidSpec) Error() string { return refusal.Summary(e.refused) }
 
 // errorPolicy is how an error is reported and retried.
 type errorPolicy struct {
@@ -37,7 +38,7 @@ type errorPolicy struct {
 // stays in the status.
 func policyFor(err error) errorPolicy {
 	var (
-		refusal *invalidSpec
+		invalid *invalidSpec
 		remote  *source.Error
 		failure *render.Error
 		object  plan.Refusal
@@ -45,7 +46,7 @@ func policyFor(err error) errorPolicy {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errorPolicy{}
-	case errors.As(err, &refusal):
+	case errors.As(err, &invalid):
 		return errorPolicy{condition: v1alpha1.ConditionInvalidSpecError, event: "InvalidSpec"}
 	case errors.As(err, &object):
 		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ObjectRefused"}

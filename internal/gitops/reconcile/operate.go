@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -135,21 +136,21 @@ func (p *reconcileRun) startOperation(ctx context.Context, asked *v1alpha1.Opera
 
 // rejection returns why a requested operation is not started, or an empty text.
 func (p *reconcileRun) rejection(asked *v1alpha1.Operation, lastErr error) string {
-	var refused []v1alpha1.Refused
+	var refused []refusal.Refusal
 	for _, one := range p.refused {
 		if ofOperation(one) {
 			refused = append(refused, one)
 		}
 	}
-	var refusal *invalidSpec
+	var invalid *invalidSpec
 	sync := asked.Sync
 	switch {
 	case len(refused) > 0:
-		return v1alpha1.Summary(refused)
+		return refusal.Summary(refused)
 	case sync == nil:
 		return "operation.sync is missing"
-	case errors.As(lastErr, &refusal):
-		return v1alpha1.ConditionInvalidSpecError + ": " + refusal.Error()
+	case errors.As(lastErr, &invalid):
+		return v1alpha1.ConditionInvalidSpecError + ": " + invalid.Error()
 	}
 	if p.app.Spec.SyncPolicy.IsAutomated() && !sync.DryRun {
 		if sync.Source != nil || len(sync.Sources) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -24,7 +25,7 @@ type input struct {
 	id    tracking.App
 	entry *storedApplication
 	// refused are the fields of the Application that are not supported.
-	refused []v1alpha1.Refused
+	refused []refusal.Refusal
 	reasons reason
 	now     time.Time
 	// refresh is the value of the refresh annotation; empty if it is not there.
@@ -32,7 +33,7 @@ type input struct {
 	// destinationCluster is the cluster that the Application deploys to.
 	// destinationError is why there is no such cluster; it is then the local one.
 	destinationCluster *Destination
-	destinationError   *v1alpha1.Refused
+	destinationError   *refusal.Refusal
 	log                *slog.Logger
 }
 

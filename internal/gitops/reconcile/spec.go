@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -16,7 +17,7 @@ import (
 // project, and sets project, ignore and applier. The error has all that is
 // refused, so that a user need not correct one field after the other.
 func (p *reconcileRun) compile() error {
-	var refused []v1alpha1.Refused
+	var refused []refusal.Refusal
 	for _, one := range p.refused {
 		if !ofOperation(one) {
 			refused = append(refused, one)
@@ -29,18 +30,17 @@ func (p *reconcileRun) compile() error {
 	charter := p.store.project(name)
 	switch {
 	case charter == nil:
-		refused = append(refused, v1alpha1.Refused{Field: "spec.project", Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf(
-			"there is no AppProject %s in namespace %s: make it, or name one of %s", name, p.ControlNamespace, p.projectList())})
+		refused = append(refused, *refusal.New("spec.project", refusal.Invalid,
+			"there is no AppProject %s in namespace %s: make it, or name one of %s", name, p.ControlNamespace, p.projectList()))
 	case len(charter.refused) > 0:
-		refused = append(refused, v1alpha1.Refused{Field: "spec.project", Reason: v1alpha1.ReasonInvalid,
-			Message: fmt.Sprintf("the AppProject %s is refused: %s", name, v1alpha1.Summary(charter.refused))})
+		refused = append(refused, *refusal.New("spec.project", refusal.Invalid, "the AppProject %s is refused: %s", name, refusal.Summary(charter.refused)))
 	default:
 		p.project = charter.project
 		refused = append(refused, charter.project.Check(p.located(), p.ControlNamespace)...)
 	}
 	ignore, err := plan.NewIgnore(ignoreRules(&p.app.Spec), p.paths)
 	if err != nil {
-		refused = append(refused, v1alpha1.Refused{Field: "spec.ignoreDifferences", Reason: v1alpha1.ReasonInvalid, Message: err.Error()})
+		refused = append(refused, refusal.Refusal{Field: "spec.ignoreDifferences", Reason: refusal.Invalid, Message: err.Error()})
 	}
 	p.ignore = ignore
 	if len(refused) > 0 {
@@ -51,7 +51,7 @@ func (p *reconcileRun) compile() error {
 
 // ofOperation reports whether a refusal is about the requested operation. That
 // is reported by the operation, and does not stop a comparison.
-func ofOperation(refused v1alpha1.Refused) bool {
+func ofOperation(refused refusal.Refusal) bool {
 	return refused.Field == "operation" || strings.HasPrefix(refused.Field, "operation.") || strings.HasPrefix(refused.Field, "operation[")
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -29,7 +30,7 @@ type storedApplication struct {
 	// app and refused are replaced and never changed, so that readers need no
 	// copy. They are guarded by the store's lock.
 	app     *v1alpha1.Application
-	refused []v1alpha1.Refused
+	refused []refusal.Refusal
 	// kinds are those that the Application may have objects of; nil before its
 	// first run. They are guarded by the store's lock.
 	kinds []schema.GroupKind
@@ -41,9 +42,9 @@ type storedApplication struct {
 // compiledProject is a project with what is refused of it.
 type compiledProject struct {
 	project *project.Project
-	refused []v1alpha1.Refused
+	refused []refusal.Refusal
 	// warnings are the fields that have no effect.
-	warnings []v1alpha1.Warning
+	warnings []refusal.Refusal
 	version  string
 }
 
@@ -59,7 +60,7 @@ func identityOf(app *v1alpha1.Application) tracking.App {
 
 // put takes an Application from the watch. It returns why a run is needed,
 // which is 0 for a version that is stored already.
-func (b *store) put(app *v1alpha1.Application, refused []v1alpha1.Refused) reason {
+func (b *store) put(app *v1alpha1.Application, refused []refusal.Refusal) reason {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := identityOf(app)
@@ -109,7 +110,7 @@ func isTerminating(app *v1alpha1.Application) bool {
 }
 
 // update takes the response to our own write.
-func (b *store) update(app *v1alpha1.Application, refused []v1alpha1.Refused) {
+func (b *store) update(app *v1alpha1.Application, refused []refusal.Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.apps[identityOf(app)]
@@ -138,7 +139,7 @@ func (b *store) remove(id tracking.App, uid types.UID) {
 
 // get returns an Application, or nil. The session is for the worker that holds
 // its item.
-func (b *store) get(id tracking.App) (*storedApplication, *v1alpha1.Application, []v1alpha1.Refused) {
+func (b *store) get(id tracking.App) (*storedApplication, *v1alpha1.Application, []refusal.Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.apps[id]
@@ -168,7 +169,7 @@ func (b *store) all() []*v1alpha1.Application {
 }
 
 // putProject takes a project, and returns its Applications if it changed.
-func (b *store) putProject(given *v1alpha1.AppProject, refused []v1alpha1.Refused) []tracking.App {
+func (b *store) putProject(given *v1alpha1.AppProject, refused []refusal.Refusal) []tracking.App {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.projects[given.Name]

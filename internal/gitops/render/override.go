@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
@@ -94,7 +95,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	case err != nil:
 		return nil, err
 	case len(refused) > 0:
-		return nil, job.Refuse("%s", v1alpha1.Summary(refused))
+		return nil, job.Refuse("%s", refusal.Summary(refused))
 	case len(application.Spec.Sources) != 1:
 		return nil, errors.New("it is not a source")
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -68,8 +69,8 @@ func parse(t *testing.T, text []byte) map[string]any {
 	return object.Object
 }
 
-func decode(object map[string]any) ([]v1alpha1.Refused, error) {
-	var refused []v1alpha1.Refused
+func decode(object map[string]any) ([]refusal.Refusal, error) {
+	var refused []refusal.Refusal
 	var err error
 	switch object["kind"] {
 	case v1alpha1.KindAppProject:
