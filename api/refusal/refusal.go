@@ -59,14 +59,14 @@ type Object struct {
 
 // String returns the object for messages: Deployment.apps shop/web.
 func (o Object) String() string {
-	kind, name := o.Kind, o.Name
+	kind, name := cmp.Or(o.Kind, "object without a kind"), cmp.Or(o.Name, "(no name)")
 	if o.Group != "" {
 		kind += "." + o.Group
 	}
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + name
 	}
-	return strings.TrimSpace(kind + " " + name)
+	return kind + " " + name
 }
 
 // Compare orders by kind, group, namespace, name.

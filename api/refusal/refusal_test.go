@@ -13,6 +13,7 @@ func TestText(t *testing.T) {
 	web := refusal.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
 	for want, got := range map[string]string{
 		"Deployment.apps shop/web":                   web.String(),
+		"object without a kind shop/(no name)":       refusal.Object{Namespace: "shop"}.String(),
 		"Namespace shop":                             refusal.Object{Kind: "Namespace", Name: "shop"}.String(),
 		"Deployment.apps shop/web: spec.x: it is -1": refusal.New("spec.x", refusal.Invalid, "it is %d", -1).Of(web).Error(),
 		"spec.x: no":                                 refusal.New("spec.x", refusal.Invalid, "no").Error(),

@@ -90,16 +90,15 @@ func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Des
 		Began: time.Now(), Scope: c.Kinds.Scope, Objects: rendered,
 	})
 	var refused []error
-	for _, refusal := range c.set.Refusals {
-		refused = append(refused, refusal)
+	for _, one := range c.set.Refusals {
+		refused = append(refused, one)
 	}
 	// The gate is checked before anything is read: a refused object must not be
 	// disclosed by its diff.
 	if c.Gate != nil {
 		for _, object := range c.set.Objects {
-			if refusal := c.Gate.Allows(object.Key, object.Object, c.App.Namespace); refusal != nil {
-				refusal.Object = object.Key
-				refused = append(refused, refusal)
+			if one := c.Gate.Allows(object.Key, object.Object, c.App.Namespace); one != nil {
+				refused = append(refused, one.Of(refusal.Object(object.Key)))
 			}
 		}
 	}

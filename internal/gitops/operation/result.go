@@ -69,20 +69,19 @@ func finished(marks map[plan.StepID]plan.Mark) []v1alpha1.ResourceResult {
 func (r *Run) refused() []v1alpha1.ResourceResult {
 	var results []v1alpha1.ResourceResult
 	at := map[tracking.Key]int{}
-	for _, refusal := range r.Plan.Refusals {
-		if refusal.Object.Kind == "" || refusal.Object.Name == "" {
+	for _, refused := range r.Plan.Refusals {
+		key := tracking.Key(refused.Object)
+		if key.Kind == "" || key.Name == "" {
 			continue // it is about no object that can be named
 		}
-		text := refusal
-		text.Object = tracking.Key{}
-		if i, ok := at[refusal.Object]; ok {
-			results[i].Message = bounded(results[i].Message+"; "+text.Error(), maxText)
+		if i, ok := at[key]; ok {
+			results[i].Message = bounded(results[i].Message+"; "+refused.Text(), maxText)
 			continue
 		}
-		at[refusal.Object] = len(results)
-		result := resultFor(refusal.Object, plan.Sync)
+		at[key] = len(results)
+		result := resultFor(key, plan.Sync)
 		result.Status, result.HookPhase = v1alpha1.ResultSyncFailed, v1alpha1.OperationFailed
-		result.Message = bounded(text.Error(), maxText)
+		result.Message = bounded(refused.Text(), maxText)
 		results = append(results, result)
 	}
 	return results

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -82,9 +83,9 @@ func TestDescribe(t *testing.T) {
 
 // What is refused by the plan is told for each object.
 func TestBlockedResults(t *testing.T) {
-	run := operation.New(operation.Input{Plan: &plan.Plan{Blocked: true, Refusals: []plan.Refusal{
-		{Object: parseKey("ConfigMap shop/a"), Reason: plan.Invalid, Field: "data", Message: "one"},
-		{Object: parseKey("ConfigMap shop/a"), Reason: plan.Invalid, Message: "two"},
+	run := operation.New(operation.Input{Plan: &plan.Plan{Blocked: true, Refusals: []refusal.Refusal{
+		{Object: refusal.Object(parseKey("ConfigMap shop/a")), Reason: refusal.Invalid, Field: "data", Message: "one"},
+		{Object: refusal.Object(parseKey("ConfigMap shop/a")), Reason: refusal.Invalid, Message: "two"},
 		{Reason: plan.WouldWipe, Message: "about no object"},
 	}}})
 	outcome := run.Advance(t.Context())

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/live"
@@ -120,7 +121,7 @@ func (w *world) objects(manifests string) []*unstructured.Unstructured {
 
 type openGate struct{}
 
-func (openGate) Allows(tracking.Key, *unstructured.Unstructured, string) *plan.Refusal { return nil }
+func (openGate) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
 
 // build makes the plan of a sync or a deletion, as it would be made now.
 func (w *world) build(manifests string, options plan.Options, build func(*plan.Set, plan.Input) (*plan.Plan, error)) *plan.Plan {

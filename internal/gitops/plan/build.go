@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -68,23 +69,17 @@ func (b *builder) skip(key tracking.Key, format string, args ...any) {
 	b.plan.Skipped = append(b.plan.Skipped, Skipped{Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
-func (b *builder) refuse(key tracking.Key, reason Reason, format string, args ...any) {
-	b.plan.Refusals = append(b.plan.Refusals, Refusal{Object: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (b *builder) refuse(key tracking.Key, reason refusal.Reason, format string, args ...any) {
+	b.plan.Refusals = append(b.plan.Refusals, refusal.New("", reason, format, args...).Of(refusal.Object(key)))
 }
 
 // allowed checks an object with the gate, and records the refusal.
 func (b *builder) allowed(key tracking.Key, object *unstructured.Unstructured) bool {
-	refusal := b.Gate.Allows(key, object, b.app().Namespace)
-	if refusal == nil {
-		return true
+	refused := b.Gate.Allows(key, object, b.app().Namespace)
+	if refused != nil {
+		b.plan.Refusals = append(b.plan.Refusals, refused.Of(refusal.Object(key)))
 	}
-	noted := *refusal
-	noted.Object = key
-	if noted.Reason == "" {
-		noted.Reason = NotAllowed
-	}
-	b.plan.Refusals = append(b.plan.Refusals, noted)
-	return false
+	return refused == nil
 }
 
 // desired plans one object that should be there.
@@ -163,7 +158,7 @@ func (b *builder) isFreeOrOwn(desired *Desired, live *unstructured.Unstructured)
 		b.refuse(desired.Key, Shared, "%s", message)
 		return false
 	}
-	b.plan.Warnings = append(b.plan.Warnings, Warning{Condition: SharedResourceWarning, Object: desired.Key, Message: message})
+	b.plan.Warnings = append(b.plan.Warnings, warning(SharedResourceWarning, desired.Key, message))
 	return true
 }
 

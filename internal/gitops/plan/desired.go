@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -56,8 +58,8 @@ type Desired struct {
 // once.
 type Set struct {
 	Objects  []*Desired
-	Refusals []Refusal
-	Warnings []Warning
+	Refusals []refusal.Refusal
+	Warnings []finding.Finding
 	source   Source
 	// definitions are the kinds that CustomResourceDefinitions of the set define.
 	definitions map[schema.GroupKind]*Desired
@@ -110,13 +112,13 @@ func (s *Set) flatten(into []*unstructured.Unstructured, object *unstructured.Un
 		return append(into, object)
 	}
 	if depth >= maxNesting {
-		s.refuse(tracking.KeyOf(object), Invalid, "items", "lists are in lists, more than %d deep", maxNesting)
+		s.refuse(tracking.KeyOf(object), "items", "lists are in lists, more than %d deep", maxNesting)
 		return into
 	}
 	for i, item := range items {
 		content, ok := item.(map[string]any)
 		if !ok {
-			s.refuse(tracking.KeyOf(object), Invalid, fmt.Sprintf("items[%d]", i), "it is not an object")
+			s.refuse(tracking.KeyOf(object), fmt.Sprintf("items[%d]", i), "it is not an object")
 			continue
 		}
 		element := &unstructured.Unstructured{Object: content}
@@ -151,26 +153,25 @@ func listItems(object *unstructured.Unstructured) ([]any, bool) {
 func (s *Set) prepare(rendered *unstructured.Unstructured, scopes map[schema.GroupKind]Scope) []*Desired {
 	key := tracking.KeyOf(rendered)
 	if key.Kind == "" {
-		s.refuse(key, Invalid, "", "it has no kind, or its apiVersion %s cannot be read", quoted(rendered.GetAPIVersion()))
+		s.refuse(key, "", "it has no kind, or its apiVersion %s cannot be read", quoted(rendered.GetAPIVersion()))
 		return nil
 	}
 	if rendered.GetAPIVersion() == "" {
-		s.refuse(key, Invalid, "apiVersion", "it has no apiVersion")
+		s.refuse(key, "apiVersion", "it has no apiVersion")
 		return nil
 	}
-	rendered, refusal := withMetadata(rendered)
+	rendered, refused := withMetadata(rendered)
 	var role role
-	if refusal == nil {
-		role, refusal = roleOf(rendered)
+	if refused == nil {
+		role, refused = roleOf(rendered)
 	}
-	if refusal == nil {
+	if refused == nil {
 		var wave int
-		if wave, refusal = waveOf(rendered); refusal == nil {
+		if wave, refused = waveOf(rendered); refused == nil {
 			return s.place(rendered, role, wave, scopes)
 		}
 	}
-	refusal.Object = key
-	s.Refusals = append(s.Refusals, *refusal)
+	s.Refusals = append(s.Refusals, refused.Of(refusal.Object(key)))
 	return nil
 }
 
@@ -192,10 +193,10 @@ func (s *Set) place(object *unstructured.Unstructured, role role, wave int, scop
 	}
 	switch {
 	case object.GetGenerateName() == "":
-		s.refuse(tracking.KeyOf(object), Invalid, "metadata.name", "it has no name")
+		s.refuse(tracking.KeyOf(object), "metadata.name", "it has no name")
 		return nil
 	case role.hook == nil:
-		s.refuse(tracking.KeyOf(object), Invalid, "metadata.generateName", "only a hook can have it instead of a name")
+		s.refuse(tracking.KeyOf(object), "metadata.generateName", "only a hook can have it instead of a name")
 		return nil
 	}
 	var each []*Desired
@@ -216,8 +217,7 @@ func (s *Set) finish(desired *Desired) *Desired {
 	desired.Key = tracking.KeyOf(desired.Object)
 	_, unknown := ObjectOptions{}.of(desired.Object)
 	for _, message := range unknown {
-		s.Warnings = append(s.Warnings, Warning{Condition: UnknownOptionWarning, Object: desired.Key,
-			Message: annotationField(annotationOptions) + ": " + message})
+		s.Warnings = append(s.Warnings, warning(UnknownOptionWarning, desired.Key, annotationField(annotationOptions)+": "+message))
 	}
 	return desired
 }
@@ -239,8 +239,8 @@ func (s *Set) deduplicate(all []*Desired) {
 			continue
 		}
 		if times := count[desired.Key]; times > 1 {
-			s.Warnings = append(s.Warnings, Warning{Condition: RepeatedResourceWarning, Object: desired.Key,
-				Message: fmt.Sprintf("Resource %s appeared %d times among application resources.", desired.Key, times)})
+			s.Warnings = append(s.Warnings, warning(RepeatedResourceWarning, desired.Key,
+				fmt.Sprintf("Resource %s appeared %d times among application resources.", desired.Key, times)))
 		}
 		s.Objects = append(s.Objects, desired)
 	}
@@ -257,8 +257,8 @@ func (s *Set) renumber(desired *Desired, taken map[tracking.Key]int) {
 	s.source.Tracker.Stamp(desired.Object, s.source.App)
 }
 
-func (s *Set) refuse(object tracking.Key, reason Reason, field, format string, args ...any) {
-	s.Refusals = append(s.Refusals, Refusal{Object: object, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (s *Set) refuse(object tracking.Key, field, format string, args ...any) {
+	s.Refusals = append(s.Refusals, refusal.New(field, refusal.Invalid, format, args...).Of(refusal.Object(object)))
 }
 
 // definedScopes are the scopes of kinds that are defined by what was rendered.

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -87,7 +88,7 @@ func TestPrepareRefuses(t *testing.T) {
 			if len(set.Refusals) != 1 || len(set.Objects) != 0 {
 				t.Fatalf("objects are %s, refusals %v", keys(set), set.Refusals)
 			}
-			if got := set.Refusals[0].Error(); set.Refusals[0].Reason != plan.Invalid || !strings.Contains(got, test.says) {
+			if got := set.Refusals[0].Error(); set.Refusals[0].Reason != refusal.Invalid || !strings.Contains(got, test.says) {
 				t.Errorf("it says %q, want %q", got, test.says)
 			}
 		})

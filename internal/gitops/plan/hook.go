@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // PhaseName is a part of a sync, or of a deletion.
@@ -59,7 +61,7 @@ type role struct {
 }
 
 // roleOf reads the annotations that make a hook. Argo CD's go before Helm's.
-func roleOf(object *unstructured.Unstructured) (role, *Refusal) {
+func roleOf(object *unstructured.Unstructured) (role, *refusal.Refusal) {
 	if _, ok := annotationOf(object, annotationHook); ok {
 		return argoRole(object)
 	}
@@ -94,7 +96,7 @@ func helmPhase(word string) (PhaseName, bool) {
 	return "", false
 }
 
-func argoRole(object *unstructured.Unstructured) (role, *Refusal) {
+func argoRole(object *unstructured.Unstructured) (role, *refusal.Refusal) {
 	var phases []PhaseName
 	skip := false
 	for _, word := range words(object, annotationHook) {
@@ -106,8 +108,7 @@ func argoRole(object *unstructured.Unstructured) (role, *Refusal) {
 		case "Skip":
 			skip = true
 		default:
-			return role{}, &Refusal{Field: annotationField(annotationHook), Reason: Invalid,
-				Message: quoted(word) + " is not one of PreSync, Sync, Skip, PostSync, SyncFail, PreDelete, PostDelete"}
+			return role{}, refusal.New(annotationField(annotationHook), refusal.Invalid, "%s is not one of PreSync, Sync, Skip, PostSync, SyncFail, PreDelete, PostDelete", quoted(word))
 		}
 	}
 	switch {
@@ -116,19 +117,18 @@ func argoRole(object *unstructured.Unstructured) (role, *Refusal) {
 	case skip:
 		return role{skip: "its hook annotation says Skip"}, nil
 	}
-	return role{}, &Refusal{Field: annotationField(annotationHook), Reason: Invalid, Message: "it names no hook"}
+	return role{}, refusal.New(annotationField(annotationHook), refusal.Invalid, "it names no hook")
 }
 
 // hookRole adds the policies. Argo CD's and Helm's count together.
-func hookRole(object *unstructured.Unstructured, phases []PhaseName) (role, *Refusal) {
+func hookRole(object *unstructured.Unstructured, phases []PhaseName) (role, *refusal.Refusal) {
 	hook := &Hook{Phases: phases}
 	for _, word := range words(object, annotationDeletePolicy) {
 		switch policy := DeletePolicy(word); policy {
 		case BeforeHookCreation, HookSucceeded, HookFailed, Never:
 			hook.Policies = append(hook.Policies, policy)
 		default:
-			return role{}, &Refusal{Field: annotationField(annotationDeletePolicy), Reason: Invalid,
-				Message: quoted(word) + " is not one of BeforeHookCreation, HookSucceeded, HookFailed, Never"}
+			return role{}, refusal.New(annotationField(annotationDeletePolicy), refusal.Invalid, "%s is not one of BeforeHookCreation, HookSucceeded, HookFailed, Never", quoted(word))
 		}
 	}
 	for _, word := range words(object, annotationHelmPolicy) {
@@ -150,12 +150,12 @@ func hookRole(object *unstructured.Unstructured, phases []PhaseName) (role, *Ref
 // isHook reports whether a live object is a hook of any phase. It is not pruned
 // then: its delete policy decides.
 func isHook(object *unstructured.Unstructured) bool {
-	role, refusal := roleOf(object)
-	return refusal == nil && role.hook != nil
+	role, refused := roleOf(object)
+	return refused == nil && role.hook != nil
 }
 
 // waveOf reads the wave of an object. Helm's weight counts if there is none.
-func waveOf(object *unstructured.Unstructured) (int, *Refusal) {
+func waveOf(object *unstructured.Unstructured) (int, *refusal.Refusal) {
 	for _, annotation := range []string{annotationWave, annotationHelmWeight} {
 		text, ok := annotationOf(object, annotation)
 		if !ok {
@@ -163,7 +163,7 @@ func waveOf(object *unstructured.Unstructured) (int, *Refusal) {
 		}
 		wave, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || wave < math.MinInt32 || wave > math.MaxInt32 {
-			return 0, &Refusal{Field: annotationField(annotation), Reason: Invalid, Message: quoted(text) + " is not a whole number"}
+			return 0, refusal.New(annotationField(annotation), refusal.Invalid, "%s is not a whole number", quoted(text))
 		}
 		return wave, nil
 	}

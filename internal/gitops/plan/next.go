@@ -106,12 +106,12 @@ func (s *Step) failed(state *State, resources bool) bool {
 func (p *Plan) blockedMessage() string {
 	const shown = 5
 	var texts []string
-	for _, refusal := range p.Refusals {
+	for _, refused := range p.Refusals {
 		if len(texts) == shown {
 			texts = append(texts, fmt.Sprintf("and %d more", len(p.Refusals)-shown))
 			break
 		}
-		texts = append(texts, refusal.Error())
+		texts = append(texts, refused.Error())
 	}
 	return bounded("one or more objects are refused, nothing was done: "+strings.Join(texts, "; "), maxMessage)
 }

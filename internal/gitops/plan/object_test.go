@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -33,12 +34,12 @@ func scopeOf(kind schema.GroupKind) plan.Scope {
 // gate refuses what has "forbidden" in its name or namespace.
 type gate struct{ asked map[tracking.Key]bool }
 
-func (g gate) Allows(key tracking.Key, _ *unstructured.Unstructured, _ string) *plan.Refusal {
+func (g gate) Allows(key tracking.Key, _ *unstructured.Unstructured, _ string) *refusal.Refusal {
 	if g.asked != nil {
 		g.asked[key] = true
 	}
 	if strings.Contains(key.Namespace+key.Name, "forbidden") {
-		return &plan.Refusal{Message: "the project does not allow it"}
+		return refusal.New("", refusal.NotAllowed, "the project does not allow it")
 	}
 	return nil
 }
@@ -169,11 +170,11 @@ func show(p *plan.Plan) string {
 			}
 		}
 	}
-	for _, refusal := range p.Refusals {
-		fmt.Fprintf(&text, "refused (%s) %s\n", refusal.Reason, refusal.Error())
+	for _, refused := range p.Refusals {
+		fmt.Fprintf(&text, "refused (%s) %s\n", refused.Reason, refused.Error())
 	}
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(&text, "%s %s: %s\n", warning.Condition, warning.Object, warning.Message)
+		fmt.Fprintf(&text, "%s %s\n", warning.Code, warning)
 	}
 	for _, skipped := range p.Skipped {
 		word := "skipped"

@@ -146,7 +146,7 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		told := map[tracking.Key]int{}
 		for _, refusal := range p.Refusals[len(set.Refusals):] {
-			told[refusal.Object]++
+			told[tracking.Key(refusal.Object)]++
 		}
 		for _, skipped := range p.Skipped {
 			told[skipped.Key]++

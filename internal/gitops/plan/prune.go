@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -47,8 +47,8 @@ func (b *builder) prune() {
 		})
 	}
 	if resources == 0 && len(doomed) > 0 && !b.Options.AllowEmpty {
-		b.plan.Refusals = append(b.plan.Refusals, Refusal{Reason: WouldWipe, Message: fmt.Sprintf(
-			"nothing was rendered, and the sync would wipe out all resources (%d); set allowEmpty if that is meant", len(doomed))})
+		b.plan.Refusals = append(b.plan.Refusals, *refusal.New("", WouldWipe,
+			"nothing was rendered, and the sync would wipe out all resources (%d); set allowEmpty if that is meant", len(doomed)))
 		return
 	}
 	for _, step := range doomed {
@@ -111,7 +111,7 @@ func Deletion(set *Set, in Input) (*Plan, error) {
 	b := newBuilder(set, in)
 	b.plan.deleting = true
 	hooks := b.deleteHooks()
-	// What cannot be rendered is a Refusal, and does not keep an Application
+	// What cannot be rendered is a refusal, and does not keep an Application
 	// from being deleted. A hook that may not run does.
 	b.plan.Blocked = len(b.plan.Refusals) > len(set.Refusals)
 	for _, key := range slices.SortedFunc(maps.Keys(b.Live), tracking.Key.Compare) {

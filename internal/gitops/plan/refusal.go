@@ -7,72 +7,40 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// Reason is the class of a refusal in one word. It becomes the reason of an
-// Event and the label of a metric.
-type Reason string
-
-// The reasons.
+// The reasons that only a plan has.
 const (
-	// Invalid: a value is not one of those that are possible.
-	Invalid Reason = "Invalid"
-	// NotAllowed: the project forbids it. A Gate may have reasons of its own.
-	NotAllowed Reason = "NotAllowed"
 	// UnknownKind: the cluster has no such kind.
-	UnknownKind Reason = "UnknownKind"
+	UnknownKind refusal.Reason = "UnknownKind"
 	// Shared: another Application owns the object.
-	Shared Reason = "Shared"
+	Shared refusal.Reason = "Shared"
 	// WouldWipe: nothing would be left of the Application.
-	WouldWipe Reason = "WouldWipe"
+	WouldWipe refusal.Reason = "WouldWipe"
 )
 
-// Refusal is something that is not done. It ends in the Application's status
-// and an Event.
-type Refusal struct {
-	Object tracking.Key
-	// Field is the place in the object, empty for all of it.
-	Field   string
-	Reason  Reason
-	Message string
-}
-
-// Error is the refusal for people.
-func (r Refusal) Error() string {
-	text := r.Message
-	if r.Field != "" {
-		text = r.Field + ": " + text
-	}
-	if r.Object != (tracking.Key{}) {
-		text = r.Object.String() + ": " + text
-	}
-	return text
-}
-
-// Condition is the type of an Application's condition, with Argo CD's names.
-type Condition string
-
-// The conditions that a plan can report.
+// The codes of warnings: types of an Application's conditions, with Argo CD's
+// names.
 const (
-	RepeatedResourceWarning Condition = "RepeatedResourceWarning"
-	SharedResourceWarning   Condition = "SharedResourceWarning"
+	RepeatedResourceWarning = "RepeatedResourceWarning"
+	SharedResourceWarning   = "SharedResourceWarning"
 	// UnknownOptionWarning is ours: Argo CD ignores sync options of objects that
 	// it does not know.
-	UnknownOptionWarning Condition = "UnknownOptionWarning"
+	UnknownOptionWarning = "UnknownOptionWarning"
 )
 
-// Warning is something that is done, and that a user should see.
-type Warning struct {
-	Condition Condition
-	Object    tracking.Key
-	Message   string
+// warning is something that is done to an object, and that a user should see.
+func warning(code string, object tracking.Key, message string) finding.Finding {
+	return finding.Finding{Code: code, Severity: finding.Warning, Subject: object.String(), Message: message}
 }
 
 // Gate decides what an Application may touch. It returns nil, or why not. The
 // object is the desired one, or the live one of a deletion.
 type Gate interface {
-	Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *Refusal
+	Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *refusal.Refusal
 }
 
 // maxMessage bounds a message of an operation. It ends in the status of an

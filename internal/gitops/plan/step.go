@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -111,8 +113,8 @@ type Skipped struct {
 // Plan is what a sync does. It does not change once it is built.
 type Plan struct {
 	Phases   []Phase
-	Refusals []Refusal
-	Warnings []Warning
+	Refusals []refusal.Refusal
+	Warnings []finding.Finding
 	Skipped  []Skipped
 	// Blocked: nothing is done because of the refusals.
 	Blocked bool

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -23,7 +24,7 @@ func (p *Project) Gate(destination v1alpha1.ApplicationDestination) plan.Gate {
 
 // Allows is nil, or why the object must not be touched. An object without a
 // namespace in its key is one of the cluster.
-func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *plan.Refusal {
+func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *refusal.Refusal {
 	if key.Kind == "" {
 		return refuse("it has no kind")
 	}
@@ -45,7 +46,7 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 	return g.allowsControl(key, object, namespaceOfApp)
 }
 
-func (g *gate) allowsClusterObject(key tracking.Key) *plan.Refusal {
+func (g *gate) allowsClusterObject(key tracking.Key) *refusal.Refusal {
 	switch g.project.cluster.decide(key) {
 	case forbidden:
 		return refuse("project %s forbids %s, which has no namespace: spec.clusterResourceBlacklist has it", g.project.name, nameOf(key))
@@ -60,7 +61,7 @@ func (g *gate) allowsClusterObject(key tracking.Key) *plan.Refusal {
 
 // allowsControl keeps projects that have limits from giving themselves more in
 // the control namespace.
-func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *plan.Refusal {
+func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *refusal.Refusal {
 	p := g.project
 	if p.control == "" || key.Namespace != p.control || p.unlimited || g.destination.Server != LocalServer {
 		return nil
@@ -138,7 +139,7 @@ func (g *gate) in(namespace string) v1alpha1.ApplicationDestination {
 	return other
 }
 
-func (g *gate) refuseNamespace(namespace string) *plan.Refusal {
+func (g *gate) refuseNamespace(namespace string) *refusal.Refusal {
 	return refuse("project %s does not allow %s: add it to spec.destinations, or remove the rule with ! that forbids it",
 		g.project.name, describe(g.in(namespace)))
 }
@@ -160,6 +161,6 @@ func nameOf(key tracking.Key) string {
 	return fmt.Sprintf("%.100s of the group %.100s", key.Kind, key.Group)
 }
 
-func refuse(format string, args ...any) *plan.Refusal {
-	return &plan.Refusal{Reason: plan.NotAllowed, Message: fmt.Sprintf(format, args...)}
+func refuse(format string, args ...any) *refusal.Refusal {
+	return refusal.New("", refusal.NotAllowed, format, args...)
 }

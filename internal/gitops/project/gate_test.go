@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -41,11 +41,11 @@ func TestKindsAsDocumented(t *testing.T) {
 		gate := compile(t, "destinations: [{server: '*', namespace: '*'}]\n"+test.lists).Gate(to("|x"))
 		var allowed []string
 		for _, object := range everything {
-			refusal := ask(gate, object, control)
-			if refusal == nil {
+			refused := ask(gate, object, control)
+			if refused == nil {
 				allowed = append(allowed, object)
-			} else if refusal.Reason != plan.NotAllowed || !strings.Contains(refusal.Message, test.field) {
-				t.Errorf("%s: %s: %v, want it to name %s", test.lists, object, refusal, test.field)
+			} else if refused.Reason != refusal.NotAllowed || !strings.Contains(refused.Message, test.field) {
+				t.Errorf("%s: %s: %v, want it to name %s", test.lists, object, refused, test.field)
 			}
 		}
 		if strings.Join(allowed, ",") != strings.Join(test.allowed, ",") {
@@ -62,12 +62,12 @@ func TestNamespaceOfObjects(t *testing.T) {
 		"v1 Namespace /team-b": true, "v1 Namespace /team-x": false, "v1 Namespace /other": false, "v1 Namespace team-a/other": false,
 		"rbac.authorization.k8s.io/v1 ClusterRole /a": true,
 	} {
-		refusal := ask(gate, object, control)
-		if (refusal == nil) != want {
-			t.Errorf("%s: %v", object, refusal)
+		refused := ask(gate, object, control)
+		if (refused == nil) != want {
+			t.Errorf("%s: %v", object, refused)
 		}
-		if refusal != nil && !strings.Contains(refusal.Message, "spec.destinations") {
-			t.Errorf("%s: %v", object, refusal)
+		if refused != nil && !strings.Contains(refused.Message, "spec.destinations") {
+			t.Errorf("%s: %v", object, refused)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestDisguised(t *testing.T) {
 		"rbac.authorization.k8s.io/v1 ClusterRoleBinding x/a", "v1 Namespace x/a", "v1 Node x/a",
 		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration x/a", "apiregistration.k8s.io/v1 APIService x/a",
 	} {
-		if refusal := ask(gate, object, control); refusal == nil {
+		if refused := ask(gate, object, control); refused == nil {
 			t.Errorf("%s is allowed", object)
 		}
 	}
@@ -92,8 +92,8 @@ func TestDisguised(t *testing.T) {
 			t.Errorf("the ConfigMap x/a passes as %s", key)
 		}
 	}
-	if refusal := gate.Allows(tracking.KeyOf(configMap), nil, control); refusal != nil {
-		t.Errorf("a key without its object: %v", refusal)
+	if refused := gate.Allows(tracking.KeyOf(configMap), nil, control); refused != nil {
+		t.Errorf("a key without its object: %v", refused)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestControlNamespace(t *testing.T) {
 	for _, test := range []struct {
 		name, spec, object, from string
 		fields                   []string
-		want                     string // part of the refusal, empty if it is allowed
+		want                     string // part of the refused, empty if it is allowed
 	}{
 		{"a pattern does not reach it", pattern, secret, control, nil, "spec.destinations"},
 		{"a name does", named, secret, control, nil, ""},
@@ -138,9 +138,9 @@ func TestControlNamespace(t *testing.T) {
 		{"without limits, from another namespace", all, appProject, "tenant", nil, ""},
 	} {
 		gate := compile(t, test.spec).Gate(to("|x"))
-		refusal := ask(gate, test.object, test.from, test.fields...)
-		if (refusal == nil) != (test.want == "") || refusal != nil && !strings.Contains(refusal.Message, test.want) {
-			t.Errorf("%s: %v, want %q", test.name, refusal, test.want)
+		refused := ask(gate, test.object, test.from, test.fields...)
+		if (refused == nil) != (test.want == "") || refused != nil && !strings.Contains(refused.Message, test.want) {
+			t.Errorf("%s: %v, want %q", test.name, refused, test.want)
 		}
 	}
 }
@@ -184,9 +184,9 @@ func TestLimits(t *testing.T) {
 		if field != "" {
 			spec.WriteString(strings.TrimSpace(field) + ": " + value + "\n")
 		}
-		refusal := ask(compile(t, spec.String()).Gate(to("|x")), "argoproj.io/v1alpha1 AppProject argocd/a", control)
-		if (refusal == nil) != (field == "") {
-			t.Errorf("%s %s: %v", field, value, refusal)
+		refused := ask(compile(t, spec.String()).Gate(to("|x")), "argoproj.io/v1alpha1 AppProject argocd/a", control)
+		if (refused == nil) != (field == "") {
+			t.Errorf("%s %s: %v", field, value, refused)
 		}
 	}
 }

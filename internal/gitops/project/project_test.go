@@ -207,8 +207,8 @@ func TestDefault(t *testing.T) {
 	}
 	gate := p.Gate(to("|x"))
 	for _, object := range []string{"v1 ConfigMap x/a", "v1 Namespace /a", "rbac.authorization.k8s.io/v1 ClusterRole /a", "argoproj.io/v1alpha1 AppProject argocd/a"} {
-		if refusal := ask(gate, object, control); refusal != nil {
-			t.Errorf("%s: %v", object, refusal)
+		if refused := ask(gate, object, control); refused != nil {
+			t.Errorf("%s: %v", object, refused)
 		}
 	}
 	if p.Name() != "default" || len(p.Windows()) != 0 {
@@ -267,7 +267,7 @@ func TestAllowsCluster(t *testing.T) {
 }
 
 // ask reads apiVersion kind namespace/name.
-func ask(gate plan.Gate, text, namespaceOfApp string, fields ...string) *plan.Refusal {
+func ask(gate plan.Gate, text, namespaceOfApp string, fields ...string) *refusal.Refusal {
 	object := objectOf(text)
 	for i := 0; i+1 < len(fields); i += 2 {
 		_ = unstructured.SetNestedField(object.Object, fields[i+1], strings.Split(fields[i], ".")...)

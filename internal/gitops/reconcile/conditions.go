@@ -31,8 +31,8 @@ func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.Applic
 		return nil
 	}
 	var conditions []v1alpha1.ApplicationCondition
-	for _, refusal := range seen.refusals() {
-		conditions = append(conditions, condition(v1alpha1.ConditionComparisonError, refusal.Error()))
+	for _, refused := range seen.refusals() {
+		conditions = append(conditions, condition(v1alpha1.ConditionComparisonError, refused.Error()))
 	}
 	if of := p.session.rendering; of != nil && of.result != nil {
 		for _, warning := range of.result.Warnings {
@@ -40,7 +40,7 @@ func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.Applic
 		}
 	}
 	for _, warning := range seen.set.Warnings {
-		conditions = append(conditions, condition(string(warning.Condition), warning.Object.String()+": "+warning.Message))
+		conditions = append(conditions, condition(warning.Code, warning.String()))
 	}
 	for _, desired := range seen.set.Resources() {
 		object := seen.live[desired.Key]

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -45,7 +46,7 @@ type deletion struct{ *operation.Run }
 type allowAll struct{}
 
 // Allows permits everything.
-func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *plan.Refusal { return nil }
+func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
 
 // finalizersOf returns the finalizers that are ours to remove, and whether one
 // of them deletes the objects.

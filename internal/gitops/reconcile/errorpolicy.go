@@ -7,7 +7,6 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
-	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
@@ -41,15 +40,13 @@ func policyFor(err error) errorPolicy {
 		invalid *invalidSpec
 		remote  *source.Error
 		failure *render.Error
-		object  plan.Refusal
+		object  *refusal.Refusal
 	)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errorPolicy{}
 	case errors.As(err, &invalid):
 		return errorPolicy{condition: v1alpha1.ConditionInvalidSpecError, event: "InvalidSpec"}
-	case errors.As(err, &object):
-		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ObjectRefused"}
 	case errors.As(err, &remote):
 		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "SourceFailed"}
 	case errors.As(err, &failure):
@@ -61,6 +58,10 @@ func policyFor(err error) errorPolicy {
 			follows.retry = true
 		}
 		return follows
+	// Errors of sources and renders wrap refusals of files, so this comes after
+	// them.
+	case errors.As(err, &object):
+		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ObjectRefused"}
 	}
 	return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "ComparisonFailed", retry: true}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -46,7 +47,7 @@ type observedState struct {
 // refusals are the rendered objects that cannot be planned. While there are any,
 // what is desired is not known: the sync status is Unknown, no sync starts by
 // itself, and nothing is pruned.
-func (s *observedState) refusals() []plan.Refusal {
+func (s *observedState) refusals() []refusal.Refusal {
 	if s == nil || s.set == nil {
 		return nil
 	}

@@ -145,7 +145,7 @@ func (p *reconcileRun) setCompared(status *v1alpha1.ApplicationStatus, seen *obs
 func (p *reconcileRun) recordChanges(before *v1alpha1.ApplicationStatus, seen *observedState, lastErr error) {
 	after := &p.app.Status
 	if lastErr == nil && len(seen.refusals()) > 0 {
-		lastErr = seen.refusals()[0]
+		lastErr = &seen.refusals()[0]
 	}
 	if lastErr != nil && !hasCondition(before.Conditions, lastErr.Error()) {
 		follows := policyFor(lastErr)

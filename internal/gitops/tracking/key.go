@@ -1,10 +1,10 @@
 package tracking
 
 import (
-	"cmp"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Key is the identity of an object in a cluster. The version is not part of it:
@@ -27,30 +27,7 @@ func KeyOf(object *unstructured.Unstructured) Key {
 func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
 
 // Compare orders by kind, group, namespace, name.
-func (k Key) Compare(other Key) int {
-	return cmp.Or(
-		cmp.Compare(k.Kind, other.Kind),
-		cmp.Compare(k.Group, other.Group),
-		cmp.Compare(k.Namespace, other.Namespace),
-		cmp.Compare(k.Name, other.Name),
-	)
-}
+func (k Key) Compare(other Key) int { return refusal.Object(k).Compare(refusal.Object(other)) }
 
 // String is the key for people: Deployment.apps shop/web, Namespace shop.
-func (k Key) String() string {
-	kind := k.Kind
-	if kind == "" {
-		kind = "object without a kind"
-	}
-	if k.Group != "" {
-		kind += "." + k.Group
-	}
-	name := k.Name
-	if name == "" {
-		name = "(no name)"
-	}
-	if k.Namespace != "" {
-		name = k.Namespace + "/" + name
-	}
-	return kind + " " + name
-}
+func (k Key) String() string { return refusal.Object(k).String() }

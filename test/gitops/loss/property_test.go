@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -22,7 +23,7 @@ var (
 // allowAll is a project that permits everything.
 type allowAll struct{}
 
-func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *plan.Refusal { return nil }
+func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
 
 // scopeOf is a cluster without the kinds of unheard.example.
 func scopeOf(kind schema.GroupKind) plan.Scope {
@@ -79,8 +80,8 @@ func (m *model) sync(rendered []*unstructured.Unstructured) plan.SyncState {
 			m.do(state, step)
 		}
 	}
-	for _, refusal := range made.Refusals {
-		m.named = append(m.named, refusal.Error())
+	for _, refused := range made.Refusals {
+		m.named = append(m.named, refused.Error())
 	}
 	for _, step := range made.Steps() {
 		if mark := state.Mark(step.StepID); mark.Progress == plan.Failed {
