@@ -31,8 +31,6 @@
 // fields.
 package v1alpha1
 
-
-
 // The group and version of the kinds, as written in apiVersion.
 const (
 	Group      = "argoproj.io"

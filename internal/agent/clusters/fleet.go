@@ -153,9 +153,7 @@ func (f *Fleet) update(ctx context.Context, entries []*ClusterSpec, running *syn
 		joined, err := f.connect(ctx, entry, running)
 		if err != nil {
 			f.Log.Error("cannot connect to cluster", "cluster", entry.Name, observe.KeyError, err)
-			failed = append(failed, refusedSecret{
-				secret: f.Namespace + "/" + entry.SecretName, server: entry.Server, name: entry.Name, reason: err.Error(),
-			})
+			failed = append(failed, refuse(f.Namespace, entry.SecretName, entry.Server, entry.Name, err.Error()))
 			continue
 		}
 		f.members[entry.Server] = joined

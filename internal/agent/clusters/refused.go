@@ -4,24 +4,22 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"slipway.dev/slipway/api/refusal"
 )
 
-// refusedSecret is the Secret of a cluster that cannot be used, and why. An
-// Application for that cluster shows it.
+// refusedSecret is the refusal of the Secret of a cluster. An Application for
+// that cluster shows it.
 type refusedSecret struct {
-	secret       string // namespace and name
-	server, name string // of the cluster, as the Secret has them
-	reason       string
+	refusal.Refusal
+	server, cluster string // address and name, as the Secret has them
 }
 
-// refuse describes a refused Secret by the address and name that it has, as far
-// as they are written.
-func refuse(about *corev1.Secret, reason string) refusedSecret {
+// refuse describes a refused Secret.
+func refuse(namespace, secret, server, cluster, message string) refusedSecret {
+	about := refusal.Object{Kind: "Secret", Namespace: namespace, Name: secret}
 	return refusedSecret{
-		secret: about.Namespace + "/" + about.Name,
-		server: strings.TrimSuffix(string(about.Data["server"]), "/"), name: string(about.Data["name"]),
-		reason: reason,
+		Refusal: refusal.Refusal{Object: about, Reason: refusal.Invalid, Message: message},
+		server:  strings.TrimSuffix(server, "/"), cluster: cluster,
 	}
 }
 
@@ -41,8 +39,8 @@ func (f *Fleet) Refusal(server, name string) string {
 	refused := slices.Concat(f.Registry.refusals(), f.failed)
 	f.mu.Unlock()
 	for _, one := range refused {
-		if server != "" && one.server == server || server == "" && name != "" && one.name == name {
-			return "its Secret " + one.secret + " is refused: " + one.reason
+		if server != "" && one.server == server || server == "" && name != "" && one.cluster == name {
+			return "its " + one.Object.String() + " is refused: " + one.Message
 		}
 	}
 	return ""

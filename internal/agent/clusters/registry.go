@@ -84,7 +84,7 @@ func (b *Registry) Update(secrets []*corev1.Secret) {
 // recordRefusal keeps why a Secret is refused, and logs it once for each
 // version. The lock must be held.
 func (b *Registry) recordRefusal(about *corev1.Secret, problem string) {
-	b.refused = append(b.refused, refuse(about, problem))
+	b.refused = append(b.refused, refuse(about.Namespace, about.Name, string(about.Data["server"]), string(about.Data["name"]), problem))
 	if b.logged[about.UID] == about.ResourceVersion {
 		return
 	}

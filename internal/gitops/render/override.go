@@ -95,7 +95,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	case err != nil:
 		return nil, err
 	case len(refused) > 0:
-		return nil, job.Refuse("%s", refusal.Summary(refused))
+		return nil, &refusal.Refusal{Reason: refusal.Invalid, Message: refusal.Summary(refused)}
 	case len(application.Spec.Sources) != 1:
 		return nil, errors.New("it is not a source")
 	}

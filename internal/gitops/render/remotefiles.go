@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/frame"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -100,11 +101,11 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	case frame.Missing:
 		return fileResponse{err: &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}}
 	case frame.Refused:
-		var refusal frame.Refusal
-		if err := json.Unmarshal(got.payload, &refusal); err != nil {
+		refused := &refusal.Refusal{}
+		if err := json.Unmarshal(got.payload, refused); err != nil {
 			return f.broken(err)
 		}
-		return fileResponse{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer}}
+		return fileResponse{err: refused}
 	}
 	return f.broken(fmt.Errorf("a message of type %q is unexpected", got.kind))
 }

@@ -14,6 +14,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/frame"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
@@ -212,14 +213,14 @@ func (s *session) serveFile(kind frame.Type, payload []byte) error {
 	default:
 		content, err = view.Read(wanted.Path)
 	}
-	var refusal *tree.Refusal
+	var refused *refusal.Refusal
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = writer.Send(frame.Missing, nil)
-	case errors.As(err, &refusal):
-		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer})
+	case errors.As(err, &refused):
+		err = writer.SendJSON(frame.Refused, refused)
 	case err != nil:
-		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: wanted.Path, Reason: "cannot be read"})
+		err = writer.SendJSON(frame.Refused, refusal.New(wanted.Path, refusal.Unreadable, "it cannot be read"))
 	case kind == frame.Read:
 		err = writer.Send(frame.Content, content)
 	default:
@@ -273,7 +274,7 @@ func (s *session) done(payload []byte) *Error {
 // same files, so that a broken commit is rendered once. A worker that panicked
 // is not used again: its libraries may be left in any state.
 func (s *session) failed(payload []byte) *Error {
-	var report frame.Problem
+	var report frame.Failure
 	if err := json.Unmarshal(payload, &report); err != nil {
 		return s.workerDied(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/confine"
 	"slipway.dev/slipway/internal/gitops/render/directory"
 	"slipway.dev/slipway/internal/gitops/render/frame"
@@ -157,11 +158,11 @@ type rendering struct {
 // run renders all sources. A panic of a library becomes a problem of the source
 // that was being rendered; an overflow of the stack cannot be recovered and
 // ends the worker.
-func (r *rendering) run() (problem *frame.Problem) {
+func (r *rendering) run() (problem *frame.Failure) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			debug.PrintStack() // to the end of stderr, which the renderer keeps
-			problem = &frame.Problem{Source: r.source, Panicked: true, Message: fmt.Sprintf("it cannot be rendered: %v", reason)}
+			problem = &frame.Failure{Source: r.source, Panicked: true, Message: fmt.Sprintf("it cannot be rendered: %v", reason)}
 		}
 		if problem != nil {
 			problem.Revision = r.revision
@@ -179,7 +180,7 @@ func (r *rendering) run() (problem *frame.Problem) {
 		r.source = i
 		kind, err := r.render(&r.job.Sources[i], all[i], refs)
 		if err != nil {
-			return problemOf(i, err)
+			return failureOf(i, err)
 		}
 		r.types = append(r.types, kind)
 	}
@@ -234,14 +235,13 @@ func checkFolder(files job.Files, folder string) error {
 	return nil
 }
 
-// problemOf classifies an error for the renderer. Error types do not survive
+// failureOf classifies an error for the renderer. Error types do not survive
 // the pipe, so that their kinds are sent as flags.
-func problemOf(source int, err error) *frame.Problem {
-	var inFiles *tree.Refusal
-	var inText *job.Refusal
-	return &frame.Problem{
+func failureOf(source int, err error) *frame.Failure {
+	var refused *refusal.Refusal
+	return &frame.Failure{
 		Source:  source,
-		Refused: errors.As(err, &inFiles) || errors.As(err, &inText),
+		Refused: errors.As(err, &refused),
 		Large:   errors.Is(err, manifest.ErrTooLarge),
 		Message: err.Error(),
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -66,9 +67,9 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	case tree.File, tree.Link:
 	// The commit of a submodule is in another repository.
 	case tree.Submodule:
-		return nil, &tree.Refusal{Path: path, Reason: "is a submodule, which is not fetched: use its repository as a source of its own"}
+		return nil, refusal.New(path, refusal.Unsupported, "it is a submodule, which is not fetched: use its repository as a source of its own")
 	default:
-		return nil, &tree.Refusal{Path: path, Reason: "is a folder, not a file"}
+		return nil, refusal.New(path, refusal.Invalid, "it is a folder, not a file")
 	}
 	id, _ := remote.ParseID(entry.Hash)
 	kind, content, err := s.set.Read(id, limit)
@@ -77,7 +78,7 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	}
 	var large *objects.TooLarge
 	if errors.As(err, &large) {
-		return nil, &tree.Refusal{Path: path, Reason: fmt.Sprintf("is too large: %s: remove it, or keep it out of what is rendered", large)}
+		return nil, refusal.New(path, refusal.TooLarge, "it is too large: %s: remove it, or keep it out of what is rendered", large)
 	}
 	return content, s.reportDamage(err)
 }
@@ -90,7 +91,7 @@ func (s *commitStore) List(path string) ([]tree.Entry, error) {
 		return nil, err
 	}
 	if entry.Kind != tree.Folder {
-		return nil, &tree.Refusal{Path: path, Reason: "is not a folder"}
+		return nil, refusal.New(path, refusal.Invalid, "it is not a folder")
 	}
 	id, _ := remote.ParseID(entry.Hash)
 	entries, err := s.entries(id)
@@ -166,11 +167,11 @@ func parseTree(content []byte) ([]tree.Entry, error) {
 			return nil, fmt.Errorf("%w: a folder has no proper entries", objects.ErrCorrupt)
 		}
 		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			return nil, &tree.Refusal{Path: name, Reason: "is a name that no file may have"}
+			return nil, refusal.New(name, refusal.Invalid, "it is a name that no file may have")
 		}
 		kind := kindOf(mode)
 		if kind == "" {
-			return nil, &tree.Refusal{Path: name, Reason: "is of an unknown kind"}
+			return nil, refusal.New(name, refusal.Unsupported, "it is of an unknown kind")
 		}
 		id := objects.ID([]byte(rest[:len(objects.ID{})]))
 		entries = append(entries, tree.Entry{Name: name, Kind: kind, Hash: id.String()})
@@ -180,7 +181,7 @@ func parseTree(content []byte) ([]tree.Entry, error) {
 	slices.SortFunc(entries, func(a, b tree.Entry) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].Name == entries[i-1].Name {
-			return nil, &tree.Refusal{Path: entries[i].Name, Reason: "is in its folder twice"}
+			return nil, refusal.New(entries[i].Name, refusal.Duplicate, "it is in its folder twice")
 		}
 	}
 	return entries, nil

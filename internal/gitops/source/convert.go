@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
-	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // toError converts the errors of the packages below into an *Error, in one
@@ -19,7 +19,7 @@ func toError(err error, name string) error {
 	var done *Error
 	var failure *remote.Failure
 	var large *objects.TooLarge
-	var refusal *tree.Refusal
+	var refused *refusal.Refusal
 	switch {
 	case errors.As(err, &done):
 		if done.Repository != "" {
@@ -32,8 +32,8 @@ func toError(err error, name string) error {
 		return &Error{Kind: kindOfReason(failure.Reason), Repository: name, Message: failure.Message, Err: failure.Err}
 	case errors.As(err, &large):
 		return &Error{Kind: Refused, Repository: name, Message: "it is too large: " + large.Error() + ": raise the limit, or use a smaller repository", Err: err}
-	case errors.As(err, &refusal):
-		return &Error{Kind: Refused, Repository: name, Message: refusal.Error(), Err: err}
+	case errors.As(err, &refused):
+		return &Error{Kind: Refused, Repository: name, Message: refused.Error(), Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &Error{Kind: Unreachable, Repository: name, Message: "no response in time", Err: err}
 	case errors.Is(err, errNoCommit):

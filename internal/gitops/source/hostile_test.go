@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -33,8 +34,8 @@ func TestLinksAndSubmodulesAreTold(t *testing.T) {
 	if target := read(t, store, "apps/link"); target != "../../../etc/passwd" {
 		t.Errorf("the target is %q", target)
 	}
-	var refusal *tree.Refusal
-	if _, err := store.Read("apps/module", 100); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "submodule") {
+	var refused *refusal.Refusal
+	if _, err := store.Read("apps/module", 100); !errors.As(err, &refused) || !strings.Contains(err.Error(), "submodule") {
 		t.Errorf("reading a submodule: %v", err)
 	}
 	for _, path := range []string{"apps/link/x", "apps/module/x", "README/x", "nothing", "apps/nothing/x"} {
@@ -45,13 +46,13 @@ func TestLinksAndSubmodulesAreTold(t *testing.T) {
 	if entry, err := store.Entry("apps/a/one.yaml"); err != nil || entry.Size != 5 || entry.Kind != tree.File || entry.Name != "one.yaml" {
 		t.Errorf("entry is %+v, %v", entry, err)
 	}
-	if _, err := store.Read("apps", 100); !errors.As(err, &refusal) {
+	if _, err := store.Read("apps", 100); !errors.As(err, &refused) {
 		t.Errorf("reading a folder: %v", err)
 	}
-	if _, err := store.List("README"); !errors.As(err, &refusal) {
+	if _, err := store.List("README"); !errors.As(err, &refused) {
 		t.Errorf("listing a file: %v", err)
 	}
-	if _, err := store.Read("README", 4); !errors.As(err, &refusal) {
+	if _, err := store.Read("README", 4); !errors.As(err, &refused) {
 		t.Errorf("reading more than the limit: %v", err)
 	}
 }
@@ -114,8 +115,8 @@ func TestLargeFile(t *testing.T) {
 		t.Errorf("entry is %+v, %v", entry, err)
 	}
 	grown = peak(t, func() { _, err = got.Store.Read("apps/large.bin", 10<<20) })
-	var refusal *tree.Refusal
-	if !errors.As(err, &refusal) || grown > allowed {
+	var refused *refusal.Refusal
+	if !errors.As(err, &refused) || grown > allowed {
 		t.Errorf("reading it: %v, %d bytes", err, grown)
 	}
 	if read(t, got.Store, "README") != "hello" {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // ArchiveLimits bound an archive. Zero is the default of each.
@@ -39,8 +41,8 @@ func (l ArchiveLimits) withDefaults() ArchiveLimits {
 }
 
 // FromArchive is a Store of the files in a tar archive, compressed by gzip or
-// not. It reads all of it into memory. It refuses, with a [Refusal], what is
-// beyond the limits, links and devices, and paths that are absolute, leave the
+// not. It reads all of it into memory. It refuses, with a [refusal.Refusal], what
+// is beyond the limits, links and devices, and paths that are absolute, leave the
 // archive, or are in it twice.
 func FromArchive(r io.Reader, limits ArchiveLimits) (Store, error) {
 	limits = limits.withDefaults()
@@ -93,16 +95,16 @@ func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 	case tar.TypeReg, tar.TypeDir:
 	// Charts have no links: "helm package" resolves them.
 	case tar.TypeSymlink, tar.TypeLink:
-		return refusef(header.Name, "is a link, which an archive may not have: put the file itself there")
+		return refusal.New(header.Name, refusal.NotAllowed, "it is a link, which an archive may not have: put the file itself there")
 	default:
-		return refusef(header.Name, "is neither a file nor a folder")
+		return refusal.New(header.Name, refusal.Unsupported, "it is neither a file nor a folder")
 	}
 	name, err := u.name(header.Name)
 	if err != nil {
 		return err
 	}
 	if u.count++; u.count > u.limits.Files {
-		return refusef("", "has more than %d files and folders", u.limits.Files)
+		return refusal.New("", refusal.TooMany, "it has more than %d files and folders", u.limits.Files)
 	}
 	if header.Typeflag == tar.TypeDir || name == "" {
 		return nil
@@ -113,13 +115,13 @@ func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 // file reads one file. Its declared size is checked before anything is read.
 func (u *unpacker) file(name string, size int64, content io.Reader) error {
 	if _, twice := u.files[name]; twice {
-		return refusef(name, "is in the archive twice")
+		return refusal.New(name, refusal.Duplicate, "it is in the archive twice")
 	}
 	if size > u.limits.FileBytes {
 		return tooLarge(name, u.limits.FileBytes)
 	}
 	if u.bytes += size; u.bytes > u.limits.Bytes {
-		return refusef("", "has files of more than %d bytes together", u.limits.Bytes)
+		return refusal.New("", refusal.TooLarge, "it has files of more than %d bytes together", u.limits.Bytes)
 	}
 	var text strings.Builder
 	if _, err := io.Copy(&text, io.LimitReader(content, size)); err != nil {
@@ -136,14 +138,14 @@ func (u *unpacker) file(name string, size int64, content io.Reader) error {
 // name is the path of an entry in the Store.
 func (u *unpacker) name(text string) (string, error) {
 	if strings.HasPrefix(text, "/") {
-		return "", refusef(text, "is an absolute path")
+		return "", refusal.New(text, refusal.NotAllowed, "it is an absolute path")
 	}
 	if strings.ContainsAny(text, "\x00\\") {
-		return "", refusef(text, "has a character in its name that no file may have")
+		return "", refusal.New(text, refusal.Invalid, "it has a character in its name that no file may have")
 	}
 	for element := range strings.SplitSeq(text, "/") {
 		if element == ".." {
-			return "", refusef(text, "leaves the archive")
+			return "", refusal.New(text, refusal.NotAllowed, "it leaves the archive")
 		}
 	}
 	name := strings.TrimPrefix(path.Clean("/"+text), "/")
@@ -156,9 +158,9 @@ func (u *unpacker) name(text string) (string, error) {
 
 // explain adds the cause to an error of a reader.
 func (u *unpacker) explain(err error) error {
-	var refusal *Refusal
+	var refused *refusal.Refusal
 	switch {
-	case errors.As(err, &refusal):
+	case errors.As(err, &refused):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("the archive is cut off, or larger than %d bytes: %w", u.limits.Bytes, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -89,8 +90,8 @@ func TestFromArchiveRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v", name, store, err)
 		}
-		var refusal *tree.Refusal
-		if errors.As(err, &refusal) && refusal.Reason == "" {
+		var refused *refusal.Refusal
+		if errors.As(err, &refused) && refused.Reason == "" {
 			t.Errorf("%s: no reason", name)
 		}
 	}

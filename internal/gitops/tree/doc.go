@@ -13,7 +13,8 @@
 // Nothing outside of the repository is ever read. [Reads.Same] is exact: it is
 // true if and only if every recorded query has the same result.
 //
-// It refuses, with a [Refusal] that names the path: absolute paths and links,
-// paths and links that leave the repository, chains and loops of links, files
-// that are too large or too many, submodules, devices, and pointers of Git LFS.
+// It refuses, with a [refusal.Refusal] that names the path: absolute paths and
+// links, paths and links that leave the repository, chains and loops of links,
+// files that are too large or too many, submodules, devices, and pointers of Git
+// LFS.
 package tree

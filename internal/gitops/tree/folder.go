@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // maxHashed is the largest file of a local folder whose hash is that of its
@@ -70,7 +72,7 @@ func (f *folder) Read(name string, limit int64) ([]byte, error) {
 		return []byte(target), err
 	case File:
 	default:
-		return nil, refusef(name, "is not a file")
+		return nil, refusal.New(name, refusal.Invalid, "it is not a file")
 	}
 	file, err := f.open(name)
 	if err != nil {
@@ -94,7 +96,7 @@ func (f *folder) open(name string) (*os.File, error) {
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		file.Close()
-		return nil, refusef(name, "is not a file any more")
+		return nil, refusal.New(name, refusal.Invalid, "it is not a file any more")
 	}
 	return file, nil
 }
@@ -111,7 +113,7 @@ func (f *folder) List(name string) ([]Entry, error) {
 	}
 	defer opened.Close()
 	if info, err := opened.Stat(); err != nil || !info.IsDir() {
-		return nil, refusef(name, "is not a folder")
+		return nil, refusal.New(name, refusal.Invalid, "it is not a folder")
 	}
 	found, err := opened.ReadDir(-1)
 	if err != nil {

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"bytes"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // maxPointer is the size that a pointer of Git LFS stays below, by its
@@ -28,9 +30,7 @@ func isPointer(content []byte) bool {
 }
 
 // pointerRefusal is the refusal of a pointer.
-func pointerRefusal(path string) *Refusal {
-	refusal := refusef(path, "is a pointer of Git LFS, and its content is not fetched: "+
+func pointerRefusal(path string) *refusal.Refusal {
+	return refusal.New(path, GitLFSPointer, "it is a pointer of Git LFS, and its content is not fetched: "+
 		"store the file in Git itself (git lfs untrack, then git add --renormalize), or keep it out of what is rendered")
-	refusal.Pointer = true
-	return refusal
 }

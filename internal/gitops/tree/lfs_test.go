@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // pointer is what Git LFS stores in the place of a file.
@@ -30,11 +32,11 @@ func TestPointers(t *testing.T) {
 	} {
 		view := NewView(NewMemory(map[string]string{"a/b.yaml": tt.content}), DefaultLimits())
 		content, err := view.Read("a/b.yaml")
-		var refusal *Refusal
+		var refused *refusal.Refusal
 		switch {
 		case !tt.refused && (err != nil || string(content) != tt.content):
 			t.Errorf("%s: %v", name, err)
-		case tt.refused && (!errors.As(err, &refusal) || !refusal.Pointer || !strings.HasPrefix(err.Error(), "a/b.yaml is a pointer of Git LFS, and its content is not fetched: store the file in Git itself")):
+		case tt.refused && (!errors.As(err, &refused) || refused.Reason != GitLFSPointer || !strings.HasPrefix(err.Error(), "a/b.yaml: it is a pointer of Git LFS, and its content is not fetched: store the file in Git itself")):
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // memory is files that are in memory already.
@@ -105,7 +107,7 @@ func (m *memory) Read(name string, limit int64) ([]byte, error) {
 	case node == nil:
 		return nil, missing(name)
 	case node.entry.Kind == Folder:
-		return nil, refusef(name, "is a folder, not a file")
+		return nil, refusal.New(name, refusal.Invalid, "it is a folder, not a file")
 	case int64(len(node.content)) > limit:
 		return nil, tooLarge(name, limit)
 	}
@@ -119,7 +121,7 @@ func (m *memory) List(name string) ([]Entry, error) {
 	case node == nil:
 		return nil, missing(name)
 	case node.entry.Kind != Folder:
-		return nil, refusef(name, "is not a folder")
+		return nil, refusal.New(name, refusal.Invalid, "it is not a folder")
 	}
 	entries := make([]Entry, 0, len(node.children))
 	for _, child := range node.children {

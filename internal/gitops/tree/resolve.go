@@ -2,6 +2,8 @@ package tree
 
 import (
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // maxPath bounds the length of a path, and of the target of a link.
@@ -43,11 +45,11 @@ func (r *resolver) resolve(given, within string) (place, error) {
 	at := place{entry: Entry{Kind: Folder}, inside: true}
 	switch {
 	case len(given) > maxPath:
-		return at, refusef(given[:64]+"...", "is a path of more than %d characters", maxPath)
+		return at, refusal.New(given[:64]+"...", refusal.TooLarge, "it is a path of more than %d characters", maxPath)
 	case strings.HasPrefix(given, "/"):
-		return at, refusef(given, "is an absolute path: only files of the repository can be read")
+		return at, refusal.New(given, refusal.NotAllowed, "it is an absolute path: only files of the repository can be read")
 	case strings.ContainsRune(given, 0):
-		return at, refusef(strings.ReplaceAll(given, "\x00", "?"), "has a character that no path has")
+		return at, refusal.New(strings.ReplaceAll(given, "\x00", "?"), refusal.Invalid, "it has a character that no path has")
 	}
 	rest := strings.Split(given, "/")
 	for links := 0; len(rest) > 0; {
@@ -58,7 +60,7 @@ func (r *resolver) resolve(given, within string) (place, error) {
 			continue
 		case "..":
 			if at.path == "" {
-				return at, refusef(given, "leaves the repository")
+				return at, refusal.New(given, refusal.NotAllowed, "it leaves the repository")
 			}
 			at.path = parent(at.path)
 			at.entry = Entry{Name: base(at.path), Kind: Folder}
@@ -72,10 +74,10 @@ func (r *resolver) resolve(given, within string) (place, error) {
 		}
 		if stored.entry.Kind == Link {
 			if links++; links > r.links {
-				return at, refusef(given, "leads through more than %d links, or links that lead to themselves", r.links)
+				return at, refusal.New(given, refusal.TooMany, "it leads through more than %d links, or links that lead to themselves", r.links)
 			}
 			if strings.HasPrefix(stored.target, "/") {
-				return at, refusef(next, "is a link to the absolute path %s: only files of the repository can be read", stored.target)
+				return at, refusal.New(next, refusal.NotAllowed, "it is a link to the absolute path %s: only files of the repository can be read", stored.target)
 			}
 			rest = append(strings.Split(stored.target, "/"), rest...)
 			continue
@@ -99,8 +101,8 @@ func notFolder(given string, at place) error {
 
 // submoduleRefusal is the refusal of a submodule. Its files are in another
 // repository; a render without them would be incomplete, and prune.
-func submoduleRefusal(name string) *Refusal {
-	return refusef(name, "is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
+func submoduleRefusal(name string) *refusal.Refusal {
+	return refusal.New(name, refusal.Unsupported, "it is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
 }
 
 // lookup returns the entry of a path in the Store. It follows no links.
@@ -115,7 +117,7 @@ func (r *resolver) lookup(name string) storeResult {
 		target, stored.err = r.store.Read(name, maxPath)
 		stored.target = string(target)
 		if stored.err == nil && (stored.target == "" || strings.ContainsRune(stored.target, 0)) {
-			stored.err = refusef(name, "is a link that leads nowhere")
+			stored.err = refusal.New(name, refusal.Invalid, "it is a link that leads nowhere")
 		}
 	}
 	r.cache[name] = stored

@@ -1,8 +1,9 @@
 package tree
 
 import (
-	"fmt"
 	"io/fs"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Kind is what an entry of a folder is.
@@ -37,33 +38,16 @@ type Store interface {
 	// Entry returns the entry at a path. The root is a folder.
 	Entry(path string) (Entry, error)
 	// Read is the content of a file, or the target of a link. More than limit
-	// bytes is a *[Refusal].
+	// bytes is a *[refusal.Refusal].
 	Read(path string, limit int64) ([]byte, error)
 	// List is what is in a folder, sorted by name.
 	List(path string) ([]Entry, error)
 }
 
-// Refusal is a path of a repository that is not read, and why. It is an error
-// that goes away when the repository changes, and not before.
-type Refusal struct {
-	Path   string
-	Reason string
-	// Pointer: the file is a pointer of Git LFS.
-	Pointer bool
-}
-
-// Error names the path and the reason.
-func (r *Refusal) Error() string {
-	if r.Path == "" {
-		return "the root of the repository " + r.Reason
-	}
-	return r.Path + " " + r.Reason
-}
-
-// refusef makes a Refusal.
-func refusef(path, format string, args ...any) *Refusal {
-	return &Refusal{Path: path, Reason: fmt.Sprintf(format, args...)}
-}
+// GitLFSPointer is the reason for a file that is a pointer of Git LFS. A path of
+// a repository that is not read is a [refusal.Refusal] with the path as field:
+// an error that goes away when the repository changes, and not before.
+const GitLFSPointer refusal.Reason = "GitLFSPointer"
 
 // missing is the error for a path that does not exist.
 func missing(path string) error {
@@ -71,6 +55,6 @@ func missing(path string) error {
 }
 
 // tooLarge is the refusal of a file with more bytes than the limit.
-func tooLarge(path string, limit int64) *Refusal {
-	return refusef(path, "is larger than %d bytes: remove it, or keep it out of what is rendered", limit)
+func tooLarge(path string, limit int64) *refusal.Refusal {
+	return refusal.New(path, refusal.TooLarge, "it is larger than %d bytes: remove it, or keep it out of what is rendered", limit)
 }

@@ -1,10 +1,13 @@
 package tree
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Limits bound what one View reads.
@@ -87,7 +90,7 @@ func (v *View) Read(path string) ([]byte, error) {
 		return nil, tooLarge(path, v.limits.FileBytes)
 	}
 	if v.bytes += at.entry.Size; v.bytes > v.limits.TotalBytes {
-		return nil, refusef(path, "is one file too many: together they have more than %d bytes", v.limits.TotalBytes)
+		return nil, refusal.New(path, refusal.TooLarge, "it is one file too many: together they have more than %d bytes", v.limits.TotalBytes)
 	}
 	content, err := v.resolver.store.Read(at.path, v.limits.FileBytes)
 	if err != nil {
@@ -128,7 +131,7 @@ func (r *resolver) list(path, within string) (place, []Entry, error) {
 	case Submodule:
 		return at, nil, submoduleRefusal(at.path)
 	default:
-		return at, nil, refusef(path, "is not a folder")
+		return at, nil, refusal.New(path, refusal.Invalid, "it is not a folder")
 	}
 	stored, err := r.store.List(at.path)
 	// The Store may share the slice with others.
@@ -146,7 +149,7 @@ func (v *View) Reads() Reads { return newReads(v) }
 // loop ends here.
 func (v *View) countQuery(path string) error {
 	if v.queries++; v.queries > v.limits.Files {
-		return refusef(path, "is one read too many: more than %d files and folders are read", v.limits.Files)
+		return refusal.New(path, refusal.TooMany, "it is one read too many: more than %d files and folders are read", v.limits.Files)
 	}
 	return nil
 }
@@ -170,8 +173,8 @@ func (v *View) fail(err error) {
 // isContentError reports whether an error is a fact about the content, and not
 // a failure of the Store.
 func isContentError(err error) bool {
-	var refusal *Refusal
-	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &refusal)
+	var refused *refusal.Refusal
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &refused)
 }
 
 // readable refuses what is no file.
@@ -182,9 +185,9 @@ func readable(at place) error {
 	case Submodule:
 		return submoduleRefusal(at.path)
 	case Folder:
-		return refusef(at.path, "is a folder, not a file")
+		return refusal.New(cmp.Or(at.path, "."), refusal.Invalid, "it is a folder, not a file")
 	}
-	return refusef(at.path, "is a device or a pipe, not a file")
+	return refusal.New(at.path, refusal.Unsupported, "it is a device or a pipe, not a file")
 }
 
 // The results as text. View and Reads.Same build them with the same functions.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // What a View follows and what it refuses, on memory and on real links.
@@ -46,10 +48,10 @@ func TestViewFollowsLinks(t *testing.T) {
 		for name, store := range map[string]Store{"memory": memory, "folder": folder} {
 			view := NewView(store, Limits{FileBytes: 10, TotalBytes: 1000, Files: 10, Links: 4})
 			got, err := view.Read(tt.path)
-			var refusal *Refusal
+			var refused *refusal.Refusal
 			switch {
 			case tt.refusal != "":
-				if !errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.refusal) {
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.refusal) {
 					t.Errorf("%s: %.40q: %v, want a refusal with %q", name, tt.path, err, tt.refusal)
 				}
 			case tt.want == "":
@@ -95,8 +97,8 @@ func TestViewLimits(t *testing.T) {
 	store := NewMemory(map[string]string{"large": strings.Repeat("x", 11), "a": "12345", "b": "67890", "c": "x"})
 	refused := func(err error, words string) {
 		t.Helper()
-		var refusal *Refusal
-		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), words) {
+		var refused *refusal.Refusal
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want a refusal with %q", err, words)
 		}
 	}
@@ -205,8 +207,8 @@ func TestFolderSpecial(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	for path, words := range map[string]string{"pipe": "a device or a pipe", "large": "larger than"} {
-		var refusal *Refusal
-		if _, err := view.Read(path); !errors.As(err, &refusal) || !strings.Contains(err.Error(), words) {
+		var refused *refusal.Refusal
+		if _, err := view.Read(path); !errors.As(err, &refused) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", path, err, words)
 		}
 	}
@@ -220,8 +222,8 @@ func TestSubmodule(t *testing.T) {
 	store := newMemory(map[string]string{"module": ""}, nil)
 	store.nodes["module"].entry.Kind = Submodule
 	for _, path := range []string{"module", "module/file"} {
-		var refusal *Refusal
-		if _, err := NewView(store, DefaultLimits()).Read(path); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "is a submodule") {
+		var refused *refusal.Refusal
+		if _, err := NewView(store, DefaultLimits()).Read(path); !errors.As(err, &refused) || !strings.Contains(err.Error(), "is a submodule") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

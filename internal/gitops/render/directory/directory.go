@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/glob"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
@@ -80,7 +81,7 @@ const maxDepth = 64
 // folder reads what is in a folder, which is named from the root.
 func (w *walk) folder(name string, depth int) error {
 	if depth > maxDepth {
-		return job.Refuse("%s is more than %d folders deep", quoted(name), maxDepth)
+		return refusal.New("", refusal.TooMany, "%s is more than %d folders deep", quoted(name), maxDepth)
 	}
 	entries, err := w.files.List(path.Join(w.root, name))
 	if err != nil {
@@ -156,8 +157,8 @@ func (w *walk) yaml(where string, text []byte) error {
 	added, err := w.into.AddYAML(where, text)
 	// Refusals and limits fail the render for any file: they are never about
 	// content that is no manifest.
-	var refusal *job.Refusal
-	if err == nil || errors.As(err, &refusal) || errors.Is(err, manifest.ErrTooLarge) {
+	var refused *refusal.Refusal
+	if err == nil || errors.As(err, &refused) || errors.Is(err, manifest.ErrTooLarge) {
 		return err
 	}
 	var twice *manifest.DuplicateKeyError

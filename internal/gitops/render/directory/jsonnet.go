@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-jsonnet"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
@@ -88,7 +89,7 @@ type imported struct {
 // one first, as Jsonnet's own importer does.
 func (i *importer) Import(from, name string) (jsonnet.Contents, string, error) {
 	if strings.HasPrefix(name, "/") {
-		i.refuse(job.Refuse("%s imports %s: only files of the repository can be imported, by relative paths", from, name))
+		i.refuse(refusal.New("", refusal.NotAllowed, "%s imports %s: only files of the repository can be imported, by relative paths", from, name))
 		return jsonnet.Contents{}, "", i.refused
 	}
 	folders := []string{path.Dir(from)}

@@ -26,7 +26,7 @@ const (
 	Content Type = 'C' // content of a file, as it is
 	Listing Type = 'L' // entries of a folder, or one entry
 	Missing Type = 'M' // there is no such path
-	Refused Type = 'X' // why a path is not read
+	Refused Type = 'X' // a refusal.Refusal: why a path is not read
 )
 
 // What a worker sends.

@@ -22,14 +22,6 @@ type FileRequest struct {
 	Path   string `json:"path"`
 }
 
-// Refusal is why a path is not read. It is the payload of Refused.
-type Refusal struct {
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-	// Pointer: the file is a pointer of Git LFS.
-	Pointer bool `json:"pointer,omitempty"`
-}
-
 // Report is the end of a job that is done. It is the payload of Done.
 type Report struct {
 	Types    []v1alpha1.SourceType `json:"types"`
@@ -40,8 +32,8 @@ type Report struct {
 	Exhausted bool `json:"tired"`
 }
 
-// Problem is the end of a job that is not done. It is the payload of Failed.
-type Problem struct {
+// Failure is the end of a job that is not done. It is the payload of Failed.
+type Failure struct {
 	Source  int    `json:"source"`
 	Refused bool   `json:"refused"`
 	Large   bool   `json:"large"`

@@ -15,6 +15,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/ignore"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -33,7 +34,7 @@ const maxDepth = 32
 // read are the same, it is not repeated at all.
 func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 	if depth > maxLocal {
-		return nil, job.Refuse("charts depend on each other by file:// addresses, more than %d deep, or in a circle", maxLocal)
+		return nil, refusal.New("", refusal.TooMany, "charts depend on each other by file:// addresses, more than %d deep, or in a circle", maxLocal)
 	}
 	reader := chartReader{files: files, root: folder, rules: ignore.Empty()}
 	text, err := files.Read(path.Join(folder, ignore.HelmIgnore))
@@ -72,11 +73,11 @@ func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, de
 		// build"; here it is read in place.
 		local, ok := strings.CutPrefix(dependency.Repository, "file://")
 		if !ok {
-			return job.Refuse("the chart %s depends on %s %s, which is not in its folder charts: "+
+			return refusal.New("", refusal.NotFound, "the chart %s depends on %s %s, which is not in its folder charts: "+
 				"run \"helm dependency build\" and commit the folder charts", loaded.Name(), dependency.Name, dependency.Version)
 		}
 		if strings.HasPrefix(local, "/") {
-			return job.Refuse("the chart %s depends on %s at the absolute path %s: use a path from the chart's folder", loaded.Name(), dependency.Name, local)
+			return refusal.New("", refusal.NotAllowed, "the chart %s depends on %s at the absolute path %s: use a path from the chart's folder", loaded.Name(), dependency.Name, local)
 		}
 		// The path is not cleaned, because a link in it decides where .. leads.
 		found, err := load(files, strings.TrimPrefix(folder+"/"+local, "/"), depth+1)
@@ -116,7 +117,7 @@ type chartReader struct {
 // folder reads a folder, which is named from the chart. Links are followed.
 func (r *chartReader) folder(name string, depth int) error {
 	if depth > maxDepth {
-		return job.Refuse("the chart in %q has folders more than %d deep", nameOf(r.root), maxDepth)
+		return refusal.New("", refusal.TooMany, "the chart in %q has folders more than %d deep", nameOf(r.root), maxDepth)
 	}
 	entries, err := r.files.List(join(r.root, name))
 	if err != nil {
@@ -155,8 +156,8 @@ func (r *chartReader) folder(name string, depth int) error {
 // itself is postponed to checkPointers.
 func (r *chartReader) file(name string) error {
 	text, err := r.files.Read(join(r.root, name))
-	var refusal *tree.Refusal
-	if errors.As(err, &refusal) && refusal.Pointer && !isRead(name) {
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) && refused.Reason == tree.GitLFSPointer && !isRead(name) {
 		if r.pointer == nil {
 			r.pointer = err
 		}

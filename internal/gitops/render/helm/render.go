@@ -24,6 +24,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
@@ -54,7 +55,7 @@ func Render(request Request, into *manifest.Set) error {
 		return err
 	}
 	if loaded.Metadata.Type == "library" {
-		return job.Refuse("the chart %s is a library, which has nothing to apply: use a chart that depends on it", loaded.Name())
+		return refusal.New("", refusal.Unsupported, "the chart %s is a library, which has nothing to apply: use a chart that depends on it", loaded.Name())
 	}
 	values, err := request.values()
 	if err != nil {

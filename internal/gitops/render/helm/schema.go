@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
@@ -131,7 +132,7 @@ func (f *schemaFiles) Load(address string) (any, error) {
 
 // refuse keeps the first refusal and returns it to the library.
 func (f *schemaFiles) refuse(format string, args ...any) error {
-	err := job.Refuse("values.schema.json of the chart "+f.chart.Name()+" "+format, args...)
+	err := refusal.New("", refusal.NotAllowed, "values.schema.json of the chart %s %s", f.chart.Name(), fmt.Sprintf(format, args...))
 	if f.refused == nil {
 		f.refused = err
 	}

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -82,7 +82,7 @@ func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 func (f *valueFile) expand() ([]valueFile, error) {
 	pattern := path.Clean(f.path)
 	if pattern == ".." || strings.HasPrefix(pattern, "../") {
-		return nil, job.Refuse("helm.valueFiles: %s leaves the repository", f.name)
+		return nil, refusal.New("helm.valueFiles", refusal.NotAllowed, "%s leaves the repository", f.name)
 	}
 	parts := strings.Split(pattern, "/")
 	for _, part := range parts {

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/strvals"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
@@ -144,7 +145,7 @@ func (r *Request) valueFile(entry string) (valueFile, error) {
 		}
 		file.files, file.path, file.source = files, strings.TrimLeft(rest, "/"), ref
 	case strings.Contains(entry, "://"):
-		return file, job.Refuse("%s: value files are not fetched from addresses: put it into a repository", entry)
+		return file, refusal.New(entry, refusal.NotAllowed, "value files are not fetched from addresses: put it into a repository")
 	case strings.HasPrefix(entry, "/"):
 		file.path = strings.TrimLeft(entry, "/") // from the root of the repository, as in Argo CD
 	default:

@@ -1,11 +1,10 @@
 // Package job is the request to a render worker, and what the engines share:
-// the files that they may read, and refusals.
+// the files that they may read.
 //
 // A job can be sent to another process and means the same there.
 package job
 
 import (
-	"fmt"
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -40,20 +39,6 @@ type Files interface {
 	Stat(path string) (tree.Entry, error)
 	Read(path string) ([]byte, error)
 	List(path string) ([]tree.Entry, error)
-}
-
-// Refusal is an error about something that is never done, for instance to run a
-// program. A *[tree.Refusal] is the same for a file.
-type Refusal struct {
-	Message string
-}
-
-// Error is the message.
-func (r *Refusal) Error() string { return r.Message }
-
-// Refuse makes a Refusal.
-func Refuse(format string, args ...any) error {
-	return &Refusal{Message: fmt.Sprintf(format, args...)}
 }
 
 // Shorten keeps the beginning and the end of a text: libraries put all that

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -49,9 +50,8 @@ func (d *fileSystem) stat(name string) (tree.Entry, error) {
 // Render returns the refusal instead of that text, so that the error gets the
 // kind Refused, which holds until the files change.
 func (d *fileSystem) keepRefusal(err error) {
-	var inFiles *tree.Refusal
-	var inYAML *job.Refusal
-	if errors.As(err, &inFiles) || errors.As(err, &inYAML) {
+	var refused *refusal.Refusal
+	if errors.As(err, &refused) {
 		d.refused = err
 	}
 }

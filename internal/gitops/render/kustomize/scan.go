@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -42,7 +43,7 @@ func (s *scanner) folder(folder string) error {
 	}
 	s.seen[folder] = true
 	if len(s.seen) > maxKustomizations {
-		return job.Refuse("the kustomization is made of more than %d folders, or of links that lead in a circle", maxKustomizations)
+		return refusal.New("", refusal.TooMany, "the kustomization is made of more than %d folders, or of links that lead in a circle", maxKustomizations)
 	}
 	// All recognised names are read, although Kustomize fails if there are
 	// several: a file that is not checked must never be built.
@@ -92,7 +93,7 @@ type field struct {
 // program, and follows resources, components and plugins.
 func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization) error {
 	if len(parsed.HelmCharts) > 0 || parsed.HelmGlobals != nil {
-		return job.Refuse("%s: helmCharts would run the program helm: make the chart a source of its own, or commit what it renders", file)
+		return refusal.New(file, refusal.Unsupported, "helmCharts would run the program helm: make the chart a source of its own, or commit what it renders")
 	}
 	// The schema is global state of the library, see Render.
 	if len(parsed.OpenAPI) > 0 {
@@ -236,10 +237,10 @@ func checkPlugins(file, name string, configs []map[string]any) error {
 	for _, config := range configs {
 		kind, _ := config["kind"].(string)
 		if version, _ := config["apiVersion"].(string); version != "builtin" {
-			return job.Refuse("%s: %s: %s is a plugin, which would be run as a program: only built-in ones, of apiVersion builtin, can be used", file, name, kind)
+			return refusal.New(file, refusal.Unsupported, "%s: %s is a plugin, which would be run as a program: only built-in ones, of apiVersion builtin, can be used", name, kind)
 		}
 		if strings.HasPrefix(kind, "HelmChart") {
-			return job.Refuse("%s: %s: %s would run the program helm: make the chart a source of its own, or commit what it renders", file, name, kind)
+			return refusal.New(file, refusal.Unsupported, "%s: %s would run the program helm: make the chart a source of its own, or commit what it renders", name, kind)
 		}
 		metadata, _ := config["metadata"].(map[string]any)
 		annotations, _ := metadata["annotations"].(map[string]any)
@@ -247,7 +248,7 @@ func checkPlugins(file, name string, configs []map[string]any) error {
 		// in.
 		for _, annotation := range []string{"config.kubernetes.io/function", "config.k8s.io/function"} {
 			if _, ok := annotations[annotation]; ok {
-				return job.Refuse("%s: %s: %s is a function, which would be run as a program or a container: it cannot be used", file, name, kind)
+				return refusal.New(file, refusal.Unsupported, "%s: %s is a function, which would be run as a program or a container: it cannot be used", name, kind)
 			}
 		}
 		if remote := remoteIn(config); remote != "" {
@@ -293,18 +294,18 @@ func checkEntry(folder, file, name, entry string) error {
 	case looksRemote(entry):
 		return remoteRefusal(file, name, entry)
 	case strings.HasPrefix(entry, "/"):
-		return job.Refuse("%s: %s: %q is an absolute path: use one from the folder of the kustomization", file, name, short(entry))
+		return refusal.New(file, refusal.NotAllowed, "%s: %q is an absolute path: use one from the folder of the kustomization", name, short(entry))
 	}
 	if at := path.Join(folder, entry); at == ".." || strings.HasPrefix(at, "../") {
-		return job.Refuse("%s: %s: %q leaves the repository", file, name, short(entry))
+		return refusal.New(file, refusal.NotAllowed, "%s: %q leaves the repository", name, short(entry))
 	}
 	return nil
 }
 
 // remoteRefusal is the refusal of an address.
 func remoteRefusal(file, name, entry string) error {
-	return job.Refuse("%s: %s: %q is not in the repository, and nothing is fetched while rendering: "+
-		"copy it into the repository, or make it a source of its own", file, name, short(entry))
+	return refusal.New(file, refusal.NotAllowed, "%s: %q is not in the repository, and nothing is fetched while rendering: "+
+		"copy it into the repository, or make it a source of its own", name, short(entry))
 }
 
 // userAt is how an address as user@host:path begins.

@@ -5,7 +5,7 @@ import (
 
 	yamlnode "go.yaml.in/yaml/v3"
 
-	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // CheckAliases refuses YAML whose aliases expand to more than limit bytes, or
@@ -25,7 +25,7 @@ func CheckAliases(name string, text []byte, limit int64) error {
 		}
 		sizer := &aliasSizer{limit: limit, sizes: map[*yamlnode.Node]int64{}}
 		if sizer.size(&document) > limit {
-			return job.Refuse("%s has aliases that expand to more than %d bytes, or to themselves: write the values out", name, limit)
+			return refusal.New("", refusal.TooLarge, "%s has aliases that expand to more than %d bytes, or to themselves: write the values out", name, limit)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
 
@@ -172,8 +172,8 @@ func TestAliases(t *testing.T) {
 		{"second document", "a: 1\n---\n" + nested, true},
 		{"not YAML", "{{ *a & }}", false},
 	} {
-		var refusal *job.Refusal
-		if err := manifest.CheckAliases("file", []byte(tt.text), limit); errors.As(err, &refusal) != tt.refused {
+		var refused *refusal.Refusal
+		if err := manifest.CheckAliases("file", []byte(tt.text), limit); errors.As(err, &refused) != tt.refused {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}

@@ -5,34 +5,37 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
-// RefusedSecret is a Secret that cannot be used, and why. It lets a repository
-// that does not open explain which Secret would have been for it.
+// RefusedSecret is the refusal of a Secret with the address that it is for. It
+// lets a repository that does not open explain which Secret would have been for
+// it.
 type RefusedSecret struct {
-	Name   types.NamespacedName
-	Reason string
+	refusal.Refusal
 
 	url   string
 	scope Scope
 }
 
-// Refuse describes a Secret that Parse returned an error for. The reason names a
+// Refuse describes a Secret that Parse returned an error for. The message names a
 // field and never its content.
 func Refuse(s *corev1.Secret, err error) RefusedSecret {
 	f := fields{secret: s}
 	return RefusedSecret{
-		Name:   types.NamespacedName{Namespace: s.Namespace, Name: s.Name},
-		Reason: strings.ReplaceAll(err.Error(), "\n", "; "),
-		url:    f.text("url"), scope: Scope(s.Labels[TypeLabel]),
+		Refusal: refusal.Refusal{
+			Object: refusal.Object{Kind: "Secret", Namespace: s.Namespace, Name: s.Name},
+			Reason: refusal.Invalid, Message: strings.ReplaceAll(err.Error(), "\n", "; "),
+		},
+		url: f.text("url"), scope: Scope(s.Labels[TypeLabel]),
 	}
 }
 
 // SetRefused replaces all refused Secrets.
 func (b *Store) SetRefused(refused []RefusedSecret) {
 	refused = slices.Clone(refused)
-	slices.SortFunc(refused, func(x, y RefusedSecret) int { return strings.Compare(x.Name.String(), y.Name.String()) })
+	slices.SortFunc(refused, func(x, y RefusedSecret) int { return x.Compare(y.Refusal) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refused = refused
@@ -67,5 +70,5 @@ func (b *Store) Refusal(url string) string {
 
 // text names the Secret and the reason.
 func (r *RefusedSecret) text() string {
-	return "the Secret " + r.Name.String() + " is refused: " + r.Reason
+	return "the " + r.Object.String() + " is refused: " + r.Message
 }
