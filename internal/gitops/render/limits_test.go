@@ -52,8 +52,8 @@ func breakers() []breaker {
 	}
 	jsonnet := func(text string) func(testing.TB) tree.Store { return memory(map[string]string{"a.jsonnet": text}) }
 	return []breaker{
-		{"file over the limit", memory(map[string]string{"a.yaml": strings.Repeat("#", 11<<20)}), render.Refused, "a.yaml is larger than"},
-		{"file of 1 GiB", hugeFile, render.Refused, "huge.yaml is larger than"},
+		{"file over the limit", memory(map[string]string{"a.yaml": strings.Repeat("#", 11<<20)}), render.Refused, "a.yaml: it is larger than"},
+		{"file of 1 GiB", hugeFile, render.Refused, "huge.yaml: it is larger than"},
 		{"files over the limit together", manyFiles, render.Refused, "more than 20971520 bytes"},
 		{"range to 1e9", template("{{ range until 1000000000 }}{{ end }}"), render.OutOfMemory, "MiB of memory"},
 		{"endless loop", template(`{{ range until 100000 }}{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}{{ end }}`), render.TooSlow, "longer than"},
