@@ -13,6 +13,9 @@
 //	minItems:"1" maxItems:"64"  bounds of a list
 //	choice:"true"            of the fields of the value, or of each element of
 //	                         the list, exactly one is there
+//	refused:"…" ignored:"…"  why the field is not supported or has no effect, for
+//	                         kinds of others
+//	free:"true"              the schema does not describe the content
 //
 // Types are structs, pointers to them, lists, maps of text, text, whole
 // numbers, booleans and [Scalar]. Decode reads a value of such a type, Schema
@@ -22,4 +25,6 @@
 // It promises that Decode finds every problem and not only the first, and that
 // no value makes it panic or grow without bound. It refuses fields that are not
 // declared, and YAML that is large, deep, or has anchors.
+//
+// See decision 0030 in docs/decisions: fields are declared once, in struct tags.
 package declare

@@ -2,55 +2,88 @@ package declare
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 )
 
-// Schema returns the structural OpenAPI v3 schema of a struct for a
+// keepUnknown makes the API server store fields that the schema does not have.
+const keepUnknown = "x-kubernetes-preserve-unknown-fields"
+
+// Schema returns the structural OpenAPI v3 schema of one of our structs for a
 // CustomResourceDefinition. It accepts what Decode accepts, as far as a schema
 // can express it; Decode refuses the rest when the object is read.
 func Schema(of reflect.Type) map[string]any {
-	return schemaOf(&Field{Type: of})
+	return SchemaWriter{}.Schema(&Field{Type: of})
 }
 
-// schemaOf returns the schema of one field. A Scalar comes first, as in
-// decoder.value.
-func schemaOf(field *Field) map[string]any {
-	node := map[string]any{}
+// SchemaWriter writes schemas. Its zero value is that of our own kinds.
+type SchemaWriter struct {
+	// Foreign is set for declarations of others, whose bounds are not ours: a
+	// required text may be empty, and maps may have any number of entries.
+	Foreign bool
+	// KeepUnknown makes the API server store unknown fields, so that they can be
+	// refused: dropping them would silently change what the object means.
+	KeepUnknown bool
+	// Types are the schemas of foreign types, which cannot be a Scalar.
+	Types map[reflect.Type]map[string]any
+}
+
+// Schema returns the schema of one field with its description. A field that is
+// not supported accepts any value: the refusal of a decoder explains it better
+// than the API server.
+func (w SchemaWriter) Schema(field *Field) map[string]any {
+	node := w.content(field)
 	if field.Description != "" {
 		node["description"] = field.Description
 	}
-	if scalar, ok := scalarOf(field.Type); ok {
+	return node
+}
+
+// content returns the schema of a field without its description. A Scalar comes
+// before kinds, as in decoder.value.
+func (w SchemaWriter) content(field *Field) map[string]any {
+	of := field.Type
+	known, isKnown := w.Types[of]
+	scalar, isScalar := scalarOf(of)
+	node := map[string]any{}
+	switch {
+	case field.Refused != "":
+		node[keepUnknown] = true
+	case field.Free && of.Kind() != reflect.Slice, of.Kind() == reflect.Map && of.Elem().Kind() == reflect.Interface:
+		node["type"], node[keepUnknown] = "object", true
+	case isKnown:
+		return maps.Clone(known)
+	case isScalar:
 		scalarSchema(node, scalar.Form())
 		if field.Default != "" {
 			node["default"] = field.Default
 		}
-		return node
-	}
-	switch field.Type.Kind() {
-	case reflect.Pointer:
+	case of.Kind() == reflect.Pointer:
 		inner := *field
-		inner.Type = field.Type.Elem()
-		return schemaOf(&inner)
-	case reflect.Struct:
-		structSchema(node, field)
-	case reflect.Slice:
+		inner.Type = of.Elem()
+		return w.content(&inner)
+	case of.Kind() == reflect.Struct:
+		w.structure(node, field)
+	case of.Kind() == reflect.Slice:
 		node["type"] = "array"
-		node["items"] = schemaOf(field.element())
+		node["items"] = w.content(field.element())
 		setBound(node, "minItems", field.MinItems)
 		setBound(node, "maxItems", field.MaxItems)
-	case reflect.Map:
+	case of.Kind() == reflect.Map:
 		node["type"] = "object"
-		node["additionalProperties"] = map[string]any{"type": "string"}
-		node["maxProperties"] = maxEntries
-	case reflect.String:
-		textSchema(node, field)
-	case reflect.Bool:
+		node["additionalProperties"] = w.content(field.element())
+		if !w.Foreign {
+			node["maxProperties"] = maxEntries
+		}
+	case of.Kind() == reflect.String:
+		w.text(node, field)
+	case of.Kind() == reflect.Bool:
 		node["type"] = "boolean"
-	case reflect.Int32, reflect.Int64:
+	case of.Kind() == reflect.Int, of.Kind() == reflect.Int32, of.Kind() == reflect.Int64:
 		numberSchema(node, field)
 	default:
-		panic(fmt.Sprintf("a declaration has no fields of type %s", field.Type)) // a programming error
+		panic(fmt.Sprintf("a declaration has no fields of type %s", of)) // a programming error
 	}
 	return node
 }
@@ -69,21 +102,26 @@ func scalarSchema(node map[string]any, form Form) {
 	node["minimum"] = 0
 }
 
-// structSchema describes the fields of a struct. It does not set
+// structure describes the fields of a struct. It does not set
 // additionalProperties: the API server prunes or, with strict field validation,
 // rejects unknown fields.
-func structSchema(node map[string]any, field *Field) {
+func (w SchemaWriter) structure(node map[string]any, field *Field) {
 	node["type"] = "object"
+	if w.KeepUnknown {
+		node[keepUnknown] = true
+	}
 	properties := map[string]any{}
 	var required []any
 	fields := Fields(field.Type)
 	for i := range fields {
-		properties[fields[i].Name] = schemaOf(&fields[i])
+		properties[fields[i].Name] = w.Schema(&fields[i])
 		if fields[i].Required {
 			required = append(required, fields[i].Name)
 		}
 	}
-	node["properties"] = properties
+	if len(properties) > 0 {
+		node["properties"] = properties
+	}
 	if len(required) > 0 {
 		node["required"] = required
 	}
@@ -93,11 +131,11 @@ func structSchema(node map[string]any, field *Field) {
 	}
 }
 
-// textSchema describes a string. A required one must not be empty, which is
+// text describes a string. A required one of ours must not be empty, which is
 // what Decode enforces.
-func textSchema(node map[string]any, field *Field) {
+func (w SchemaWriter) text(node map[string]any, field *Field) {
 	node["type"] = "string"
-	if field.Required {
+	if field.Required && !w.Foreign {
 		node["minLength"] = 1
 	}
 	setBound(node, "maxLength", field.MaxLength)
@@ -113,12 +151,11 @@ func textSchema(node map[string]any, field *Field) {
 }
 
 // numberSchema describes a whole number. The format has the API server check
-// the width of the Go type.
+// the width of a Go type that has one.
 func numberSchema(node map[string]any, field *Field) {
 	node["type"] = "integer"
-	node["format"] = "int64"
-	if field.Type.Kind() == reflect.Int32 {
-		node["format"] = "int32"
+	if field.Type.Kind() != reflect.Int {
+		node["format"] = field.Type.Kind().String()
 	}
 	if field.Minimum != nil {
 		node["minimum"] = *field.Minimum

@@ -37,7 +37,7 @@ type ApplicationSetSpec struct {
 // generated Applications.
 type ApplicationSetSyncPolicy struct {
 	PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion,omitzero" description:"Keeps the objects of an Application that is deleted."`
-	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:"create-only,create-update,create-delete,sync" description:"What may be done to Applications. Without it sync, which is everything."`
+	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:",create-only,create-update,create-delete,sync" description:"What may be done to Applications. Without it sync, which is everything."`
 }
 
 // ApplicationPreservedFields lists the fields of generated Applications that

@@ -4,7 +4,11 @@ import (
 	"reflect"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // Kind describes one of the kinds, for generators of definitions and
@@ -95,24 +99,29 @@ func (k Kind) CRD() ([]byte, error) {
 	})
 }
 
+// types are the schemas of types of Kubernetes.
+var types = map[reflect.Type]map[string]any{
+	reflect.TypeFor[metav1.Time](): {"type": "string", "format": "date-time"},
+	reflect.TypeFor[intstr.IntOrString](): {
+		"x-kubernetes-int-or-string": true,
+		"anyOf":                      []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}},
+	},
+}
+
 // schema returns the OpenAPI schema. Unknown fields are preserved in spec and
 // operation, where they may be limits, and pruned from the status.
 func (k Kind) schema() map[string]any {
-	spec := schema(k.spec, true)
-	spec["description"] = "What the object asks for."
-	status := schema(k.status, false)
-	status["description"] = "What is known about it."
+	keep := declare.SchemaWriter{Foreign: true, KeepUnknown: true, Types: types}
+	prune := declare.SchemaWriter{Foreign: true, Types: types}
 	properties := map[string]any{
 		"apiVersion": map[string]any{"type": "string"},
 		"kind":       map[string]any{"type": "string"},
 		"metadata":   map[string]any{"type": "object"},
-		"spec":       spec,
-		"status":     status,
+		"spec":       keep.Schema(&declare.Field{Type: k.spec, Description: "What the object asks for."}),
+		"status":     prune.Schema(&declare.Field{Type: k.status, Description: "What is known about it."}),
 	}
 	if k.operation != nil {
-		operation := schema(k.operation, true)
-		operation["description"] = "A request for a sync. It is removed when the sync starts."
-		properties["operation"] = operation
+		properties["operation"] = keep.Schema(&declare.Field{Type: k.operation, Description: "A request for a sync. It is removed when the sync starts."})
 	}
 	return map[string]any{
 		"type": "object", "description": k.Description, "required": []any{"metadata", "spec"}, "properties": properties,

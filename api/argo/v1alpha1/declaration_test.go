@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // eachStruct visits every struct that a kind is made of.
@@ -40,22 +42,18 @@ func TestDeclarations(t *testing.T) {
 	count := 0
 	eachStruct(func(of reflect.Type) {
 		count++
-		fields := fieldsOf(of)
-		if len(fields) != of.NumField() {
-			t.Errorf("%s has fields without a name", of.Name())
-		}
-		for _, declared := range fields {
-			name := of.Name() + "." + declared.name
-			if !strings.HasSuffix(declared.description, ".") {
+		for _, declared := range declare.Fields(of) {
+			name := of.Name() + "." + declared.Name
+			if !strings.HasSuffix(declared.Description, ".") {
 				t.Errorf("%s has no description that is a sentence", name)
 			}
-			if isUnsupported := declared.kind == reflect.TypeFor[Unsupported](); isUnsupported != (declared.refusal != "") {
+			if isUnsupported := declared.Type == reflect.TypeFor[Unsupported](); isUnsupported != (declared.Refused != "") {
 				t.Errorf("%s: what is not supported says why, and has the type Unsupported", name)
 			}
-			if tag := of.Field(declared.position).Tag.Get("json"); declared.required && strings.Contains(tag, "omit") {
+			if tag := declared.Tag.Get("json"); declared.Required && strings.Contains(tag, "omit") {
 				t.Errorf("%s is required and left out when it is empty", name)
 			}
-			if strings.Contains(of.Field(declared.position).Tag.Get("json"), "omitempty") {
+			if strings.Contains(declared.Tag.Get("json"), "omitempty") {
 				t.Errorf("%s: omitempty drops lists that are written and empty", name)
 			}
 		}

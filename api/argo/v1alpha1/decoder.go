@@ -69,7 +69,7 @@ func (d *decoder) invalid(place, format string, args ...any) bool {
 // part decodes one part of an object, if it is present.
 func (d *decoder) part(object map[string]any, name string, into any) {
 	if value := object[name]; value != nil {
-		d.value(value, reflect.ValueOf(into).Elem(), &field{}, name)
+		d.value(value, reflect.ValueOf(into).Elem(), &declare.Field{}, name)
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *decoder) unknownParts(object map[string]any, known ...string) {
 
 // value decodes one value, and reports whether it has the type of the target.
 // If not, the target is unchanged.
-func (d *decoder) value(value any, target reflect.Value, declared *field, place string) bool {
+func (d *decoder) value(value any, target reflect.Value, declared *declare.Field, place string) bool {
 	switch target.Addr().Interface().(type) {
 	case *metav1.Time:
 		return d.time(value, target, place)
@@ -132,30 +132,30 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 	if !ok {
 		return d.invalid(place, "it is %s: write fields and their values", nameOf(value))
 	}
-	fields := fieldsOf(target.Type())
+	fields := declare.Fields(target.Type())
 	names := make([]string, 0, len(fields))
 	for i := range fields {
 		declared := &fields[i]
 		// All names are collected for the search of unknown fields.
-		names = append(names, declared.name)
-		content, at := given[declared.name], join(place, declared.name)
+		names = append(names, declared.Name)
+		content, at := given[declared.Name], join(place, declared.Name)
 		switch {
 		// null counts as missing, as it does for the API server.
-		case content == nil && declared.required:
-			d.invalid(at, "it is missing: %s", lowered(declared.description))
+		case content == nil && declared.Required:
+			d.invalid(at, "it is missing: %s", lowered(declared.Description))
 		case content == nil:
 		// Values that mean nothing, such as false, are accepted: templates
 		// write them.
-		case declared.refusal != "":
+		case declared.Refused != "":
 			if !isNothing(content) {
-				d.refuse(at, refusal.Unsupported, "it is not supported: %s", declared.refusal)
+				d.refuse(at, refusal.Unsupported, "it is not supported: %s", declared.Refused)
 			}
-		case declared.ignored != "":
+		case declared.Ignored != "":
 			// A field without effect cannot be wrong.
-			(&decoder{lenient: true}).value(content, target.Field(declared.position), declared, at)
-			d.warn(at, "it has no effect: %s", declared.ignored)
+			(&decoder{lenient: true}).value(content, target.Field(declared.Position), declared, at)
+			d.warn(at, "it has no effect: %s", declared.Ignored)
 		default:
-			d.value(content, target.Field(declared.position), declared, at)
+			d.value(content, target.Field(declared.Position), declared, at)
 		}
 	}
 	d.unknown(given, names, place)
@@ -221,7 +221,7 @@ func (d *decoder) list(value any, target reflect.Value, place string) bool {
 		if content == nil {
 			d.invalid(at, "it is empty: remove it")
 		} else {
-			fits = d.value(content, element, &field{}, at)
+			fits = d.value(content, element, &declare.Field{}, at)
 		}
 		// Refused elements keep their position, as other messages refer to it.
 		if fits || !d.lenient {
@@ -249,7 +249,7 @@ func (d *decoder) entries(value any, target reflect.Value, place string) bool {
 	result := reflect.MakeMapWithSize(target.Type(), len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		element := reflect.New(target.Type().Elem()).Elem()
-		if d.value(given[name], element, &field{}, join(place, shortened(name))) {
+		if d.value(given[name], element, &declare.Field{}, join(place, shortened(name))) {
 			result.SetMapIndex(reflect.ValueOf(name), element)
 		}
 	}
@@ -259,26 +259,26 @@ func (d *decoder) entries(value any, target reflect.Value, place string) bool {
 
 // text decodes a string. Numbers are refused and not converted: YAML reads 1.10
 // as 1.1.
-func (d *decoder) text(value any, target reflect.Value, declared *field, place string) bool {
+func (d *decoder) text(value any, target reflect.Value, declared *declare.Field, place string) bool {
 	text, ok := value.(string)
 	switch {
 	case !ok:
 		return d.invalid(place, "it is %s: write it as text, in quotes", nameOf(value))
-	case len(declared.enum) > 0 && text != "" && !slices.Contains(declared.enum, text):
-		return d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.Join(declared.enum, ", "))
+	case len(declared.Enum) > 0 && !slices.Contains(declared.Enum, text):
+		return d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.TrimPrefix(strings.Join(declared.Enum, ", "), ", "))
 	}
 	target.SetString(text)
 	return true
 }
 
 // number decodes an integer.
-func (d *decoder) number(value any, target reflect.Value, declared *field, place string) bool {
+func (d *decoder) number(value any, target reflect.Value, declared *declare.Field, place string) bool {
 	number, ok := wholeNumber(value)
 	switch {
 	case !ok:
 		return d.invalid(place, "it is %s: write a whole number", nameOf(value))
-	case declared.minimum != nil && number < *declared.minimum:
-		return d.invalid(place, "%d is less than %d", number, *declared.minimum)
+	case declared.Minimum != nil && number < *declared.Minimum:
+		return d.invalid(place, "%d is less than %d", number, *declared.Minimum)
 	}
 	target.SetInt(number)
 	return true

@@ -8,7 +8,7 @@
 //	json:"path,omitzero"     the name of the field
 //	description:"…"          one or two sentences, for kubectl explain
 //	required:"true"          the field is required
-//	enum:"allow,deny"        the values of a text
+//	enum:",allow,deny"       the values of a text; an empty one is none
 //	minimum:"0"              bound of a number
 //	refused:"…"              Argo CD has the field, and we do not: the text is
 //	                         why and what to do
@@ -29,6 +29,8 @@
 //
 // It contains no behaviour: the packages of internal/gitops implement the
 // fields.
+//
+// See decision 0030 in docs/decisions: fields are declared once, in struct tags.
 package v1alpha1
 
 // The group and version of the kinds, as written in apiVersion.

@@ -56,7 +56,7 @@ type ClusterResourceRule struct {
 
 // SyncWindow is a time at which syncs may or must not run.
 type SyncWindow struct {
-	Kind           string   `json:"kind,omitzero" enum:"allow,deny" description:"allow or deny."`
+	Kind           string   `json:"kind,omitzero" enum:",allow,deny" description:"allow or deny."`
 	Schedule       string   `json:"schedule,omitzero" description:"When it begins, as a cron expression of five fields."`
 	Duration       string   `json:"duration,omitzero" description:"How long it is, such as 1h."`
 	Applications   []string `json:"applications,omitzero" description:"Patterns of the Applications it is for."`

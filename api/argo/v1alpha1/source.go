@@ -36,7 +36,7 @@ type ApplicationSourceHelm struct {
 	IgnoreMissingValueFiles bool                `json:"ignoreMissingValueFiles,omitzero" description:"Leaves out files of valueFiles that do not exist."`
 	SkipTests               bool                `json:"skipTests,omitzero" description:"Leaves out tests of the chart, which are never applied."`
 	SkipSchemaValidation    bool                `json:"skipSchemaValidation,omitzero" description:"Renders without checking the values against values.schema.json of the chart."`
-	Version                 string              `json:"version,omitzero" enum:"v3,3" description:"Version of Helm's format for charts."`
+	Version                 string              `json:"version,omitzero" enum:",v3,3" description:"Version of Helm's format for charts."`
 	PassCredentials         Unsupported         `json:"passCredentials,omitzero" refused:"credentials of a repository are sent to its host only: remove it" description:"Not supported."`
 }
 

@@ -2,7 +2,10 @@ package values
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // Schema returns values.schema.json, which Helm checks before it renders.
@@ -40,8 +43,11 @@ func (c Catalogue) group(of *node) map[string]any {
 
 // schema returns the schema of a value with its description.
 func (v Value) schema(alias bool) map[string]any {
-	made := v.form()
-	made["description"] = v.About
+	made := declare.SchemaWriter{Foreign: true}.Schema(v.field())
+	// The chart distinguishes a flag that is unset from one that is false.
+	if v.Kind == Flag && v.Default == nil {
+		made["type"] = []string{"boolean", "null"}
+	}
 	if alias {
 		made["description"] = "Another spelling of " + v.Key + "."
 	} else if given, there := v.initial(); there {
@@ -50,38 +56,23 @@ func (v Value) schema(alias bool) map[string]any {
 	return made
 }
 
-// form returns the schema without its texts.
-func (v Value) form() map[string]any {
-	text := map[string]any{"type": "string"}
-	// An empty text is a value that is not given. It passes unless the rule
-	// needs one.
-	if v.Rule.Pattern != "" {
-		text["pattern"] = v.Rule.Pattern
-		if !v.Rule.Needed {
-			text["pattern"] = "^$|" + v.Rule.Pattern
-		}
+// types are the Go types of the kinds. The fields of objects are not declared.
+var types = map[Kind]reflect.Type{
+	Text: reflect.TypeFor[string](), Flag: reflect.TypeFor[bool](), Count: reflect.TypeFor[int](),
+	TextList: reflect.TypeFor[[]string](), TextMap: reflect.TypeFor[map[string]string](),
+	Object: reflect.TypeFor[struct{}](), ObjectList: reflect.TypeFor[[]struct{}](),
+}
+
+// field returns the declaration of the value. An empty text is a value that is
+// not given: it passes unless the rule needs one.
+func (v Value) field() *declare.Field {
+	field := &declare.Field{Type: types[v.Kind], Description: v.About, Enum: v.Rule.OneOf, Pattern: v.Rule.Pattern}
+	if v.Rule.Pattern != "" && !v.Rule.Needed {
+		field.Pattern = "^$|" + v.Rule.Pattern
 	}
-	if len(v.Rule.OneOf) > 0 {
-		text["enum"] = v.Rule.OneOf
+	if v.Kind == Count {
+		least, most := int64(v.Rule.Least), int64(v.Rule.Most)
+		field.Minimum, field.Maximum = &least, &most
 	}
-	switch v.Kind {
-	case Flag:
-		// The chart distinguishes a flag that is unset from one that is false.
-		if v.Default == nil {
-			return map[string]any{"type": []string{"boolean", "null"}}
-		}
-		return map[string]any{"type": "boolean"}
-	case Count:
-		return map[string]any{"type": "integer", "minimum": v.Rule.Least, "maximum": v.Rule.Most}
-	case TextList:
-		return map[string]any{"type": "array", "items": text}
-	case TextMap:
-		return map[string]any{"type": "object", "additionalProperties": text}
-	case Object:
-		return map[string]any{"type": "object"}
-	case ObjectList:
-		return map[string]any{"type": "array", "items": map[string]any{"type": "object"}}
-	case Text:
-	}
-	return text
+	return field
 }
