@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -157,12 +158,7 @@ func (rep report) request() string {
 
 // sortedNames returns the header names in alphabetical order.
 func sortedNames(h http.Header) []string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(h))
 }
 
 // page is the response for browsers, with the colour as its background. The

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,7 @@ type socket struct {
 // parseListen parses envListen, and checks every entry before any socket is
 // opened.
 func parseListen(s string) ([]socket, error) {
-	if s == "" {
-		s = defaultListen
-	}
+	s = cmp.Or(s, defaultListen)
 	var sockets []socket
 	for entry := range strings.SplitSeq(s, ",") {
 		port, address, ok := strings.Cut(strings.TrimSpace(entry), "=")

@@ -197,9 +197,7 @@ type recorder struct {
 // WriteHeader implements http.ResponseWriter; the first status is the one that
 // is sent.
 func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
+	r.status = cmp.Or(r.status, status)
 	r.ResponseWriter.WriteHeader(status)
 }
 

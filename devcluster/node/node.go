@@ -21,6 +21,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -127,9 +128,7 @@ func (c *Config) validate() error {
 	if len(errs) > 0 {
 		return fmt.Errorf("process node: %w", errors.Join(errs...))
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 
@@ -263,8 +262,6 @@ func clientConfig(in *rest.Config) *rest.Config {
 	if out.QPS == 0 {
 		out.QPS, out.Burst = 100, 200
 	}
-	if out.UserAgent == "" {
-		out.UserAgent = componentName
-	}
+	out.UserAgent = cmp.Or(out.UserAgent, componentName)
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +63,7 @@ func sliceName(service *corev1.Service, pod *corev1.Pod) string {
 // manager.
 func sliceLabels(service *corev1.Service) map[string]string {
 	out := map[string]string{}
-	for name, value := range service.Labels {
-		out[name] = value
-	}
+	maps.Copy(out, service.Labels)
 	delete(out, corev1.IsHeadlessService)
 	if service.Spec.ClusterIP == corev1.ClusterIPNone || service.Spec.ClusterIP == "" {
 		out[corev1.IsHeadlessService] = ""

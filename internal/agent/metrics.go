@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/render"
@@ -25,24 +26,23 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry *observe.Metrics) *Metrics {
-	m := &Metrics{
+	metrics := promauto.With(registry.For("agent"))
+	return &Metrics{
 		engine: reconcile.NewMetrics(registry.For("gitops")),
-		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+		leader: metrics.NewGauge(prometheus.GaugeOpts{
 			Name: "leader", Help: "1 while this replica is the leader, 0 while it waits for the Lease.",
 		}),
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		webhooks: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "webhooks_total", Help: "Webhook requests of Git hosts, by provider and outcome.",
 		}, []string{"provider", "outcome"}),
-		relayed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		relayed: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "pushes_passed_on_total", Help: "Pushes that a standby replica relayed to the leader, by outcome.",
 		}, []string{"outcome"}),
-		renders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		renders: metrics.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "render_seconds", Help: "Duration of renders, without the wait for a worker.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
 		}, []string{"outcome"}),
 	}
-	registry.For("agent").MustRegister(m.leader, m.webhooks, m.relayed, m.renders)
-	return m
 }
 
 // Transport counts requests to the API server. It wraps the transport of a

@@ -103,8 +103,6 @@ func (m *pushRelay) forward(push webhook.Push) {
 	if m.name == "" {
 		return // the reconcile loops fetch from Git when they start
 	}
-	// Paths can be long, and the leader compares the commits itself.
-	push.ChangedPaths, push.PathsKnown = nil, false // the leader reads them from Git
 	select {
 	case m.queue <- push:
 	default:

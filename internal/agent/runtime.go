@@ -92,15 +92,11 @@ type RuntimeMetrics struct {
 }
 
 // NewRuntimeMetrics registers the metrics.
-func NewRuntimeMetrics(registry *observe.Metrics) (*RuntimeMetrics, error) {
-	routes, err := router.NewMetrics(registry.For("router"))
-	if err != nil {
-		return nil, err
-	}
+func NewRuntimeMetrics(registry *observe.Metrics) *RuntimeMetrics {
 	return &RuntimeMetrics{
 		join: join.NewMetrics(registry.For("platform")), report: report.NewMetrics(registry.For("report")),
-		router: routes, tunnel: tunnel.NewMetrics(registry.For("tunnel")),
-	}, nil
+		router: router.NewMetrics(registry.For("router")), tunnel: tunnel.NewMetrics(registry.For("tunnel")),
+	}
 }
 
 // platformRuntime has the parts of a runtime beside the delivery engine: the

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -85,10 +86,7 @@ func roleReference(role, examples string, options []config.Option) string {
 	for _, option := range options {
 		if first || option.Group() != group {
 			group, first = option.Group(), false
-			title := groupTitles[group]
-			if title == "" {
-				title = group
-			}
+			title := cmp.Or(groupTitles[group], group)
 			fmt.Fprintf(&out, "\n## %s\n\n| Option | Environment | Default | Description |\n|---|---|---|---|\n", title)
 		}
 		fmt.Fprintf(&out, "| `%s` | `%s` | %s | %s |\n", option.Name, option.Environment, shownDefault(option), cell(option.Description))
@@ -131,10 +129,7 @@ func cliReference(root *cobra.Command) string {
 // writeCommand writes the section of a command and, recursively, of its
 // subcommands. A command without a long description gets the short one.
 func writeCommand(out *strings.Builder, command *cobra.Command) {
-	text := command.Long
-	if text == "" {
-		text = command.Short + "."
-	}
+	text := cmp.Or(command.Long, command.Short+".")
 	fmt.Fprintf(out, "\n## %s\n\n%s\n\n```sh\n%s\n```\n", command.CommandPath(), strings.TrimSpace(text), command.UseLine())
 	if command.Example != "" {
 		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -93,12 +95,7 @@ func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	if ref.Kind != snapshot.Ingress || object == nil {
 		return false
 	}
-	for _, rule := range object.Spec.Rules {
-		if strings.EqualFold(rule.Host, host) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(object.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, host) })
 }
 
 // classText explains why an Ingress is not served by this edge. The class field

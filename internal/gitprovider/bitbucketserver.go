@@ -2,6 +2,7 @@ package gitprovider
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -155,9 +156,7 @@ func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error)
 		}
 		// The filter must be repeated for every page.
 		next.query = url.Values{"start": {strconv.Itoa(*page.Next)}}
-		for name, value := range first.query {
-			next.query[name] = value
-		}
+		maps.Copy(next.query, first.query)
 	}
 	return nil, invalid(c.kind, "the list at %s is too long to read", first.path)
 }

@@ -2,6 +2,7 @@ package gitprovider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -271,10 +272,7 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 	// the API.
 	target := call.url
 	if target == "" {
-		base := call.base
-		if base == "" {
-			base = c.api
-		}
+		base := cmp.Or(call.base, c.api)
 		target = base + call.path
 		if len(call.query) > 0 {
 			target += "?" + call.query.Encode()
@@ -340,8 +338,7 @@ func (c *client) networkFailure(host string, err error) *Error {
 func networkError(kind Kind, host string, err error) *Error {
 	failure := &Error{Kind: Unreachable, Provider: kind, cause: err}
 	// The URL in the wrapper may contain a query; only the cause is kept.
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		failure.cause = wrapped.Err
 	}
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)

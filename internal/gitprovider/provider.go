@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,12 +189,7 @@ func (w Webhook) wants(event Event) bool {
 	if len(w.Events) == 0 {
 		return event == PushEvent
 	}
-	for _, e := range w.Events {
-		if e == event {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(w.Events, event)
 }
 
 // check rejects a hook with an invalid URL, and one without a secret: its

@@ -1,6 +1,7 @@
 package gitprovider
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -119,10 +120,7 @@ func plainText(raw json.RawMessage) []string {
 		} `json:"detail"`
 	}
 	if json.Unmarshal(raw, &object) == nil && (object.Message != "" || object.Code != "") {
-		text := object.Message
-		if text == "" {
-			text = object.Field + " " + object.Code
-		}
+		text := cmp.Or(object.Message, object.Field+" "+object.Code)
 		if len(object.Detail.Required) > 0 {
 			text += " (required: " + strings.Join(object.Detail.Required, ", ") + ")"
 		}

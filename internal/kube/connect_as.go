@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -60,9 +61,7 @@ func ConnectAs(options ConnectOptions, more ...Option) (*Cluster, error) {
 	if options.Environ == nil {
 		options.Environ = os.Getenv
 	}
-	if options.ServiceAccount == "" {
-		options.ServiceAccount = serviceAccount
-	}
+	options.ServiceAccount = cmp.Or(options.ServiceAccount, serviceAccount)
 	config, namespace, err := options.discover()
 	if err != nil {
 		return nil, err
@@ -92,18 +91,12 @@ func (o *ConnectOptions) discover() (*rest.Config, string, error) {
 	namespace := o.Environ("POD_NAMESPACE")
 	if path := o.Environ("KUBECONFIG"); path != "" {
 		config, context, err := readKubeconfig(path)
-		if namespace == "" {
-			namespace = context
-		}
-		return config, namespace, err
+		return config, cmp.Or(namespace, context), err
 	}
 	if o.Endpoint == "" {
 		return nil, "", errors.New("no API server to connect to: run in a cluster, set KUBECONFIG, or set the endpoint")
 	}
-	if namespace == "" {
-		namespace = defaultNamespace
-	}
-	return &rest.Config{}, namespace, nil
+	return &rest.Config{}, cmp.Or(namespace, defaultNamespace), nil
 }
 
 // inCluster fills in from the service account what the options do not set.

@@ -78,12 +78,9 @@ func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) boo
 	if err != nil {
 		return false
 	}
-	for _, definition := range definitions.Items {
-		if slices.Contains(kindsOf(&definition), kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(definitions.Items, func(definition unstructured.Unstructured) bool {
+		return slices.Contains(kindsOf(&definition), kind)
+	})
 }
 
 // kindsOf returns the kinds, in each served version, that a

@@ -32,8 +32,6 @@ const (
 	KeyCommit = "commit"
 	// KeyReason is a reason in words.
 	KeyReason = "reason"
-	// KeyProvider is the name of a provider of routes.
-	KeyProvider = "provider"
 )
 
 // logLevels are the levels by name, the most verbose first.

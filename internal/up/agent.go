@@ -29,9 +29,8 @@ const (
 	// controlNamespace has the Applications, as with Argo CD.
 	controlNamespace = "argocd"
 	// The Secret and key where Argo CD keeps the secret of Gitea's webhooks.
-	hookSecretName   = "argocd-secret"
-	hookSecretKey    = "webhook.gitea.secret"
-	agentOptionsFile = "agent.yaml"
+	hookSecretName = "argocd-secret"
+	hookSecretKey  = "webhook.gitea.secret"
 )
 
 // agentOptions is a complete configuration, so that no options of the user's
@@ -108,22 +107,28 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 		hookSecretName, controlNamespace, filepath.Join(dir, "sources"),
 		s.platformURL(), s.platformFile(registerKeyFile), filepath.Join(dir, "runtime"), runtimeName, s.local(agentRouterPort),
 		s.local(edgeTrafficPort), s.trafficSecret())
-	if err := s.state.writeSynced(filepath.Join(agentName, agentOptionsFile), []byte(options)); err != nil {
-		return nil, fmt.Errorf("write the options of the agent: %w", err)
+	s.agent.child, err = s.startRole(agentName, options, s.kubeconfig)
+	return s.agent.child, err
+}
+
+// startRole starts this program again as the part of that name, with a complete
+// configuration.
+func (s *scene) startRole(name, options, kubeconfig string) (*child, error) {
+	if err := s.state.writeSynced(filepath.Join(name, name+".yaml"), []byte(options)); err != nil {
+		return nil, fmt.Errorf("write the options of the %s: %w", name, err)
 	}
-	// The child holds the lock too, so that the directory stays locked while an
-	// agent of a killed slipway up still runs.
-	c, err := startChild(program{
+	dir := s.state.path(name)
+	// The child holds the lock too, so that the directory stays locked while a
+	// part of a killed slipway up still runs.
+	return startChild(program{
 		path: s.options.Executable,
-		args: []string{"agent", "--configFile=" + filepath.Join(dir, agentOptionsFile)},
-		env:  roleEnvironment(os.Environ(), s.kubeconfig),
-		log:  filepath.Join(dir, "agent.log"),
+		args: []string{name, "--configFile=" + filepath.Join(dir, name+".yaml")},
+		env:  roleEnvironment(os.Environ(), kubeconfig),
+		log:  filepath.Join(dir, name+".log"),
 		logs: true,
 		tied: true,
 		hold: s.state.lock,
 	})
-	s.agent.child = c
-	return c, err
 }
 
 // installKinds installs Argo's CustomResourceDefinitions, and waits until they

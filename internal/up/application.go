@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,12 +156,9 @@ func brief(text string) string {
 // ownedByUp reports whether an older version of this program has applied an
 // object of the demo itself.
 func ownedByUp(object metav1.Object) bool {
-	for _, entry := range object.GetManagedFields() {
-		if entry.Manager == upOwner && entry.Operation == metav1.ManagedFieldsOperationApply {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == upOwner && entry.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // releaseDemo gives up the fields that an older version has applied, so that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,7 +25,6 @@ const (
 	edgeHealthPort  = 8082
 	edgeAdminPort   = 8090
 	edgeTrafficPort = 8093
-	edgeOptionsFile = "edge.yaml"
 	// ingressClass is the class of the Ingresses that the edge serves.
 	ingressClass      = "slipway"
 	ingressController = "slipway.dev/ingress-controller"
@@ -97,20 +95,9 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	}
 	options := fmt.Sprintf(edgeOptions,
 		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(edgeTrafficPort), s.trafficSecret(), s.local(webPort), s.local(secureWebPort), filepath.Join(dir, "last-good"))
-	if err := s.state.writeSynced(filepath.Join(edgeName, edgeOptionsFile), []byte(options)); err != nil {
-		return nil, fmt.Errorf("write the options of the edge: %w", err)
-	}
-	c, err := startChild(program{
-		path: s.options.Executable,
-		args: []string{"edge", "--configFile=" + filepath.Join(dir, edgeOptionsFile)},
-		env:  roleEnvironment(os.Environ(), s.kubeconfig),
-		log:  filepath.Join(dir, "edge.log"),
-		logs: true,
-		tied: true,
-		hold: s.state.lock,
-	})
-	s.edge.child = c
-	return c, err
+	var err error
+	s.edge.child, err = s.startRole(edgeName, options, s.kubeconfig)
+	return s.edge.child, err
 }
 
 // provideClass creates the IngressClass if it is missing. It belongs to the

@@ -80,7 +80,7 @@ func TestAnnouncer(t *testing.T) {
 		{Ref: "refs/heads/main", Before: first, After: second}, {Ref: "refs/heads/new", After: second}, {Ref: "refs/heads/old", Before: first},
 	} {
 		got := receive(t, heard, want.Ref)
-		if got.Ref != want.Ref || got.Before != want.Before || got.After != want.After || !got.From(repository) || got.PathsKnown {
+		if got.Ref != want.Ref || got.Before != want.Before || got.After != want.After || !got.From(repository) {
 			t.Errorf("heard %+v, want %+v", got, want)
 		}
 	}

@@ -85,21 +85,10 @@ func startPlatform(_ context.Context, s *scene) (*child, error) {
 	}
 	options := fmt.Sprintf(platformOptions, s.local(platformPort), s.local(platformAdminPort), s.local(platformHealthPort),
 		s.platformState(), firstAdmin)
-	if err := s.state.writeSynced(filepath.Join(platformName, platformOptionsFile), []byte(options)); err != nil {
-		return nil, fmt.Errorf("write the options of the platform: %w", err)
-	}
 	// The control plane gets no kubeconfig: it works without a cluster.
-	c, err := startChild(program{
-		path: s.options.Executable,
-		args: []string{"platform", "--configFile=" + s.platformFile(platformOptionsFile)},
-		env:  roleEnvironment(os.Environ(), ""),
-		log:  s.platformFile("platform.log"),
-		logs: true,
-		tied: true,
-		hold: s.state.lock,
-	})
-	s.platform.child = c
-	return c, err
+	var err error
+	s.platform.child, err = s.startRole(platformName, options, "")
+	return s.platform.child, err
 }
 
 // platformReady waits until the platform is ready, and creates the keys that

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -61,10 +62,7 @@ func (f Facts) writeTable(w io.Writer) error {
 	section(&b, func(row func(...string)) {
 		row("PART", "ADDRESS", "WHAT")
 		for _, r := range f.Parts {
-			address := r.Address
-			if address == "" {
-				address = "-"
-			}
+			address := cmp.Or(r.Address, "-")
 			row(r.Part, address, r.Detail)
 		}
 	})

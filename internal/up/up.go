@@ -15,6 +15,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,9 +193,7 @@ func (o Options) complete() (Options, error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return o, fmt.Errorf("--dir %s: %w", o.Dir, err)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Timeout < 0 {
 		return o, errors.New("--timeout must be longer than nothing, for example 3m")
 	}
@@ -203,9 +202,7 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("find the running executable: %w", err)
 		}
 	}
-	if o.Version == "" {
-		o.Version = "devel"
-	}
+	o.Version = cmp.Or(o.Version, "devel")
 	return o, nil
 }
 

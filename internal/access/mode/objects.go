@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -186,7 +185,7 @@ func anyMap(from map[string]string) map[string]any {
 
 func texts(from []string) []any {
 	made := make([]any, 0, len(from))
-	for each := range slices.Values(from) {
+	for _, each := range from {
 		made = append(made, each)
 	}
 	return made

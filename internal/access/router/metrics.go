@@ -1,6 +1,9 @@
 package router
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // part is the section of the router that a request addressed; it is a metric label.
 type part string
@@ -24,21 +27,19 @@ const (
 	outcomeOverloaded      outcome = "overloaded"
 )
 
-// Metrics counts requests. A nil *Metrics counts nothing.
+// Metrics counts requests.
 type Metrics struct {
 	requests *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of the router.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewMetrics registers the metrics of the router; a nil registerer keeps them
+// unregistered.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	return &Metrics{requests: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "requests_total", Help: "Requests to the runtime, by part and outcome.",
 	}, []string{"part", "outcome"})}
-	return m, registerer.Register(m.requests)
 }
 
 func (m *Metrics) count(part part, outcome outcome) {
-	if m != nil {
-		m.requests.WithLabelValues(string(part), string(outcome)).Inc()
-	}
+	m.requests.WithLabelValues(string(part), string(outcome)).Inc()
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -58,8 +59,9 @@ type router struct {
 // New returns a router.
 func New(options Options) http.Handler {
 	r := &router{options: options, log: options.Log, denials: connect.NewErrorWriter(), places: make(chan struct{}, maxRequests)}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
+	r.log = cmp.Or(r.log, slog.New(slog.DiscardHandler))
+	if options.Metrics == nil {
+		r.options.Metrics = NewMetrics(nil)
 	}
 	if options.Workflows != nil {
 		r.workflows = newWorkflows(options.Workflows, r.log)

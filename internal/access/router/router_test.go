@@ -173,10 +173,7 @@ func TestReady(t *testing.T) {
 // back.
 func TestOverload(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	metrics, err := router.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := router.NewMetrics(registry)
 	acquired, release := make(chan struct{}), make(chan struct{})
 	handler := newRouter(func(o *router.Options) {
 		o.Metrics = metrics

@@ -1,6 +1,9 @@
 package tunnel
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Metrics are the metrics of the agent's end of the tunnel.
 type Metrics struct {
@@ -11,30 +14,18 @@ type Metrics struct {
 	bytes       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The registerer adds the prefix slipway_tunnel_ to
-// their names.
+// NewMetrics registers the metrics; a nil registerer keeps them unregistered. The
+// registerer adds the prefix slipway_tunnel_ to their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	m := newMetrics()
-	registerer.MustRegister(m.connections, m.streams, m.tries, m.ends, m.bytes)
-	return m
-}
-
-func newMetrics() *Metrics {
+	metrics := promauto.With(registerer)
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return metrics.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
 	return &Metrics{
-		connections: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "connections", Help: "Connections to the platform.",
-		}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "streams", Help: "Open streams of the platform, including idle ones.",
-		}),
-		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connects_total", Help: "Connection attempts to the platform, by outcome: connected, refused, unreachable, token.",
-		}, []string{"outcome"}),
-		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "disconnects_total", Help: "Closed connections, by reason: lost, moved, refused, stopped.",
-		}, []string{"reason"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "bytes_total", Help: "Bytes transferred through the tunnel, by direction: in, out.",
-		}, []string{"direction"}),
+		connections: metrics.NewGauge(prometheus.GaugeOpts{Name: "connections", Help: "Connections to the platform."}),
+		streams:     metrics.NewGauge(prometheus.GaugeOpts{Name: "streams", Help: "Open streams of the platform, including idle ones."}),
+		tries:       counter("connects_total", "Connection attempts to the platform, by outcome: connected, refused, unreachable, token.", "outcome"),
+		ends:        counter("disconnects_total", "Closed connections, by reason: lost, moved, refused, stopped.", "reason"),
+		bytes:       counter("bytes_total", "Bytes transferred through the tunnel, by direction: in, out.", "direction"),
 	}
 }

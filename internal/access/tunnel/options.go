@@ -88,11 +88,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("a tunnel needs at least one connection")
 	}
 	o.Connections = cmp.Or(o.Connections, 2)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Metrics == nil {
-		o.Metrics = newMetrics()
+		o.Metrics = NewMetrics(nil)
 	}
 	if o.State == nil {
 		o.State = func(int) {}

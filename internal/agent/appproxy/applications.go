@@ -237,8 +237,7 @@ func (s *Service) GetResource(ctx context.Context, request *connect.Request[runt
 
 // messageOf returns the text of an error without its code.
 func messageOf(err error) string {
-	var told *connect.Error
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*connect.Error](err); ok {
 		return told.Message()
 	}
 	return err.Error()

@@ -1,6 +1,7 @@
 package appproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 	options := inspect.LogOptions{
 		Follow: asked.GetFollow(), Previous: asked.GetPrevious(), Since: asked.GetSince().AsDuration(), Timestamps: true, Tail: asked.GetTailLines(),
 	}
-	if options.Tail == 0 {
-		options.Tail = defaultTail
-	}
+	options.Tail = cmp.Or(options.Tail, defaultTail)
 	if !options.Follow {
 		// Each container gets the same share of the limit.
 		options.Bytes = int64(logBytes / len(streams))

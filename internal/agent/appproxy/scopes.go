@@ -3,6 +3,8 @@ package appproxy
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -78,10 +80,7 @@ func (w *scopeWatches) notify(at scopeAt, followed *scopeWatch, change inspect.C
 	w.mu.Lock()
 	followed.established = true
 	// Copied, because feeds join and leave while they are notified.
-	feeds := make([]*treeFeed, 0, len(followed.feeds))
-	for feed := range followed.feeds {
-		feeds = append(feeds, feed)
-	}
+	feeds := slices.Collect(maps.Keys(followed.feeds))
 	w.mu.Unlock()
 	for _, feed := range feeds {
 		feed.onChange(at.Scope, change)

@@ -1,6 +1,7 @@
 package appproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,15 +126,9 @@ func New(options Options) *Service {
 	if options.Applier == nil {
 		options.Applier = apply.New(options.Cluster, options.Kinds)
 	}
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
-	if options.ComponentNamespace == "" {
-		options.ComponentNamespace = options.ControlNamespace
-	}
-	if options.ComponentSelector == "" {
-		options.ComponentSelector = ComponentSelector
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	options.ComponentNamespace = cmp.Or(options.ComponentNamespace, options.ControlNamespace)
+	options.ComponentSelector = cmp.Or(options.ComponentSelector, ComponentSelector)
 	s := &Service{
 		options: options, log: options.Log,
 		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager},
@@ -246,9 +241,7 @@ func (s *Service) resolveRef(ref *runtimev1.ApplicationRef) (tracking.App, error
 	if place.Name == "" {
 		return place, connect.NewError(connect.CodeInvalidArgument, errors.New("the request names no Application: give ref.name"))
 	}
-	if place.Namespace == "" {
-		place.Namespace = s.options.ControlNamespace
-	}
+	place.Namespace = cmp.Or(place.Namespace, s.options.ControlNamespace)
 	// The same error as for an Application that does not exist: the existence
 	// of other namespaces is not disclosed.
 	if !s.servesNamespace(place.Namespace) {

@@ -3,6 +3,7 @@ package appproxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,12 +93,7 @@ func (f *treeFeed) affects(scope inspect.Scope, change inspect.Change) bool {
 	if scope.Selector != "" || change.UID == "" || f.members == nil || f.members[change.UID] {
 		return true
 	}
-	for _, owner := range change.Owners {
-		if f.members[owner] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(change.Owners, func(owner types.UID) bool { return f.members[owner] })
 }
 
 // run reads the tree after changes until the context is done, the Application
@@ -278,10 +274,7 @@ func (f *treeFeed) needsPolling() bool {
 			return true
 		}
 	}
-	for _, node := range f.last.GetNodes() {
-		if node.GetHealth() == string(v1alpha1.Progressing) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.last.GetNodes(), func(node *runtimev1.Node) bool {
+		return node.GetHealth() == string(v1alpha1.Progressing)
+	})
 }

@@ -3,6 +3,7 @@ package appproxy
 import (
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -78,12 +79,10 @@ func (h *webhooks) handler(source string) *webhook.Handler {
 
 // hasOwn reports whether a source has its own secrets for any host.
 func (h *webhooks) hasOwn(source string) bool {
-	for _, provider := range webhook.Providers() {
-		if _, own := h.options.Secrets(source, provider); own {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(webhook.Providers(), func(provider webhook.Provider) bool {
+		_, own := h.options.Secrets(source, provider)
+		return own
+	})
 }
 
 // senderOf identifies the sender for the rate limit. Behind a tunnel or an

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func Parse(from *corev1.Secret) (*ClusterSpec, error) {
 		return nil, errors.New("the field server is no address of an API server: write https://host:port")
 	}
 	// As in Argo CD, the address is the default name.
-	if entry.Name == "" {
-		entry.Name = entry.Server
-	}
+	entry.Name = cmp.Or(entry.Name, entry.Server)
 	if entry.Name == project.LocalName {
 		return nil, fmt.Errorf("the name %s is that of the cluster which the runtime is in", project.LocalName)
 	}

@@ -3,6 +3,7 @@ package gitsource
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -204,14 +205,9 @@ func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error 
 	}
 	// The field is optional in a request, so that an empty one must remove it.
 	delete(directory, "exclude")
-	for key, value := range fresh.Source["directory"].(map[string]any) {
-		directory[key] = value
-	}
-	// The loop replaces source["directory"], too; the merged one is set after
-	// it.
-	for key, value := range fresh.Source {
-		source[key] = value
-	}
+	maps.Copy(directory, fresh.Source["directory"].(map[string]any))
+	// This replaces source["directory"], too; the merged one is set after it.
+	maps.Copy(source, fresh.Source)
 	source["directory"] = directory
 	spec["project"] = fresh.Project
 	spec["destination"] = map[string]any{"server": fresh.Destination.Server, "namespace": fresh.Destination.Namespace}

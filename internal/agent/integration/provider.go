@@ -23,8 +23,7 @@ var errSharing = errors.New("this integration is for admins of the account: use 
 // connectErrorOr returns an error that has a code already, or else the result
 // of instead.
 func connectErrorOr(err error, instead func() error) error {
-	var own *connect.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*connect.Error](err); ok {
 		return own
 	}
 	return instead()

@@ -55,8 +55,7 @@ func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 		return err
 	}
 	_, err = provider.CreateRepository(ctx, repoURL, true)
-	var refused *gitprovider.Error
-	if errors.As(err, &refused) && refused.Kind == gitprovider.Conflict {
+	if refused, ok := errors.AsType[*gitprovider.Error](err); ok && refused.Kind == gitprovider.Conflict {
 		return nil
 	}
 	return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +104,7 @@ func (s *Service) storeRuntime(ctx context.Context, c *runtimeCredential) error 
 // putSecret creates a Secret or replaces its data. Annotations and labels of
 // others stay.
 func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
-	for _, field := range fieldsOf(wanted.Data) {
+	for _, field := range slices.Collect(maps.Keys(wanted.Data)) {
 		if len(wanted.Data[field]) == 0 {
 			delete(wanted.Data, field)
 		}
@@ -121,9 +123,7 @@ func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 			if found.Labels == nil {
 				found.Labels = map[string]string{}
 			}
-			for key, value := range wanted.Labels {
-				found.Labels[key] = value
-			}
+			maps.Copy(found.Labels, wanted.Labels)
 			_, err = s.secrets().Update(ctx, found, metav1.UpdateOptions{})
 		}
 		if err == nil {
@@ -134,16 +134,6 @@ func (s *Service) putSecret(ctx context.Context, wanted *corev1.Secret) error {
 		}
 	}
 	return connect.NewError(connect.CodeAborted, fmt.Errorf("write the Secret %s: too many conflicting changes: try again", wanted.Name))
-}
-
-// fieldsOf returns the keys of data, so that it can be changed while it is
-// ranged over.
-func fieldsOf(data map[string][]byte) []string {
-	var fields []string
-	for field := range data {
-		fields = append(fields, field)
-	}
-	return fields
 }
 
 // SetRuntimeCredentials implements IntegrationService. Fields that are not

@@ -128,12 +128,10 @@ func toConnectError(err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	var provider *gitprovider.Error
-	if errors.As(err, &provider) {
+	if provider, ok := errors.AsType[*gitprovider.Error](err); ok {
 		return connect.NewError(providerCode(provider), err)
 	}
-	var failure *remote.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*remote.Failure](err); ok {
 		if failure.Reason == remote.Unreachable {
 			return connect.NewError(connect.CodeUnavailable, err)
 		}

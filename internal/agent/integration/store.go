@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -187,9 +188,7 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 // has a provider.
 func (s *Service) load(ctx context.Context, name string) (*record, error) {
 	// Requests without a name mean the default integration.
-	if name == "" {
-		name = defaultName
-	}
+	name = cmp.Or(name, defaultName)
 	if err := checkName(name); err != nil {
 		return nil, err
 	}

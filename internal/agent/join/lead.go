@@ -246,7 +246,7 @@ func (m *Membership) received(c *credential, sent time.Time, header http.Header)
 	if at, err := http.ParseTime(header.Get("Date")); err == nil {
 		// The header has whole seconds, and was written between sent and now.
 		skew := at.Sub(sent.Truncate(time.Second))
-		m.options.Metrics.skew(skew)
+		m.options.Metrics.clock.Set(skew.Seconds())
 		if skew.Abs() > clockTolerance {
 			m.options.Log.Warn("clocks of this machine and the platform differ: set them by NTP", "difference", skew.Round(time.Second).String())
 		}

@@ -1,9 +1,8 @@
 package join
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the metrics of a membership.
@@ -16,56 +15,38 @@ type Metrics struct {
 	clock prometheus.Gauge
 }
 
-// NewMetrics registers the metrics. The registry adds a prefix such as
-// slipway_platform_.
+// NewMetrics registers the metrics; a nil registry keeps them unregistered. The
+// registry adds a prefix such as slipway_platform_.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{
-		phases: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	metrics := promauto.With(registry)
+	return &Metrics{
+		phases: metrics.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "phase", Help: "1 for how the runtime and its platform stand.",
 		}, []string{"phase"}),
-		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+		heartbeats: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "heartbeats_total", Help: "Heartbeats to the platform, by what became of them.",
 		}, []string{"outcome"}),
-		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+		renewals: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "renewals_total", Help: "Registrations and renewals of the credential, by what became of them.",
 		}, []string{"kind", "outcome"}),
-		clock: prometheus.NewGauge(prometheus.GaugeOpts{
+		clock: metrics.NewGauge(prometheus.GaugeOpts{
 			Name: "clock_skew_seconds", Help: "How far the platform's clock is before that of this machine.",
 		}),
 	}
-	registry.MustRegister(m.phases, m.heartbeats, m.renewals, m.clock)
-	return m
 }
 
-// phase sets the gauge of one phase to 1 and all others to 0. Methods of a nil
-// Metrics do nothing.
+// phase sets the gauge of one phase to 1 and all others to 0.
 func (m *Metrics) phase(phase Phase) {
-	if m == nil {
-		return
-	}
 	m.phases.Reset()
 	m.phases.WithLabelValues(string(phase)).Set(1)
 }
 
 // heartbeat counts a heartbeat by outcome.
-func (m *Metrics) heartbeat(err error) {
-	if m != nil {
-		m.heartbeats.WithLabelValues(outcome(err)).Inc()
-	}
-}
+func (m *Metrics) heartbeat(err error) { m.heartbeats.WithLabelValues(outcome(err)).Inc() }
 
 // renewal counts a registration or a renewal by outcome.
 func (m *Metrics) renewal(kind string, err error) {
-	if m != nil {
-		m.renewals.WithLabelValues(kind, outcome(err)).Inc()
-	}
-}
-
-// skew sets the difference of the clocks.
-func (m *Metrics) skew(skew time.Duration) {
-	if m != nil {
-		m.clock.Set(skew.Seconds())
-	}
+	m.renewals.WithLabelValues(kind, outcome(err)).Inc()
 }
 
 // outcome is the label value of a result.

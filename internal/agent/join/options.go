@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -129,8 +130,9 @@ func (o *Options) complete() error {
 	if named, ok := o.Key.(keySecret); ok && named.name == SecretName {
 		problems = append(problems, fmt.Errorf("the Secret %s is for the credential that the runtime gets: keep the API key in another", SecretName))
 	}
-	if o.Internal == "" {
-		o.Internal = defaultInternal
+	o.Internal = cmp.Or(o.Internal, defaultInternal)
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
 	}
 	o.timing.complete()
 	return errors.Join(problems...)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -101,11 +102,7 @@ func labels(given map[string]string) map[string]string {
 	if len(given) == 0 {
 		return nil
 	}
-	names := make([]string, 0, len(given))
-	for name := range given {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(given))
 	told := map[string]string{}
 	for _, name := range names[:min(len(names), maxLabels)] {
 		told[name] = boundedWord(redact(given[name]))

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,21 +68,14 @@ func (o *Options) complete() error {
 	case o.Client == nil || o.List == nil || o.Log == nil:
 		return errors.New("the reporter needs a client, a list of Applications and a log")
 	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMaxBytes
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
 	}
-	if o.batchEvents <= 0 {
-		o.batchEvents = defaultBatchEvents
-	}
-	if o.firstPause <= 0 {
-		o.firstPause = defaultFirstPause
-	}
-	if o.longestPause <= 0 {
-		o.longestPause = defaultLongestPause
-	}
-	if o.probe <= 0 {
-		o.probe = probeInterval
-	}
+	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes)
+	o.batchEvents = cmp.Or(max(o.batchEvents, 0), defaultBatchEvents)
+	o.firstPause = cmp.Or(max(o.firstPause, 0), defaultFirstPause)
+	o.longestPause = cmp.Or(max(o.longestPause, 0), defaultLongestPause)
+	o.probe = cmp.Or(max(o.probe, 0), probeInterval)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (r *Reporter) enqueue(event *platformv1.ReportEvent) {
 // it again, but never twice at a time. It returns an error only if the folder
 // cannot be used.
 func (r *Reporter) Run(ctx context.Context) error {
-	opened, err := openSpool(r.options.Folder, r.options.Log, func() { r.options.Metrics.spoolFailed() })
+	opened, err := openSpool(r.options.Folder, r.options.Log, r.options.Metrics.spoolErr.Inc)
 	if err != nil {
 		return err
 	}

@@ -194,10 +194,6 @@ func secretPath(where string) bool {
 	if (last == "value" || last == "content" || last == "data") && len(parts) > 1 {
 		last = parts[len(parts)-2]
 	}
-	for _, word := range []string{"token", "password", "passwd", "secret", "privatekey", "apikey", "credential", "sshkey", "key.pem"} {
-		if strings.Contains(last, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"token", "password", "passwd", "secret", "privatekey", "apikey", "credential", "sshkey", "key.pem"},
+		func(word string) bool { return strings.Contains(last, word) })
 }

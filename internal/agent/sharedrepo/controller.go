@@ -196,8 +196,7 @@ func (h *Controller) Ensure(ctx context.Context) error {
 // ensure seeds an opened repository. The lock writing must be held.
 func (h *Controller) ensure(ctx context.Context, repository *Repository) error {
 	_, err := repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
-	var failure *remote.Failure
-	if errors.As(err, &failure) && failure.Reason == remote.Missing && h.options.Create != nil {
+	if failure, ok := errors.AsType[*remote.Failure](err); ok && failure.Reason == remote.Missing && h.options.Create != nil {
 		if createErr := h.options.Create(ctx, repository.Location().RepoURL); createErr != nil {
 			return errors.Join(err, fmt.Errorf("make the Shared Configuration Repository: %w", createErr))
 		}

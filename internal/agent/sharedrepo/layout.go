@@ -1,6 +1,7 @@
 package sharedrepo
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -128,12 +129,8 @@ func (m Manifest) YAML() ([]byte, error) {
 		metadata["annotations"] = m.Annotations
 	}
 	project, server := m.Project, m.Destination.Server
-	if project == "" {
-		project = "default"
-	}
-	if server == "" {
-		server = InCluster
-	}
+	project = cmp.Or(project, "default")
+	server = cmp.Or(server, InCluster)
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata,
 		"spec": map[string]any{
@@ -148,10 +145,7 @@ func (m Manifest) YAML() ([]byte, error) {
 
 // sourceAt returns a source in this repository.
 func sourceAt(location Location, folder string, directory map[string]any) map[string]any {
-	revision := location.Branch
-	if revision == "" {
-		revision = "HEAD"
-	}
+	revision := cmp.Or(location.Branch, "HEAD")
 	source := map[string]any{"repoURL": location.RepoURL, "targetRevision": revision, "path": path.Join(location.Path, folder)}
 	if directory != nil {
 		source["directory"] = directory

@@ -1,6 +1,7 @@
 package sharedrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,8 +89,7 @@ func (r *Repository) client() (*remote.Client, error) {
 
 // explain adds the address to an error. The causes contain no credentials.
 func (r *Repository) explain(err error) error {
-	var large *objects.TooLarge
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*objects.TooLarge](err); ok {
 		return fmt.Errorf("the Shared Configuration Repository %s is too large (%w): keep it in a repository of its own", r.address, err)
 	}
 	return fmt.Errorf("the Shared Configuration Repository %s: %w", r.address, err)
@@ -268,20 +268,11 @@ func (r *Repository) build(s snapshot, files Files, w changeRequest) (objects.ID
 // signature returns the line of a person in a commit. Names come from accounts:
 // characters that would end the line or the name are removed.
 func signature(author, instead Author, at time.Time) gitSignature {
-	name, email := plainName(author.Name), plainName(author.Email)
-	if email == "" {
-		email = plainName(instead.Email)
+	return gitSignature{
+		name:  cmp.Or(plainName(author.Name), plainName(author.Email), plainName(instead.Name)),
+		email: cmp.Or(plainName(author.Email), plainName(instead.Email), "noreply@slipway.invalid"),
+		at:    at,
 	}
-	if name == "" {
-		name = plainName(author.Email)
-	}
-	if name == "" {
-		name = plainName(instead.Name)
-	}
-	if email == "" {
-		email = "noreply@slipway.invalid"
-	}
-	return gitSignature{name: name, email: email, at: at}
 }
 
 // plainName removes such characters from a name.

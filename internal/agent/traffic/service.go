@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ type round struct {
 
 // New returns the service. It polls nothing before there is a stream.
 func New(options Options) *Service {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	// No loop has run yet, so that the first one need not wait.
 	ended := make(chan struct{})
 	close(ended)

@@ -111,10 +111,7 @@ active runtimes.`,
 			return err
 		}
 		_, err := apiclient.Call(command.Context(), client, client.Git().ResetGitSettings, &platformv1.ResetGitSettingsRequest{})
-		if err == nil {
-			printer.Note(command, "The Git settings are reset.")
-		}
-		return err
+		return printer.Done(command, err, "The Git settings are reset.")
 	})
 	command.AddCommand(get, accountGitSetCommand(choice), reset)
 	return command

@@ -55,10 +55,7 @@ with --api-key-file is only forgotten, because others may use it too, unless
 			book.Remove(found.Name)
 			return nil
 		})
-		if err == nil {
-			printer.Note(command, "Signed out of %s.", found.URL)
-		}
-		return err
+		return printer.Done(command, err, "Signed out of %s.", found.URL)
 	}
 	return command
 }

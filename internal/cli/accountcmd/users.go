@@ -149,10 +149,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 		}
 		change.Id = user.GetId()
 		_, err = apiclient.Call(command.Context(), client, client.Accounts().UpdateUser, change)
-		if err == nil {
-			printer.Note(command, "%s was changed.", user.GetEmail())
-		}
-		return err
+		return printer.Done(command, err, "%s was changed.", user.GetEmail())
 	})
 	return command
 }
@@ -192,10 +189,7 @@ func usersDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		_, err = apiclient.Call(command.Context(), client, client.Accounts().DeleteUser, &platformv1.DeleteUserRequest{Id: user.GetId()})
-		if err == nil {
-			printer.Note(command, "%s was deleted.", user.GetEmail())
-		}
-		return err
+		return printer.Done(command, err, "%s was deleted.", user.GetEmail())
 	})
 	return command
 }

@@ -58,16 +58,12 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 	if err != nil {
 		return nil, exit.UsageError{Err: fmt.Errorf("platform.caFile: %w", err)}
 	}
-	metrics, err := agent.NewRuntimeMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	made := &agent.RuntimeOptions{
 		Name: options.Runtime.Name, Cluster: cmp.Or(options.Runtime.Cluster, kubeflags.HostOf(given.Cluster.Config.Host)),
 		PlatformURL: options.Platform.URL, AccountID: options.Platform.AccountID, CAs: authorities, AllowPlainHTTP: options.Platform.AllowHTTP,
 		Mode: accessMode(options.Access.Mode), AccessURL: options.Access.URL, IngressClass: options.Access.IngressClass,
 		ConfigurationRuntime: options.Runtime.ConfigurationRuntime,
-		Version:              buildinfo.Read().Version, ChartVersion: options.Runtime.ChartVersion, Metrics: metrics,
+		Version:              buildinfo.Read().Version, ChartVersion: options.Runtime.ChartVersion, Metrics: agent.NewRuntimeMetrics(registry),
 		Edges: agent.EdgeOptions{
 			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
 		},

@@ -7,6 +7,7 @@
 package appcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,10 +147,7 @@ func (a *appAccess) open() (appBackend, error) {
 	if err != nil {
 		return nil, exit.UsageError{Err: err}
 	}
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = cluster.Namespace
-	}
+	namespace := cmp.Or(a.namespace, cluster.Namespace)
 	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil
 }
 

@@ -1,6 +1,7 @@
 package appcmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -92,13 +93,7 @@ func ordinal(app *application, i int) string {
 // shownDestination formats a destination. The server wins over the name of the
 // cluster. An empty one is the cluster of the agent.
 func shownDestination(destination v1alpha1.ApplicationDestination) string {
-	cluster := destination.Server
-	if cluster == "" {
-		cluster = destination.Name
-	}
-	if cluster == "" {
-		cluster = "this cluster"
-	}
+	cluster := cmp.Or(destination.Server, destination.Name, "this cluster")
 	if destination.Namespace == "" {
 		return cluster
 	}

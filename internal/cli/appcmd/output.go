@@ -1,6 +1,7 @@
 package appcmd
 
 import (
+	"cmp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,10 +43,7 @@ func shownSource(source *v1alpha1.ApplicationSource) string {
 	case source.Path != "":
 		text += " path " + source.Path
 	}
-	revision := source.TargetRevision
-	if revision == "" {
-		revision = "HEAD"
-	}
+	revision := cmp.Or(source.TargetRevision, "HEAD")
 	text += " at " + printer.ShortRevision(revision)
 	if source.Ref != "" {
 		text += " as $" + source.Ref

@@ -3,6 +3,7 @@
 package buildinfo
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -26,29 +27,16 @@ type Info struct {
 // "unknown" and never empty, so that metrics and User-Agent headers have a
 // value.
 func Read() Info {
-	facts := Info{
-		Version:   version,
-		Commit:    commit,
-		GoVersion: runtime.Version(),
-		Platform:  runtime.GOOS + "/" + runtime.GOARCH,
-	}
 	recorded, ok := debug.ReadBuildInfo()
 	if !ok {
 		recorded = &debug.BuildInfo{}
 	}
-	if facts.Version == "" {
-		facts.Version = strings.Trim(recorded.Main.Version, "()") // "(devel)" in a checkout
+	return Info{
+		Version:   cmp.Or(version, strings.Trim(recorded.Main.Version, "()"), "unknown"), // "(devel)" in a checkout
+		Commit:    cmp.Or(commit, recordedCommit(recorded.Settings), "unknown"),
+		GoVersion: runtime.Version(),
+		Platform:  runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	if facts.Commit == "" {
-		facts.Commit = recordedCommit(recorded.Settings)
-	}
-	if facts.Version == "" {
-		facts.Version = "unknown"
-	}
-	if facts.Commit == "" {
-		facts.Commit = "unknown"
-	}
-	return facts
 }
 
 // recordedCommit returns the commit that the Go tool recorded, marked as dirty

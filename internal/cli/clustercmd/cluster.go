@@ -7,6 +7,7 @@
 package clustercmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,10 +56,7 @@ func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE")
 	for _, one := range clusters {
-		namespaces := strings.Join(one.GetNamespaces(), ",")
-		if namespaces == "" {
-			namespaces = "all"
-		}
+		namespaces := cmp.Or(strings.Join(one.GetNamespaces(), ","), "all")
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(one.GetLabels())) {
 			labels = append(labels, key+"="+one.GetLabels()[key])

@@ -179,10 +179,7 @@ func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).RemoveIntegration, &runtimev1.RemoveIntegrationRequest{Name: args[0]})
-		if err == nil {
-			printer.Note(command, "The integration %s was removed.", args[0])
-		}
-		return err
+		return printer.Done(command, err, "The integration %s was removed.", args[0])
 	})
 	return command
 }
@@ -228,10 +225,7 @@ func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 		RunE: apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 			name := integrationName(args)
 			_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Deregister, &runtimev1.DeregisterRequest{Integration: name})
-			if err == nil {
-				printer.Note(command, "Your token for the integration %s is forgotten.", name)
-			}
-			return err
+			return printer.Done(command, err, "Your token for the integration %s is forgotten.", name)
 		}),
 	}
 }

@@ -180,10 +180,7 @@ func gitSourceDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		response, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).DeleteGitSource, &runtimev1.DeleteGitSourceRequest{Name: args[0]})
-		if err == nil {
-			printer.Note(command, "Git Source %s was deleted, with commit %s. Its Applications stay in the cluster.", args[0], printer.OrDash(printer.ShortRevision(response.GetCommit())))
-		}
-		return err
+		return printer.Done(command, err, "Git Source %s was deleted, with commit %s. Its Applications stay in the cluster.", args[0], printer.OrDash(printer.ShortRevision(response.GetCommit())))
 	})
 	return command
 }

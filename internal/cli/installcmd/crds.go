@@ -68,23 +68,28 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 }
 
-// open validates the flags and creates the client of the cluster, without a
-// request. The caller closes the cluster if there is no error.
-func (f *crdsFlags) open() (crds.Options, error) {
-	// Flags are checked before the connection, so that a typo needs no
-	// reachable cluster.
-	if err := f.output.Check(); err != nil {
-		return crds.Options{}, err
+// run returns the RunE of a command that works on the cluster of the flags, with
+// crdsTimeout for what it reads.
+func (f *crdsFlags) run(work func(context.Context, *cobra.Command, crds.Options) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, _ []string) error {
+		// Flags are checked before the connection, so that a typo needs no
+		// reachable cluster.
+		if err := f.output.Check(); err != nil {
+			return err
+		}
+		only, err := crds.ParseFamilies(f.only)
+		if err != nil {
+			return exit.UsageError{Err: fmt.Errorf("--only: %w", err)}
+		}
+		cluster, err := kubeflags.Connect(f.choice)
+		if err != nil {
+			return exit.UsageError{Err: err}
+		}
+		defer cluster.Close()
+		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
+		defer cancel()
+		return work(ctx, command, crds.Options{Cluster: cluster, Release: f.release, Only: only, Force: f.force})
 	}
-	only, err := crds.ParseFamilies(f.only)
-	if err != nil {
-		return crds.Options{}, exit.UsageError{Err: fmt.Errorf("--only: %w", err)}
-	}
-	cluster, err := kubeflags.Connect(f.choice)
-	if err != nil {
-		return crds.Options{}, exit.UsageError{Err: err}
-	}
-	return crds.Options{Cluster: cluster, Release: f.release, Only: only, Force: f.force}, nil
 }
 
 // crdsPlanCommand shows the owner of each definition and the effect of an
@@ -99,20 +104,13 @@ func crdsPlanCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	given.add(command, false)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		options, err := given.open()
-		if err != nil {
-			return err
-		}
-		defer options.Cluster.Close()
-		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
-		defer cancel()
+	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
 		entries, err := crds.Plan(ctx, options)
 		if err != nil {
 			return err
 		}
 		return given.show(command.OutOrStdout(), entries)
-	}
+	})
 	return command
 }
 
@@ -135,9 +133,9 @@ unless --force is given. slipway crds release undoes it.`,
 	}
 	given.add(command, true)
 	command.Flags().BoolVar(&given.force, "force", false, "take them from who manages them now")
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return given.change(command, crds.Plan, crds.Adopted)
-	}
+	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
+		return given.change(ctx, command, options, crds.Plan, crds.Adopted)
+	})
 	return command
 }
 
@@ -158,9 +156,9 @@ refused unless --force is given.`,
 	}
 	given.add(command, true)
 	command.Flags().BoolVar(&given.force, "force", false, "also give back what changed since it was adopted, or was adopted for another release")
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return given.change(command, crds.PlanRelease, crds.Released)
-	}
+	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
+		return given.change(ctx, command, options, crds.PlanRelease, crds.Released)
+	})
 	return command
 }
 
@@ -177,17 +175,10 @@ func crdsUpgradeCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	given.add(command, false)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		options, err := given.open()
-		if err != nil {
-			return err
-		}
-		defer options.Cluster.Close()
-		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
-		defer cancel()
+	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
 		// The list is never nil, so that JSON has an empty list and not null.
 		changed := []string{}
-		err = crds.Upgrade(ctx, options, func(name string) {
+		err := crds.Upgrade(ctx, options, func(name string) {
 			changed = append(changed, name)
 			printer.Note(command, "%s is that of this version.", name)
 		})
@@ -200,7 +191,7 @@ func crdsUpgradeCommand() *cobra.Command {
 			printer.Note(command, "There was nothing to upgrade.")
 		}
 		return err
-	}
+	})
 	return command
 }
 
@@ -215,14 +206,7 @@ type (
 // change shows the planned writes, prompts for confirmation, and makes them.
 // One definition of another owner refuses the whole run, because a release that
 // owns only some of its definitions upgrades only those.
-func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsWriter) error {
-	options, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer options.Cluster.Close()
-	ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
-	defer cancel()
+func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options crds.Options, plan crdsPlanner, write crdsWriter) error {
 	entries, err := plan(ctx, options)
 	if err != nil {
 		return err

@@ -109,6 +109,15 @@ func Note(command *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(command.ErrOrStderr(), format+"\n", args...)
 }
 
+// Done writes a note about what a command did, unless it failed, and returns the
+// error.
+func Done(command *cobra.Command, err error, format string, args ...any) error {
+	if err == nil {
+		Note(command, format, args...)
+	}
+	return err
+}
+
 // Printable replaces everything that is not printable, so that text from a
 // cluster or a platform cannot control the terminal.
 func Printable(text string) string {

@@ -4,6 +4,7 @@
 package rendercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,10 +156,7 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 	}
 	// Path of the source is what the user wrote, for messages; that of the
 	// input is the cleaned form of the store.
-	source.Path = l.path
-	if source.Path == "" {
-		source.Path = "."
-	}
+	source.Path = cmp.Or(l.path, ".")
 	name := l.name
 	// The default is the name of the folder in lower case, because names of
 	// Helm releases must be.
@@ -184,9 +182,7 @@ func (l *localRender) bare(name, namespace string) render.Request {
 	if l.namespace != "" {
 		namespace = l.namespace
 	}
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace = cmp.Or(namespace, "default")
 	return render.Request{
 		App: name, Project: v1alpha1.DefaultProject, Namespace: namespace, KubeVersion: l.kubeVersion, APIVersions: l.apiVersions,
 	}

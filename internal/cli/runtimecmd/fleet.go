@@ -238,10 +238,7 @@ func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
 				return exit.UsageError{Err: err}
 			}
 			response, err := apiclient.Call(command.Context(), client, client.RuntimeAPI(args[0]).ConfigureAsApplication, &runtimev1.ConfigureAsApplicationRequest{})
-			if err == nil {
-				printer.Note(command, "The runtime %s is the Application %s, with commit %s.", args[0], response.GetApplication(), printer.OrDash(printer.ShortRevision(response.GetCommit())))
-			}
-			return err
+			return printer.Done(command, err, "The runtime %s is the Application %s, with commit %s.", args[0], response.GetApplication(), printer.OrDash(printer.ShortRevision(response.GetCommit())))
 		}),
 	}
 }

@@ -21,10 +21,7 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 			// The field is optional in the API: an absent one keeps the role.
 			yes := true
 			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], ConfigurationRuntime: &yes})
-			if err == nil {
-				printer.Note(command, "%s is the configuration runtime.", args[0])
-			}
-			return err
+			return printer.Done(command, err, "%s is the configuration runtime.", args[0])
 		}),
 	}
 }
@@ -65,10 +62,7 @@ key.`,
 			return err
 		}
 		_, err := apiclient.Call(command.Context(), client, client.Runtimes().RevokeCredentials, &platformv1.RevokeCredentialsRequest{Name: args[0]})
-		if err == nil {
-			printer.Note(command, "The credentials of %s are revoked.", args[0])
-		}
-		return err
+		return printer.Done(command, err, "The credentials of %s are revoked.", args[0])
 	})
 	return command
 }
@@ -89,10 +83,7 @@ func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		_, err := apiclient.Call(command.Context(), client, client.Runtimes().DeleteRuntime, &platformv1.DeleteRuntimeRequest{Name: args[0]})
-		if err == nil {
-			printer.Note(command, "%s is forgotten.", args[0])
-		}
-		return err
+		return printer.Done(command, err, "%s is forgotten.", args[0])
 	})
 	return command
 }

@@ -1,6 +1,7 @@
 package runtimecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ sources.`,
 func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.MeshSettings, error) {
 	// A copy: the flags stay as the user gave them.
 	settings := f.MeshSettings
-	if settings.Namespace == "" {
-		settings.Namespace = settings.Runtime
-	}
+	settings.Namespace = cmp.Or(settings.Namespace, settings.Runtime)
 	var problems []error
 	for _, found := range settings.Check(needsGateway) {
 		// Findings name settings; users set them as flags.

@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ type Controller struct {
 
 // NewController returns a Controller. It sends nothing before Run.
 func NewController(options ControllerOptions) *Controller {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
-	if options.ControlNamespace == "" {
-		options.ControlNamespace = options.Cluster.Namespace
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	options.ControlNamespace = cmp.Or(options.ControlNamespace, options.Cluster.Namespace)
 	if options.Interval <= 0 {
 		options.Interval = defaultInterval
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -181,9 +182,7 @@ func encodeTemplate(template *v1alpha1.ApplicationSetTemplate) (map[string]any, 
 // fill completes the template of a generator with the outer one.
 func fill(own, outer map[string]any) map[string]any {
 	filled := make(map[string]any, len(outer))
-	for name, value := range own {
-		filled[name] = value
-	}
+	maps.Copy(filled, own)
 	for name, value := range outer {
 		present, _ := filled[name].(map[string]any)
 		below, nested := value.(map[string]any)

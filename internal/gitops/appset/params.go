@@ -2,6 +2,7 @@ package appset
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -42,9 +43,7 @@ func joined(prefix, name string) string {
 // null of the first set does not hide a value of the second.
 func under(first, second map[string]any) map[string]any {
 	merged := make(map[string]any, len(first)+len(second))
-	for name, value := range second {
-		merged[name] = value
-	}
+	maps.Copy(merged, second)
 	for name, value := range first {
 		below, isMap := merged[name].(map[string]any)
 		above, both := value.(map[string]any)

@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -77,9 +78,7 @@ func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 			name = given
 		}
 	}
-	if name == "" {
-		name = v1alpha1.DefaultProject
-	}
+	name = cmp.Or(name, v1alpha1.DefaultProject)
 	return name, nil
 }
 

@@ -23,24 +23,12 @@ const (
 
 // Deadline returns how long an object may be Progressing: its annotation, or
 // the default of its kind. It is false without a limit. An invalid annotation
-// is ignored; CheckDeadline reports it.
+// is ignored here; WithDeadline reports it.
 func Deadline(live *unstructured.Unstructured) (time.Duration, bool) {
 	if live == nil || live.Object == nil {
 		return 0, false
 	}
 	return read(live).deadline()
-}
-
-// CheckDeadline returns an error for an invalid annotation.
-func CheckDeadline(live *unstructured.Unstructured) error {
-	if live == nil {
-		return nil
-	}
-	text := group(live.Object).group("metadata").group("annotations").text(DeadlineAnnotation)
-	if _, _, err := parseDeadline(text); text != "" && err != nil {
-		return err
-	}
-	return nil
 }
 
 // WithDeadline returns the status of an object that has been so since a time:

@@ -1,6 +1,9 @@
 package health
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The status that Slipway's edge writes: errors at ports, and its field
 // manager.
@@ -72,10 +75,7 @@ func portErrors(o *object) []string {
 // errors have no author, so that the owner of the status decides whose format
 // they are in.
 func (o *object) writtenBy(manager string) bool {
-	for _, entry := range o.metadata.groups("managedFields") {
-		if entry.text("manager") == manager && entry.text("subresource") == "status" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.metadata.groups("managedFields"), func(entry group) bool {
+		return entry.text("manager") == manager && entry.text("subresource") == "status"
+	})
 }

@@ -27,17 +27,6 @@ func codes() []Code {
 // code is as bad as Unknown.
 func Worse(first, second Code) bool { return rank(first) > rank(second) }
 
-// Worst returns the worst of some codes, and Healthy of none.
-func Worst(of ...Code) Code {
-	worst := v1alpha1.Healthy
-	for _, code := range of {
-		if Worse(code, worst) {
-			worst = code
-		}
-	}
-	return worst
-}
-
 // rank is the position of a code in the order.
 func rank(code Code) int {
 	all := codes()

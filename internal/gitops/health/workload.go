@@ -1,6 +1,9 @@
 package health
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // observed reports whether the controller of an object has seen its last change.
 // A status.observedGeneration that is not a number, such as the hash that Argo
@@ -155,10 +158,7 @@ func failingContainers(status group) []string {
 		waiting := container.group("state").group("waiting")
 		reason := waiting.text("reason")
 		if strings.HasPrefix(reason, "Err") || strings.HasSuffix(reason, "Error") || strings.HasSuffix(reason, "BackOff") {
-			message := waiting.text("message")
-			if message == "" {
-				message = reason
-			}
+			message := cmp.Or(waiting.text("message"), reason)
 			failing = append(failing, message)
 		}
 	}

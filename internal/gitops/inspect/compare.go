@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,9 +263,7 @@ func diffOf(status plan.Status, before, after *unstructured.Unstructured) (Objec
 	}
 	text := UnifiedDiff(from, to)
 	// The comparison found a difference that masking or stripping hides.
-	if text == "" {
-		text = "(the difference is in fields that only the API server writes)\n"
-	}
+	text = cmp.Or(text, "(the difference is in fields that only the API server writes)\n")
 	diff.Text = fmt.Sprintf("--- live/%s%s\n+++ git/%s%s\n%s", diff.Key, absentNote(diff.Live), diff.Key, absentNote(diff.Predicted), text)
 	return diff, nil
 }

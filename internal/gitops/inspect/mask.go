@@ -18,15 +18,9 @@ const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 // anotherValue replaces a value of a Secret that differs from the one before.
 const anotherValue = secret.Redacted + " (another value)"
 
-// Masked returns a copy of an object without managed fields, kubectl's copy,
-// and the values of a Secret.
-func Masked(object *unstructured.Unstructured) *unstructured.Unstructured {
-	masked, _ := MaskedPair(object, nil)
-	return masked
-}
-
-// MaskedPair masks two states of one object. Of a Secret they show which values
-// differ and nothing else. Either may be nil.
+// MaskedPair returns copies of two states of one object, without managed fields
+// and kubectl's copy. Of a Secret they show which values differ and nothing
+// else. Either may be nil.
 func MaskedPair(before, after *unstructured.Unstructured) (*unstructured.Unstructured, *unstructured.Unstructured) {
 	before, after = tidied(before), tidied(after)
 	if isSecret(before) || isSecret(after) {

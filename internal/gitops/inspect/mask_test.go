@@ -132,7 +132,8 @@ func FuzzMasked(f *testing.F) {
 			states = append(states, &unstructured.Unstructured{Object: kept})
 		}
 		before, after := inspect.MaskedPair(states[0], states[1])
-		for _, shown := range []*unstructured.Unstructured{before, after, inspect.Masked(states[0])} {
+		alone, _ := inspect.MaskedPair(states[0], nil)
+		for _, shown := range []*unstructured.Unstructured{before, after, alone} {
 			for _, field := range []string{"data", "stringData"} {
 				values, _ := shown.Object[field].(map[string]any)
 				for key, value := range values {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -158,10 +159,7 @@ func RollbackTo(app *Application, id int64) (*v1alpha1.SyncOperation, error) {
 			Revision: entry.Revision, Revisions: entry.Revisions, Source: entry.Source, Sources: entry.Sources,
 		}, nil
 	}
-	there := strings.Join(known, ", ")
-	if there == "" {
-		there = "-"
-	}
+	there := cmp.Or(strings.Join(known, ", "), "-")
 	return nil, &StateError{fmt.Sprintf("%s has no past sync %d: there are %s", app.ID(), id, there)}
 }
 

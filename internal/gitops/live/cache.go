@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -83,9 +84,7 @@ func defaultPace() pace {
 
 // New makes a Cache. It sends nothing before Run.
 func New(options Options) *Cache {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	if options.Changed == nil {
 		options.Changed = func(string, tracking.Key) {}
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -185,34 +184,12 @@ func (m *move) recreateTheirs(ctx context.Context) error {
 // missing finalizer keep the resources; the precondition fails if a user
 // restores the finalizer in between.
 func (m *move) deleteOurs(ctx context.Context) error {
-	write := Write{Verb: "delete", Object: "Application " + m.To.String(), Why: "without its resources: it has no finalizer any more"}
-	if m.DryRun {
-		m.report(write)
-		return nil
-	}
-	orphan := metav1.DeletePropagationOrphan
-	for try := 1; ; try++ {
-		// Read again before each attempt: the precondition needs the current
-		// version.
-		now, err := m.get(ctx, m.To)
-		if err != nil || now == nil {
-			return err
-		}
+	return m.deleteWithoutResources(ctx, m.To, func(now *inspect.Application) error {
 		if slices.ContainsFunc(now.Finalizers, cascades) {
 			return fmt.Errorf("the Application %s was changed meanwhile: start the way back again", m.To)
 		}
-		options := metav1.DeleteOptions{PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}}
-		err = m.inspector.Applications(m.To.Namespace).Delete(ctx, m.To.Name, options)
-		switch {
-		case err == nil:
-			m.report(write)
-			return m.awaitGone(ctx, m.To)
-		case apierrors.IsNotFound(err):
-			return nil
-		case !apierrors.IsConflict(err) || try == deleteTries:
-			return fmt.Errorf("delete the Application %s: %w", m.To, err)
-		}
-	}
+		return nil
+	})
 }
 
 // restore gives Argo CD's Application its settings back. It is one patch:

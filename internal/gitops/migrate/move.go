@@ -121,8 +121,7 @@ func (m *move) lookAtOurs(ctx context.Context) (err error) {
 // Application for deleted.
 func (m *move) get(ctx context.Context, place tracking.App) (*inspect.Application, error) {
 	app, err := m.inspector.Get(ctx, place)
-	var access *inspect.AccessError
-	if errors.As(err, &access) && apierrors.IsNotFound(access.Err) {
+	if access, ok := errors.AsType[*inspect.AccessError](err); ok && apierrors.IsNotFound(access.Err) {
 		return nil, nil
 	}
 	return app, err

@@ -250,7 +250,19 @@ func (m *move) missing(app *inspect.Application) string {
 // deleteTheirs deletes Argo CD's Application without its resources. The
 // precondition is the version that was read without a cascading finalizer.
 func (m *move) deleteTheirs(ctx context.Context) error {
-	write := Write{Verb: "delete", Object: "Application " + m.From.String(), Why: "without its resources: it has no finalizer any more"}
+	return m.deleteWithoutResources(ctx, m.From, func(now *inspect.Application) error {
+		// Either a parent Application or a user may have restored it meanwhile.
+		if record, err := readHeld(now.Annotations); err != nil || record == nil || slices.ContainsFunc(now.Finalizers, cascades) {
+			return fmt.Errorf("the Application %s was changed meanwhile, and is not held any more: start the move again", m.From)
+		}
+		return nil
+	})
+}
+
+// deleteWithoutResources deletes an Application unless check refuses its current
+// version, and waits until it is gone.
+func (m *move) deleteWithoutResources(ctx context.Context, place tracking.App, check func(now *inspect.Application) error) error {
+	write := Write{Verb: "delete", Object: "Application " + place.String(), Why: "without its resources: it has no finalizer any more"}
 	if m.DryRun {
 		m.report(write)
 		return nil
@@ -259,24 +271,25 @@ func (m *move) deleteTheirs(ctx context.Context) error {
 	// Application as their owner.
 	orphan := metav1.DeletePropagationOrphan
 	for try := 1; ; try++ {
-		now, err := m.get(ctx, m.From)
+		// Read again before each attempt: the precondition needs the current
+		// version.
+		now, err := m.get(ctx, place)
 		if err != nil || now == nil {
 			return err
 		}
-		// Either a parent Application or a user may have restored it meanwhile.
-		if record, err := readHeld(now.Annotations); err != nil || record == nil || slices.ContainsFunc(now.Finalizers, cascades) {
-			return fmt.Errorf("the Application %s was changed meanwhile, and is not held any more: start the move again", m.From)
+		if err := check(now); err != nil {
+			return err
 		}
 		options := metav1.DeleteOptions{PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}}
-		err = m.inspector.Applications(m.From.Namespace).Delete(ctx, m.From.Name, options)
+		err = m.inspector.Applications(place.Namespace).Delete(ctx, place.Name, options)
 		switch {
 		case err == nil:
 			m.report(write)
-			return m.awaitGone(ctx, m.From)
+			return m.awaitGone(ctx, place)
 		case apierrors.IsNotFound(err):
 			return nil
 		case !apierrors.IsConflict(err) || try == deleteTries:
-			return fmt.Errorf("delete the Application %s: %w", m.From, err)
+			return fmt.Errorf("delete the Application %s: %w", place, err)
 		}
 	}
 }

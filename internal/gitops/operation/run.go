@@ -114,9 +114,7 @@ func New(in Input) *Run {
 	if in.Now == nil {
 		in.Now = time.Now
 	}
-	if in.Log == nil {
-		in.Log = slog.New(slog.DiscardHandler)
-	}
+	in.Log = cmp.Or(in.Log, slog.New(slog.DiscardHandler))
 	in.Parallel = cmp.Or(max(in.Parallel, 0), 8)
 	run := &Run{
 		Input: in, view: viewOf(in.Live),

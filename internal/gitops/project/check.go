@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"fmt"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -86,10 +87,7 @@ func (p *Project) ServiceAccount(destination v1alpha1.ApplicationDestination) (n
 }
 
 func describe(destination v1alpha1.ApplicationDestination) string {
-	cluster := destination.Server
-	if cluster == "" {
-		cluster = destination.Name
-	}
+	cluster := cmp.Or(destination.Server, destination.Name)
 	if destination.Namespace == "" {
 		return fmt.Sprintf("the cluster %.100s without a namespace", cluster)
 	}

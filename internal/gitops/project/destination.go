@@ -1,6 +1,7 @@
 package project
 
 import (
+	"slices"
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/glob"
 )
@@ -64,12 +65,9 @@ func (all targets) allow(destination v1alpha1.ApplicationDestination) bool {
 // names reports whether an allowing target has the namespace by its name, and
 // not by a pattern.
 func (all targets) names(destination v1alpha1.ApplicationDestination) bool {
-	for i := range all {
-		if all[i].allows(destination) && all[i].namespace.literal == destination.Namespace {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(one target) bool {
+		return one.allows(destination) && one.namespace.literal == destination.Namespace
+	})
 }
 
 // compileTarget reads a destination. An empty server or name is a pattern that

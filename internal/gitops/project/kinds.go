@@ -1,7 +1,9 @@
 package project
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -50,12 +52,9 @@ func (l *kindLists) decide(key tracking.Key) decision {
 // names reports whether the list of what may be touched has a kind by its name,
 // and not by a pattern.
 func (l *kindLists) names(key tracking.Key) bool {
-	for i := range l.allow {
-		if l.allow[i].group.literal == key.Group && l.allow[i].kind.literal == key.Kind && l.allow[i].has(key) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.allow, func(one kindRule) bool {
+		return one.group.literal == key.Group && one.kind.literal == key.Kind && one.has(key)
+	})
 }
 
 // kinds compiles a list. An empty name is a pattern of all names.
@@ -63,10 +62,7 @@ func (c *compiler) kinds(given []v1alpha1.ClusterResourceRule, place string, par
 	var rules []kindRule
 	for i, one := range given {
 		at := fmt.Sprintf("%s[%d]", place, i)
-		name := one.Name
-		if name == "" {
-			name = "*"
-		}
+		name := cmp.Or(one.Name, "*")
 		rules = append(rules, kindRule{
 			group: c.rule(parse, one.Group, at+".group"),
 			kind:  c.rule(parse, one.Kind, at+".kind"),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"slipway.dev/slipway/internal/gitops/glob"
@@ -101,10 +102,5 @@ func (m matchExpression) Match(text string) bool { return m.MatchString(text) }
 
 // anyMatches reports whether one of the rules matches.
 func anyMatches(rules []rule, text string) bool {
-	for _, rule := range rules {
-		if rule.Match(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rules, func(rule rule) bool { return rule.Match(text) })
 }

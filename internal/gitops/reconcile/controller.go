@@ -131,8 +131,9 @@ func New(options Options) (*Controller, error) {
 	options.Interval = cmp.Or(options.Interval, DefaultInterval)
 	options.Jitter = cmp.Or(options.Jitter, DefaultJitter)
 	options.Workers = cmp.Or(max(options.Workers, 0), DefaultWorkers)
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Metrics == nil {
+		options.Metrics = NewMetrics(nil)
 	}
 	if options.Now == nil {
 		options.Now = time.Now
@@ -143,7 +144,8 @@ func New(options Options) (*Controller, error) {
 	}
 	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
 	c.feeds = c.newFeeds()
-	options.Metrics.collectFrom(c)
+	// The one of the current leadership term is counted.
+	options.Metrics.controller.Store(c)
 	return c, nil
 }
 

@@ -53,8 +53,7 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 	fresh, err := p.render(ctx, request)
 	s.failedRender = nil
 	if err != nil {
-		var failure *render.Error
-		if errors.As(err, &failure) {
+		if failure, ok := errors.AsType[*render.Error](err); ok {
 			s.failedRender = failure
 		}
 		return false, err

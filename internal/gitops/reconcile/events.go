@@ -46,7 +46,7 @@ func (a *eventRecorder) record(notice kube.Notice) {
 	select {
 	case a.notices <- notice:
 	default:
-		a.metrics.eventDropped()
+		a.metrics.eventsDropped.Inc()
 	}
 }
 
@@ -66,7 +66,7 @@ func (a *eventRecorder) run(ctx context.Context) {
 			err := a.cluster.Announce(request, a.reporter, notice)
 			cancel()
 			if err != nil && ctx.Err() == nil {
-				a.metrics.eventDropped()
+				a.metrics.eventsDropped.Inc()
 				a.log.Debug("event write failed", "error", err)
 			}
 		}

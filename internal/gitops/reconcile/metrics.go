@@ -5,17 +5,16 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
 
-// Metrics are the metrics of the engine. All methods accept nil, which counts
-// nothing.
+// Metrics are the metrics of the engine.
 type Metrics struct {
 	controller atomic.Pointer[Controller]
 
@@ -29,25 +28,28 @@ type Metrics struct {
 	eventsDropped prometheus.Counter
 }
 
-// NewMetrics registers the metrics. The registerer puts slipway_gitops_ before
-// their names.
+// NewMetrics registers the metrics; a nil registerer keeps them unregistered. The
+// registerer puts slipway_gitops_ before their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	metrics := promauto.With(registerer)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		return metrics.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &Metrics{
-		durations: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "reconcile_seconds",
+		durations: metrics.NewHistogram(prometheus.HistogramOpts{Name: "reconcile_seconds",
 			Help: "Duration of a reconcile run of an Application.", Buckets: []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 30}}),
 		operations: counter("operations_total", "Operations that ended, by phase. Running are those that will be retried.", "phase"),
 		renders:    counter("renders_total", "Renders, by result.", "result"),
 		requests:   counter("api_requests_total", "Requests to the API server, by method and status code.", "method", "code"),
 		fetches:    counter("source_requests_total", "Requests to Git servers, chart repositories and registries, by kind of request and result.", "what", "result"),
-		fetching: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "source_request_seconds",
+		fetching: metrics.NewHistogram(prometheus.HistogramOpts{Name: "source_request_seconds",
 			Help: "Time of a request to a Git server, chart repository or registry.", Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120}}),
-		writes:        prometheus.NewCounter(prometheus.CounterOpts{Name: "status_writes_total", Help: "Writes of the status of an Application."}),
-		eventsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "events_lost_total", Help: "Events that were dropped."}),
+		writes:        metrics.NewCounter(prometheus.CounterOpts{Name: "status_writes_total", Help: "Writes of the status of an Application."}),
+		eventsDropped: metrics.NewCounter(prometheus.CounterOpts{Name: "events_lost_total", Help: "Events that were dropped."}),
 	}
-	registerer.MustRegister(m.durations, m.operations, m.renders, m.requests, m.fetches, m.fetching, m.writes, m.eventsDropped, (*countedApplications)(m))
+	if registerer != nil {
+		registerer.MustRegister((*countedApplications)(m))
+	}
 	return m
 }
 
@@ -89,34 +91,14 @@ func (m *countedApplications) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(queueDesc(), prometheus.GaugeValue, float64(controller.queue.length()))
 }
 
-// collectFrom sets the controller whose Applications are counted: the one of
-// the current leadership term.
-func (m *Metrics) collectFrom(c *Controller) {
-	if m != nil {
-		m.controller.Store(c)
-	}
-}
-
-// reconciled counts a run with its duration.
-func (m *Metrics) reconciled(took time.Duration) {
-	if m != nil {
-		m.durations.Observe(took.Seconds())
-	}
-}
-
 // operated counts an operation that ended, or that will be retried.
 func (m *Metrics) operated(phase v1alpha1.OperationPhase) {
-	if m != nil {
-		m.operations.WithLabelValues(string(phase)).Inc()
-	}
+	m.operations.WithLabelValues(string(phase)).Inc()
 }
 
 // rendered counts a render by its result: ok, the kind of the failure, or Ended
 // for a context that was done.
 func (m *Metrics) rendered(err error) {
-	if m == nil {
-		return
-	}
 	result := "ok"
 	var failure *render.Error
 	switch {
@@ -128,26 +110,9 @@ func (m *Metrics) rendered(err error) {
 	m.renders.WithLabelValues(result).Inc()
 }
 
-// statusWritten counts a write of a status.
-func (m *Metrics) statusWritten() {
-	if m != nil {
-		m.writes.Inc()
-	}
-}
-
-// eventDropped counts an Event that was not written.
-func (m *Metrics) eventDropped() {
-	if m != nil {
-		m.eventsDropped.Inc()
-	}
-}
-
 // Fetched counts a request to a Git server, a chart repository or a registry. It
 // is for source.Options.
 func (m *Metrics) Fetched(fetch source.Fetch) {
-	if m == nil {
-		return
-	}
 	result := "ok"
 	var fault *source.Error
 	switch {
@@ -163,9 +128,6 @@ func (m *Metrics) Fetched(fetch source.Fetch) {
 // Transport counts requests to the API server. It is for the Wrap of a
 // rest.Config.
 func (m *Metrics) Transport(next http.RoundTripper) http.RoundTripper {
-	if m == nil {
-		return next
-	}
 	return &countingTransport{next, m.requests}
 }
 

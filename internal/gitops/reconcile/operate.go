@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,10 +188,7 @@ func (p *reconcileRun) isCurrent(given []string) bool {
 		return false
 	}
 	for i, revision := range given {
-		named := sources[i].TargetRevision
-		if named == "" {
-			named = "HEAD"
-		}
+		named := cmp.Or(sources[i].TargetRevision, "HEAD")
 		is := p.session.rendering != nil && i < len(p.session.rendering.revisions) && p.session.rendering.revisions[i] == revision
 		if revision != named && revision != "" && !is {
 			return false

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -189,11 +190,7 @@ func (r *repositories) update(address string, began time.Time, found map[sourceR
 			news[id] = struct{}{}
 		}
 	}
-	told := make([]tracking.App, 0, len(news))
-	for id := range news {
-		told = append(told, id)
-	}
-	return told
+	return slices.Collect(maps.Keys(news))
 }
 
 // failures returns how many polls failed in a row, and false if no Application

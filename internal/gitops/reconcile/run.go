@@ -92,7 +92,7 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 	p.session.bindDestination(p.destinationCluster)
 	began := time.Now()
 	outcome := p.runSteps(ctx)
-	c.Metrics.reconciled(time.Since(began))
+	c.Metrics.durations.Observe(time.Since(began).Seconds())
 	requeueAt := outcome.requeueAt
 	switch {
 	case ctx.Err() != nil, errors.Is(outcome.err, errGone):

@@ -66,7 +66,7 @@ func (p *reconcileRun) writeUpdate(ctx context.Context, update *applicationUpdat
 		return err
 	}
 	if written {
-		p.Metrics.statusWritten()
+		p.Metrics.writes.Inc()
 	}
 	p.session.pending = nil
 	return nil

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -208,11 +209,7 @@ func (b *store) inProject(name string) []tracking.App {
 func (b *store) projectNames() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	names := make([]string, 0, len(b.projects))
-	for name := range b.projects {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(b.projects))
 }
 
 // project returns a project, or nil. The one called default exists even if it

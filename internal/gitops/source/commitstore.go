@@ -76,8 +76,7 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	if err == nil && kind != objects.Blob {
 		err = fmt.Errorf("%w: %s is not a file", objects.ErrCorrupt, id)
 	}
-	var large *objects.TooLarge
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*objects.TooLarge](err); ok {
 		return nil, refusal.New(path, refusal.TooLarge, "it is too large: %s: remove it, or keep it out of what is rendered", large)
 	}
 	return content, s.reportDamage(err)

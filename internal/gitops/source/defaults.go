@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -16,9 +17,7 @@ func (o Options) withDefaults() Options {
 	if o.FetchTimeout <= 0 {
 		o.FetchTimeout = 2 * time.Minute
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Observe == nil {
 		o.Observe = func(Fetch) {}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -269,8 +270,7 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	if err != nil {
 		// The url.Error has the address in its text, which can contain a
 		// password.
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return 0, remote.ConnectionFailure(ctx, err)
@@ -291,8 +291,6 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 // mergeHeader copies header fields, so that the caller's header is not shared
 // between requests.
 func mergeHeader(to, from http.Header) http.Header {
-	for key, values := range from {
-		to[key] = values
-	}
+	maps.Copy(to, from)
 	return to
 }

@@ -56,8 +56,7 @@ func checkHelmIndex(path string) error {
 // indexError keeps refusals of limits. Every other error means that the file is
 // no index, which a retry may cure: a proxy or a login page can be in the way.
 func indexError(err error) error {
-	var problem *Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*Error](err); ok {
 		return problem
 	}
 	return &Error{Kind: Unreachable, Message: fmt.Sprintf("its index cannot be read: %v: does the address lead to a Helm repository?", err), Err: err}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -112,9 +113,7 @@ const (
 // name and differ, Argo CD takes either one; here it is an error, because which
 // one is deployed must not depend on chance.
 func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
-	if revision == "" {
-		revision = "HEAD"
-	}
+	revision = cmp.Or(revision, "HEAD")
 	if reason := checkRevision(revision); reason != "" {
 		return target{}, errorf(Invalid, "", "the revision %q %s: write a branch, a tag, a commit or a range of versions", revision, reason)
 	}

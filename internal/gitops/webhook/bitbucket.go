@@ -1,5 +1,7 @@
 package webhook
 
+import "cmp"
+
 // maxRefs bounds the branches and tags of one request.
 const maxRefs = 1000
 
@@ -107,8 +109,8 @@ type bitbucketLink struct {
 	Href string `json:"href"`
 }
 
-// readBitbucketServer reads a push of Bitbucket Data Center, which sends no
-// paths. A change has the name of its ref in ref.id, or else in refId.
+// readBitbucketServer reads a push of Bitbucket Data Center, whose
+// changes have the name of their ref in ref.id, or else in refId.
 func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 	var sent bitbucketServerPush
 	if err := decode(body, &sent); err != nil {
@@ -125,10 +127,7 @@ func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 	urls = addresses(urls...)
 	var pushes []Push
 	for _, change := range sent.Changes[:min(len(sent.Changes), maxRefs)] {
-		ref := change.Ref.ID
-		if ref == "" {
-			ref = change.RefID
-		}
+		ref := cmp.Or(change.Ref.ID, change.RefID)
 		push, err := newPush(Push{
 			Provider: provider, Repository: name, RepositoryURLs: urls, Ref: ref, Before: change.FromHash, After: change.ToHash,
 		})

@@ -1,15 +1,15 @@
 package webhook
 
+import "cmp"
+
 // gitLabPush is the part of a push that matters here.
 type gitLabPush struct {
-	ObjectKind   string   `json:"object_kind"`
-	EventName    string   `json:"event_name"`
-	Ref          string   `json:"ref"`
-	Before       string   `json:"before"`
-	After        string   `json:"after"`
-	Commits      []commit `json:"commits"`
-	TotalCommits int      `json:"total_commits_count"`
-	Project      struct {
+	ObjectKind string `json:"object_kind"`
+	EventName  string `json:"event_name"`
+	Ref        string `json:"ref"`
+	Before     string `json:"before"`
+	After      string `json:"after"`
+	Project    struct {
 		PathWithNamespace string `json:"path_with_namespace"`
 		WebURL            string `json:"web_url"`
 		GitHTTPURL        string `json:"git_http_url"`
@@ -33,21 +33,15 @@ func readGitLab(provider Provider, body []byte) ([]Push, error) {
 	if err := decode(body, &sent); err != nil {
 		return nil, err
 	}
-	kind := sent.ObjectKind
-	if kind == "" {
-		kind = sent.EventName
-	}
+	kind := cmp.Or(sent.ObjectKind, sent.EventName)
 	if kind != "push" && kind != "tag_push" {
 		return nil, nil
 	}
-	// GitLab lists the last 20 commits, and the total number of commits. Paths
-	// are complete only if the two agree.
-	paths, known := pathsOf(sent.Commits, sent.TotalCommits == len(sent.Commits))
 	push, err := newPush(Push{
 		Provider: provider, Repository: sent.Project.PathWithNamespace,
 		RepositoryURLs: addresses(sent.Project.GitHTTPURL, sent.Project.GitSSHURL, sent.Project.HTTPURL, sent.Project.SSHURL, sent.Project.URL,
 			sent.Project.WebURL, sent.Repository.GitHTTPURL, sent.Repository.GitSSHURL, sent.Repository.URL, sent.Repository.Homepage),
-		Ref: sent.Ref, Before: sent.Before, After: sent.After, ChangedPaths: paths, PathsKnown: known,
+		Ref: sent.Ref, Before: sent.Before, After: sent.After,
 	})
 	if err != nil {
 		return nil, err

@@ -97,8 +97,7 @@ func decode(body []byte, into any) error {
 }
 
 // newPush checks the fields that all hosts send. A commit of zeros is none.
-// Before or After is empty for a created or deleted ref: no list of paths is
-// complete then.
+// Before or After is empty for a created or deleted ref.
 func newPush(push Push) (Push, error) {
 	if !isName(push.Ref) || !strings.HasPrefix(push.Ref, "refs/") {
 		return Push{}, fmt.Errorf("the ref is %q", shortened(push.Ref))
@@ -113,9 +112,6 @@ func newPush(push Push) (Push, error) {
 	}
 	if len(push.RepositoryURLs) == 0 && !isName(push.Repository) {
 		return Push{}, errors.New("it names no repository")
-	}
-	if push.Before == "" || push.After == "" {
-		push.ChangedPaths, push.PathsKnown = nil, false
 	}
 	return push, nil
 }

@@ -65,12 +65,6 @@ func show(event webhook.Event, err error) string {
 			fmt.Fprintf(&text, "  %s\n", address)
 		}
 		fmt.Fprintf(&text, "%s %s..%s\n", push.Ref, push.Before, push.After)
-		if !push.PathsKnown {
-			text.WriteString("  any path\n")
-		}
-		for _, changed := range push.ChangedPaths {
-			fmt.Fprintf(&text, "  %s\n", changed)
-		}
 	}
 	return text.String()
 }
@@ -100,38 +94,14 @@ func TestParseMalformed(t *testing.T) {
 		{"X-GitHub-Event", "push", `{` + repository + `"ref": "refs/heads/main", "after": "; rm -rf"}`},
 		{"X-GitHub-Event", "push", strings.Repeat("[", 100000)},
 		{"X-Gitlab-Event", "Push Hook", `{"object_kind": "push"}`},
-		{"X-Gitlab-Event", "Push Hook", `{"commits": 1}`},
+		{"X-Gitlab-Event", "Push Hook", `{"ref": 1}`},
 		{"X-Event-Key", "repo:refs_changed", `{"changes": [{}]}`},
 		{"X-Event-Key", "repo:refs_changed", `{"changes": {}}`},
-		{"X-Gitea-Event", "push", `{"total_commits": "1"}`},
+		{"X-Gitea-Event", "push", `{"ref": 1}`},
 	} {
 		event, err := webhook.Parse(&http.Request{Header: http.Header{http.CanonicalHeaderKey(test.header): {test.value}}}, []byte(test.body))
 		if err == nil {
 			t.Errorf("%s %.80s: %+v", test.value, test.body, event)
-		}
-	}
-}
-
-// TestManyPaths: a push that touches more than is remembered may touch anything.
-func TestManyPaths(t *testing.T) {
-	body := func(commits, paths int) []byte {
-		var list []string
-		for c := range commits {
-			var names []string
-			for p := range paths {
-				names = append(names, fmt.Sprintf(`"%d/%d"`, c, p))
-			}
-			list = append(list, `{"added": [`+strings.Join(names, ",")+`]}`)
-		}
-		return []byte(`{"ref": "refs/heads/main", "before": "aaaaaaaa", "after": "bbbbbbbb", "repository": {"full_name": "a/b"}, "commits": [` + strings.Join(list, ",") + `]}`)
-	}
-	for _, test := range []struct {
-		commits, paths int
-		known          bool
-	}{{1, 2999, true}, {1, 3000, false}, {10, 2000, true}, {11, 2000, false}, {2047, 1, true}, {2048, 1, false}} {
-		event, err := webhook.Parse(&http.Request{Header: http.Header{"X-Github-Event": {"push"}}}, body(test.commits, test.paths))
-		if err != nil || event.Pushes[0].PathsKnown != test.known {
-			t.Errorf("%d commits of %d paths: %v, known %t", test.commits, test.paths, err, event.Pushes[0].PathsKnown)
 		}
 	}
 }
@@ -155,13 +125,8 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%+v is neither a ping, nor a push, nor ignored", event)
 		}
 		for _, push := range event.Pushes {
-			if !strings.HasPrefix(push.Ref, "refs/") || push.PathsKnown == (len(push.ChangedPaths) == 0) {
+			if !strings.HasPrefix(push.Ref, "refs/") {
 				t.Errorf("%+v", push)
-			}
-			for _, changed := range push.ChangedPaths {
-				if !webhook.Touches(push, changed) || !webhook.Touches(push, "") {
-					t.Errorf("%+v does not touch %q", push, changed)
-				}
 			}
 			for _, address := range push.RepositoryURLs {
 				if !push.From(address) || !webhook.SameRepository(address, address) {

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"path"
 	"slices"
 	"strings"
 )
@@ -20,10 +19,6 @@ type Push struct {
 	// After for one that was deleted.
 	Before string
 	After  string
-	// ChangedPaths are the files that commits of the push touch. They are all of
-	// them only with PathsKnown.
-	ChangedPaths []string
-	PathsKnown   bool
 }
 
 // From reports whether the push was to the repository of an Application. Hosts
@@ -49,70 +44,8 @@ func (p Push) From(repoURL string) bool {
 	return wanted.path == name || strings.HasSuffix(wanted.path, "/"+name)
 }
 
-// Touches reports whether a push may change what is below a folder. It is true
-// if the paths are not complete.
-func Touches(push Push, folder string) bool {
-	if !push.PathsKnown {
-		return true
-	}
-	folder = strings.Trim(path.Clean("/"+folder), "/")
-	for _, changed := range push.ChangedPaths {
-		changed = strings.Trim(path.Clean("/"+changed), "/")
-		// A change above the folder is that of a submodule or a symbolic link.
-		if folder == "" || changed == folder || strings.HasPrefix(changed, folder+"/") || strings.HasPrefix(folder, changed+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// Bounds of what is kept of a push.
-const (
-	// maxPaths bounds the paths of a Push. With more of them the paths count as
-	// incomplete.
-	maxPaths = 20000
-	// maxName bounds a ref, a path and an address.
-	maxName = 4096
-)
-
-// commit is one commit of the hosts that send paths.
-type commit struct {
-	Added    []string `json:"added"`
-	Removed  []string `json:"removed"`
-	Modified []string `json:"modified"`
-}
-
-// pathsOf collects the paths of commits. They are complete if every commit of
-// the push is listed with its paths. A commit without any is one whose paths
-// were left out, or an empty one: both cost a poll.
-func pathsOf(commits []commit, complete bool) ([]string, bool) {
-	if !complete || len(commits) == 0 {
-		return nil, false
-	}
-	// A path that several commits touch is kept once.
-	seen := map[string]bool{}
-	for i := range commits {
-		lists := slices.Concat(commits[i].Added, commits[i].Removed, commits[i].Modified)
-		if len(lists) == 0 {
-			return nil, false
-		}
-		for _, name := range lists {
-			if !isName(name) {
-				return nil, false
-			}
-			seen[name] = true
-		}
-		if len(seen) > maxPaths {
-			return nil, false
-		}
-	}
-	paths := make([]string, 0, len(seen))
-	for name := range seen {
-		paths = append(paths, name)
-	}
-	slices.Sort(paths)
-	return paths, true
-}
+// maxName bounds a ref, a path and an address.
+const maxName = 4096
 
 // isName reports whether a text can be a path, a ref or an address.
 func isName(text string) bool {

@@ -130,32 +130,3 @@ func TestFrom(t *testing.T) {
 		}
 	}
 }
-
-func TestTouches(t *testing.T) {
-	known := func(paths ...string) webhook.Push { return webhook.Push{ChangedPaths: paths, PathsKnown: true} }
-	for _, test := range []struct {
-		push   webhook.Push
-		folder string
-		want   bool
-	}{
-		{webhook.Push{}, "apps/web", true},
-		{webhook.Push{ChangedPaths: []string{"other"}}, "apps/web", true},
-		{known(), "apps/web", false},
-		{known("apps/web/values.yaml"), "apps/web", true},
-		{known("apps/web/values.yaml"), "/apps/web/", true},
-		{known("apps/web/values.yaml"), "./apps/./web", true},
-		{known("apps/web/values.yaml"), ".", true},
-		{known("apps/web/values.yaml"), "", true},
-		{known("README.md"), "", true},
-		{known("apps/website/values.yaml"), "apps/web", false},
-		{known("apps/db/values.yaml", "README.md"), "apps/web", false},
-		{known("apps/web"), "apps/web", true},
-		{known("vendor/lib"), "vendor/lib/deploy", true}, // a submodule
-		{known("ven"), "vendor/lib", false},
-		{known("apps/web/values.yaml"), "../apps/web", true},
-	} {
-		if got := webhook.Touches(test.push, test.folder); got != test.want {
-			t.Errorf("%v touches %q: %t", test.push.ChangedPaths, test.folder, got)
-		}
-	}
-}

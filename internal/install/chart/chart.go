@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -114,13 +115,8 @@ func (c *Chart) Render(ctx context.Context, values map[string]any, release Relea
 func collect(files map[string]string) (Rendered, error) {
 	var made Rendered
 	var problems []error
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
 	// The engine returns a map. Sorting makes the order stable.
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if path.Base(name) == notesFile {
 			made.Notes = files[name]
 			continue

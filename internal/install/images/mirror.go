@@ -154,8 +154,7 @@ func (m Mirror) inArchive() string {
 
 // explain turns an error of a registry into one that names the next step.
 func explain(doing string, err error) error {
-	var answer *errcode.ErrorResponse
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		switch answer.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return fmt.Errorf("%s: the registry %s refuses: give credentials with --auth-file, in the format of Docker's config.json", doing, answer.URL.Host)

@@ -117,8 +117,7 @@ type State struct {
 	// Chart is its name, and Version its version.
 	Chart, Version string
 	// Values are those that were given, without the defaults of the chart.
-	Values  map[string]any
-	Updated time.Time
+	Values map[string]any
 	// Pending is set while another operation runs, or after one was killed.
 	Pending bool
 	// Lived is set if any revision was ever healthy.
@@ -133,7 +132,7 @@ func (c *Client) Current(ctx context.Context) (*State, error) {
 	}
 	last := newest(all)
 	state := &State{
-		Revision: last.Version, Status: last.Info.Status.String(), Values: last.Config, Updated: last.Info.LastDeployed, Pending: last.Info.Status.IsPending(),
+		Revision: last.Version, Status: last.Info.Status.String(), Values: last.Config, Pending: last.Info.Status.IsPending(),
 	}
 	if last.Chart != nil && last.Chart.Metadata != nil {
 		state.Chart, state.Version = last.Chart.Metadata.Name, last.Chart.Metadata.Version

@@ -13,6 +13,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/rand"
 	"crypto/sha256"
@@ -98,9 +99,7 @@ func newFile(name string, content []byte) (file, error) {
 		content: content, mediaType: mime.TypeByExtension(path.Ext(name)),
 		etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
 	}
-	if f.mediaType == "" {
-		f.mediaType = "application/octet-stream"
-	}
+	f.mediaType = cmp.Or(f.mediaType, "application/octet-stream")
 	if len(content) < minCompressSize || name == page {
 		return f, nil
 	}

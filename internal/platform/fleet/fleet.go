@@ -15,6 +15,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,23 +87,17 @@ func New(options Options) (*Fleet, error) {
 		return nil, errors.New("the fleet needs a store and a signer")
 	}
 	// Zero values select defaults, so that tests can shorten the intervals.
-	if options.Offline == 0 {
-		options.Offline = DefaultOffline
-	}
-	if options.Heartbeat == 0 {
-		options.Heartbeat = DefaultHeartbeat
-	}
+	options.Offline = cmp.Or(options.Offline, DefaultOffline)
+	options.Heartbeat = cmp.Or(options.Heartbeat, DefaultHeartbeat)
 	if options.TunnelURLs == nil {
 		options.TunnelURLs = func() []string { return nil }
 	}
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	if options.Now == nil {
 		options.Now = time.Now
 	}
 	if options.Metrics == nil {
-		options.Metrics = newMetrics()
+		options.Metrics = NewMetrics(nil)
 	}
 	return &Fleet{
 		options: options, store: options.Store, signer: options.Signer,

@@ -34,15 +34,21 @@ func (r runtimeService) ListRuntimes(ctx context.Context, request *connect.Reque
 	return connect.NewResponse(response), nil
 }
 
-// GetRuntime returns one runtime.
-func (r runtimeService) GetRuntime(ctx context.Context, request *connect.Request[platformv1.GetRuntimeRequest]) (*connect.Response[platformv1.GetRuntimeResponse], error) {
+// ofCaller returns the runtime of that name in the account of the caller.
+func (r runtimeService) ofCaller(ctx context.Context, name string) (store.Runtime, error) {
 	accountID, err := account(ctx)
 	if err != nil {
-		return nil, err
+		return store.Runtime{}, err
 	}
-	runtime, err := r.named(ctx, accountID, request.Msg.GetName())
+	runtime, err := r.named(ctx, accountID, name)
+	return runtime, r.apiError(err)
+}
+
+// GetRuntime returns one runtime.
+func (r runtimeService) GetRuntime(ctx context.Context, request *connect.Request[platformv1.GetRuntimeRequest]) (*connect.Response[platformv1.GetRuntimeResponse], error) {
+	runtime, err := r.ofCaller(ctx, request.Msg.GetName())
 	if err != nil {
-		return nil, r.apiError(err)
+		return nil, err
 	}
 	return connect.NewResponse(&platformv1.GetRuntimeResponse{Runtime: r.message(runtime)}), nil
 }
@@ -51,14 +57,10 @@ func (r runtimeService) GetRuntime(ctx context.Context, request *connect.Request
 // is rejected, because the name is part of the cluster, the tunnel host and
 // the shared repository.
 func (r runtimeService) UpdateRuntime(ctx context.Context, request *connect.Request[platformv1.UpdateRuntimeRequest]) (*connect.Response[platformv1.UpdateRuntimeResponse], error) {
-	accountID, err := account(ctx)
+	given := request.Msg
+	runtime, err := r.ofCaller(ctx, given.GetName())
 	if err != nil {
 		return nil, err
-	}
-	given := request.Msg
-	runtime, err := r.named(ctx, accountID, given.GetName())
-	if err != nil {
-		return nil, r.apiError(err)
 	}
 	if given.NewName != nil && given.GetNewName() != runtime.Name {
 		return nil, failedPrecondition("a runtime cannot be renamed: its name is in its cluster, its tunnel and the Shared Configuration Repository; install it with another name and uninstall %q", runtime.Name)
@@ -67,7 +69,7 @@ func (r runtimeService) UpdateRuntime(ctx context.Context, request *connect.Requ
 		if !given.GetConfigurationRuntime() {
 			return nil, failedPrecondition("an account with runtimes has a configuration runtime: make another one that instead of %q", runtime.Name)
 		}
-		if err := r.store.SetConfigurationRuntime(ctx, accountID, runtime.ID); err != nil {
+		if err := r.store.SetConfigurationRuntime(ctx, runtime.AccountID, runtime.ID); err != nil {
 			return nil, r.apiError(err)
 		}
 		runtime.ConfigurationRuntime = true
@@ -78,13 +80,9 @@ func (r runtimeService) UpdateRuntime(ctx context.Context, request *connect.Requ
 // DeleteRuntime deletes an offline runtime from the platform (R113).
 // Resources in its cluster stay.
 func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Request[platformv1.DeleteRuntimeRequest]) (*connect.Response[platformv1.DeleteRuntimeResponse], error) {
-	accountID, err := account(ctx)
+	runtime, err := r.ofCaller(ctx, request.Msg.GetName())
 	if err != nil {
 		return nil, err
-	}
-	runtime, err := r.named(ctx, accountID, request.Msg.GetName())
-	if err != nil {
-		return nil, r.apiError(err)
 	}
 	online := failedPrecondition("the runtime %q is online, and only an offline one can be deleted: uninstall it first", runtime.Name)
 	if r.online(runtime) {
@@ -92,14 +90,14 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 	}
 	// The store checks the heartbeat again in its transaction: the runtime
 	// may have come back since it was read.
-	err = r.store.DeleteRuntime(ctx, accountID, runtime.ID, r.now().Add(-r.options.Offline))
+	err = r.store.DeleteRuntime(ctx, runtime.AccountID, runtime.ID, r.now().Add(-r.options.Offline))
 	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
 		return nil, online // it came online after the check
 	}
 	if err != nil {
 		return nil, r.apiError(err)
 	}
-	r.log.Info("runtime deleted", "runtime", runtime.Name, "account", accountID)
+	r.log.Info("runtime deleted", "runtime", runtime.Name, "account", runtime.AccountID)
 	return connect.NewResponse(&platformv1.DeleteRuntimeResponse{}), nil
 }
 
@@ -107,13 +105,9 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 // when it receives the request with a heartbeat; then helm removes it from
 // the cluster.
 func (r runtimeService) UninstallRuntime(ctx context.Context, request *connect.Request[platformv1.UninstallRuntimeRequest]) (*connect.Response[platformv1.UninstallRuntimeResponse], error) {
-	accountID, err := account(ctx)
+	runtime, err := r.ofCaller(ctx, request.Msg.GetName())
 	if err != nil {
 		return nil, err
-	}
-	runtime, err := r.named(ctx, accountID, request.Msg.GetName())
-	if err != nil {
-		return nil, r.apiError(err)
 	}
 	runtime, err = r.store.UpdateRuntime(ctx, runtime.ID, func(runtime *store.Runtime) error {
 		runtime.Uninstalling = true
@@ -131,17 +125,13 @@ func (r runtimeService) UninstallRuntime(ctx context.Context, request *connect.R
 // RevokeCredentials revokes the tokens of a runtime. The change event of the
 // store makes all replicas close its tunnels.
 func (r runtimeService) RevokeCredentials(ctx context.Context, request *connect.Request[platformv1.RevokeCredentialsRequest]) (*connect.Response[platformv1.RevokeCredentialsResponse], error) {
-	accountID, err := account(ctx)
+	runtime, err := r.ofCaller(ctx, request.Msg.GetName())
 	if err != nil {
 		return nil, err
-	}
-	runtime, err := r.named(ctx, accountID, request.Msg.GetName())
-	if err != nil {
-		return nil, r.apiError(err)
 	}
 	if err := r.store.RevokeCredential(ctx, runtime.ID); err != nil {
 		return nil, r.apiError(err)
 	}
-	r.log.Info("runtime credentials revoked", "runtime", runtime.Name, "account", accountID)
+	r.log.Info("runtime credentials revoked", "runtime", runtime.Name, "account", runtime.AccountID)
 	return connect.NewResponse(&platformv1.RevokeCredentialsResponse{}), nil
 }

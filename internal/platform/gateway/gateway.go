@@ -14,6 +14,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,29 +79,15 @@ type Limits struct {
 
 // withDefaults sets the zero fields to their defaults.
 func (l Limits) withDefaults() Limits {
-	set := func(value *int, fallback int) {
-		if *value == 0 {
-			*value = fallback
-		}
+	return Limits{
+		RequestsPerAccount: cmp.Or(l.RequestsPerAccount, 512),
+		WebhooksPerRuntime: cmp.Or(l.WebhooksPerRuntime, 32),
+		WebhookBytes:       cmp.Or(l.WebhookBytes, 25<<20),
+		BodyBytes:          cmp.Or(l.BodyBytes, 32<<20),
+		Unary:              cmp.Or(l.Unary, 2*time.Minute),
+		Stream:             cmp.Or(l.Stream, 12*time.Hour),
+		Webhook:            cmp.Or(l.Webhook, 30*time.Second),
 	}
-	size := func(value *int64, fallback int64) {
-		if *value == 0 {
-			*value = fallback
-		}
-	}
-	span := func(value *time.Duration, fallback time.Duration) {
-		if *value == 0 {
-			*value = fallback
-		}
-	}
-	set(&l.RequestsPerAccount, 512)
-	set(&l.WebhooksPerRuntime, 32)
-	size(&l.WebhookBytes, 25<<20)
-	size(&l.BodyBytes, 32<<20)
-	span(&l.Unary, 2*time.Minute)
-	span(&l.Stream, 12*time.Hour)
-	span(&l.Webhook, 30*time.Second)
-	return l
 }
 
 // Gateway is an http.Handler. It is safe for concurrent use.
@@ -115,11 +102,9 @@ func New(options Options) (*Gateway, error) {
 	if options.Store == nil || options.Identity == nil || options.Signer == nil || options.Hub == nil || options.Direct == nil || options.PublicURL == nil {
 		return nil, errors.New("the gateway needs a store, an identity, a signer, a hub, a transport and the public URL")
 	}
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	if options.Metrics == nil {
-		options.Metrics = newMetrics()
+		options.Metrics = NewMetrics(nil)
 	}
 	options.Limits = options.Limits.withDefaults()
 	return &Gateway{Options: options, origin: options.PublicURL.Scheme + "://" + options.PublicURL.Host}, nil

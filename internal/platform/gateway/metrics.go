@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the metrics of requests to runtimes.
@@ -14,19 +16,14 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics; a nil registry keeps them unregistered.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := newMetrics()
-	registry.MustRegister(m.requests, m.duration)
-	return m
-}
-
-func newMetrics() *Metrics {
+	metrics := promauto.With(registry)
 	return &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "requests_total", Help: "Requests to runtimes, by service and status class.",
 		}, []string{"service", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: metrics.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "request_seconds", Help: "Duration of requests to runtimes, including streams.",
 			Buckets: []float64{0.005, 0.02, 0.1, 0.5, 2, 10, 60, 600},
 		}, []string{"service"}),
@@ -36,10 +33,7 @@ func newMetrics() *Metrics {
 // observe counts a finished request. The service label comes from the fixed
 // prefixes, so its cardinality is bounded.
 func (m *Metrics) observe(prefix string, status int, took time.Duration) {
-	service := strings.Trim(prefix, "/")
-	if service == "" {
-		service = "none"
-	}
+	service := cmp.Or(strings.Trim(prefix, "/"), "none")
 	m.requests.WithLabelValues(service, strconv.Itoa(status/100)+"xx").Inc()
 	m.duration.WithLabelValues(service).Observe(took.Seconds())
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -27,8 +28,7 @@ func notFound(reason string) error { return statusError{http.StatusNotFound, rea
 func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	var plain statusError
-	if errors.As(err, &plain) {
+	if plain, ok := errors.AsType[statusError](err); ok {
 		writeProblem(w, plain.status, codeOf(plain.status), plain.reason)
 		return
 	}
@@ -50,8 +50,7 @@ func (g *Gateway) connectError(err error) *connect.Error {
 	if refusal, ok := denied(err); ok {
 		return refusal.Connect()
 	}
-	var connectError *connect.Error
-	if errors.As(err, &connectError) {
+	if connectError, ok := errors.AsType[*connect.Error](err); ok {
 		return connectError
 	}
 	g.Log.Error("request to runtime failed", observe.KeyError, err)
@@ -120,9 +119,7 @@ func (s *statusRecorder) WriteHeader(status int) {
 
 // Write records the implicit status 200.
 func (s *statusRecorder) Write(p []byte) (int, error) {
-	if s.status == 0 {
-		s.status = http.StatusOK
-	}
+	s.status = cmp.Or(s.status, http.StatusOK)
 	return s.ResponseWriter.Write(p)
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -285,9 +286,7 @@ func (c *connection) sendRefusal(reason string) { _ = c.sendControl(hubMessage{R
 // have no effect on it.
 func (c *connection) finish(why closeReason) {
 	c.mu.Lock()
-	if c.closedBy == "" {
-		c.closedBy = why
-	}
+	c.closedBy = cmp.Or(c.closedBy, why)
 	c.mu.Unlock()
 	c.ready.Store(false)
 	_ = c.session.Close()

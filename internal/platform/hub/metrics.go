@@ -1,6 +1,9 @@
 package hub
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Metrics are the metrics of the platform's end of the tunnel.
 type Metrics struct {
@@ -13,20 +16,15 @@ type Metrics struct {
 	bytes       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The registerer adds the prefix
-// slipway_hub_ to their names.
+// NewMetrics registers the metrics; a nil registerer keeps them unregistered. The
+// registerer adds the prefix slipway_hub_ to their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	m := newMetrics()
-	registerer.MustRegister(m.connections, m.runtimes, m.streams, m.handshakes, m.ends, m.requests, m.bytes)
-	return m
-}
-
-func newMetrics() *Metrics {
+	metrics := promauto.With(registerer)
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		return metrics.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		return metrics.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	return &Metrics{
 		connections: gauge("connections", "Connections of agents to this replica."),

@@ -141,11 +141,9 @@ func (o Options) withDefaults() (Options, error) {
 	case o.ReplicaID == "":
 		return o, errors.New("the hub needs an ID of this replica")
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Metrics == nil {
-		o.Metrics = newMetrics()
+		o.Metrics = NewMetrics(nil)
 	}
 	o.Limits, o.Timing = o.Limits.withDefaults(), o.Timing.withDefaults()
 	return o, nil

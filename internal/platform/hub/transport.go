@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,9 +162,7 @@ func retarget(r *http.Request, base *url.URL, wrote *atomic.Bool) *http.Request 
 	})
 	outgoing := r.Clone(ctx)
 	outgoing.URL.Scheme, outgoing.URL.Host, outgoing.URL.User = base.Scheme, base.Host, nil
-	if outgoing.Host == "" {
-		outgoing.Host = r.URL.Host
-	}
+	outgoing.Host = cmp.Or(outgoing.Host, r.URL.Host)
 	if outgoing.Header == nil {
 		outgoing.Header = http.Header{}
 	}

@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -48,12 +49,7 @@ func parseHop(text string) (netip.Addr, bool) {
 
 // contains reports whether a network includes an address.
 func contains(prefixes []netip.Prefix, address netip.Addr) bool {
-	for _, prefix := range prefixes {
-		if prefix.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
 // network returns the unit by which an address is counted: a client with one

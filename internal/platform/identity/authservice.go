@@ -95,8 +95,7 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 
 // withAuditUser assigns a denial to the audit log of a user, if there is one.
 func withAuditUser(user store.User, err error) error {
-	var denied *DeniedError
-	if errors.As(err, &denied) {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
 		return denied.of(user, user.Email, KindUser)
 	}
 	return err

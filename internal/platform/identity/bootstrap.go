@@ -42,8 +42,7 @@ func Bootstrap(ctx context.Context, database *store.Store, account, email string
 		PasswordHash: hash, MustChangePassword: true,
 	})
 	// Another replica created the admin first and prints the password.
-	var conflict *store.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		return secret.Text{}, false, nil
 	}
 	if err != nil {
@@ -74,8 +73,7 @@ func firstAccount(ctx context.Context, database *store.Store, name, email string
 	sum := sha256.Sum256([]byte("slipway first account\n" + name + "\n" + email))
 	wanted := store.Account{ID: hex.EncodeToString(sum[:12]), Name: name}
 	first, err = database.CreateAccount(ctx, wanted)
-	var conflict *store.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		return wanted, false, nil
 	}
 	if err != nil {

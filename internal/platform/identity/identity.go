@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,9 +70,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 		return nil, errors.New("the public URL of the platform must begin with https:// or http:// and have a host")
 	}
 	i := &Identity{store: options.Store, options: options, log: options.Log, now: options.Now}
-	if i.log == nil {
-		i.log = slog.New(slog.DiscardHandler)
-	}
+	i.log = cmp.Or(i.log, slog.New(slog.DiscardHandler))
 	if i.now == nil {
 		i.now = time.Now
 	}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -107,12 +108,8 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	if options.DefaultRole == "" {
-		options.DefaultRole = store.RoleUser
-	}
-	if options.Name == "" {
-		options.Name = "Single sign-on"
-	}
+	options.DefaultRole = cmp.Or(options.DefaultRole, store.RoleUser)
+	options.Name = cmp.Or(options.Name, "Single sign-on")
 	transport := options.Transport
 	if transport == nil {
 		transport = http.DefaultTransport
@@ -225,8 +222,7 @@ func (o *oidcLogin) redeem(ctx context.Context, code string, flow flow) (externa
 // exchangeProblem returns the code of an OAuth error, and never a response
 // body.
 func exchangeProblem(err error) string {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.ErrorCode != "" {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.ErrorCode != "" {
 		return clean(refused.ErrorCode)
 	}
 	return "it was unreachable or returned an error"

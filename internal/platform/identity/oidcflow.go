@@ -151,8 +151,7 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	address := o.identity.Address(r)
-	var denied *DeniedError
-	if errors.As(err, &denied) {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
 		o.identity.deny(r.Context(), Caller{Address: address}, Event{Action: signInAction}, err)
 		errorPage(w, http.StatusForbidden, denied.Reason)
 		return

@@ -102,8 +102,7 @@ func (w *watches) run(one *watch, caller Caller) {
 		ctx, cancel := context.WithTimeout(one.ctx, watchInterval)
 		err := w.check(ctx, caller)
 		cancel()
-		var denied *DeniedError
-		if errors.As(err, &denied) {
+		if denied, ok := errors.AsType[*DeniedError](err); ok {
 			one.cancel(denied)
 			return
 		}

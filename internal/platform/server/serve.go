@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -81,10 +82,7 @@ func (p *platform) serve(ctx context.Context) error {
 // handler routes requests. Paths are matched literally: a mux that cleans
 // paths would give two spellings the same meaning.
 func (p *platform) handler() http.Handler {
-	services := map[string]http.Handler{}
-	for path, handler := range p.identity.Handlers() {
-		services[path] = handler
-	}
+	services := maps.Clone(p.identity.Handlers())
 	for path, handler := range p.fleet.Handlers(p.identity.HandlerOptions(fleet.MaxMessage)) {
 		services[path] = uncached(handler)
 	}

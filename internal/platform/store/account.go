@@ -42,29 +42,19 @@ func (s *Store) setDefaults(id *string, at *time.Time) {
 }
 
 // Account returns an account.
-func (s *Store) Account(ctx context.Context, id string) (account Account, err error) {
-	err = s.read(ctx, func(c *call) error {
-		account, err = queryOne(c, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1", id)
-		return err
-	})
-	return account, err
+func (s *Store) Account(ctx context.Context, id string) (Account, error) {
+	return readOne(ctx, s, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1", id)
 }
 
 // maxAccounts bounds a list without pages. A platform has few tenants.
 const maxAccounts = 10_000
 
 // Accounts returns all accounts, the oldest first.
-func (s *Store) Accounts(ctx context.Context) (accounts []Account, err error) {
-	err = s.read(ctx, func(c *call) error {
-		accounts, err = queryAll(c, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id LIMIT $1", maxAccounts)
-		return err
-	})
-	return accounts, err
+func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
+	return readAll(ctx, s, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id LIMIT $1", maxAccounts)
 }
 
 // UpdateAccount changes the name of an account.
 func (s *Store) UpdateAccount(ctx context.Context, account Account) error {
-	return s.write(ctx, func(c *call) error {
-		return orNotFound(c.exec("UPDATE accounts SET name = $1 WHERE id = $2", account.Name, account.ID))
-	})
+	return orNotFound(s.exec(ctx, "UPDATE accounts SET name = $1 WHERE id = $2", account.Name, account.ID))
 }

@@ -48,18 +48,14 @@ func scanApplication(r row) (a Application, err error) {
 }
 
 // Application returns one application.
-func (s *Store) Application(ctx context.Context, accountID, runtimeID string, ref ApplicationRef) (application Application, err error) {
+func (s *Store) Application(ctx context.Context, accountID, runtimeID string, ref ApplicationRef) (Application, error) {
 	var where condition
 	where.add("account_id = ?", accountID)
 	where.add("runtime_id = ?", runtimeID)
 	where.add("namespace = ?", ref.Namespace)
 	where.add("name = ?", ref.Name)
 	where.addText("uid = ?", ref.UID)
-	err = s.read(ctx, func(c *call) error {
-		application, err = queryOne(c, scanApplication, "SELECT "+applicationColumns+" FROM applications"+where.where(), where.args...)
-		return err
-	})
-	return application, err
+	return readOne(ctx, s, scanApplication, "SELECT "+applicationColumns+" FROM applications"+where.where(), where.args...)
 }
 
 // Applications lists applications of an account by name, namespace and
@@ -102,8 +98,7 @@ func applicationQuery(where condition, after []string, page Page) (string, []any
 	if after != nil {
 		where.add("(name, namespace, runtime_id) > (?, ?, ?)", after[0], after[1], after[2])
 	}
-	where.args = append(where.args, page.limit()+1)
-	return "SELECT " + applicationColumns + " FROM applications" + where.where() + " ORDER BY name, namespace, runtime_id" + where.limit(), where.args
+	return page.query("SELECT "+applicationColumns+" FROM applications", where, "name, namespace, runtime_id")
 }
 
 // condition builds the WHERE clause. The account is always part of it.

@@ -13,11 +13,7 @@ const attemptRetention = 24 * time.Hour
 // at most 24 hours ago. The caller chooses the key, such as an email or an
 // address; only its hash is stored.
 func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) (int, error) {
-	var count int64
-	err := s.read(ctx, func(c *call) (err error) {
-		count, err = queryOne(c, scanNumber, "SELECT count(*) FROM sign_in_attempts WHERE key_hash = $1 AND at >= $2", attemptKey(key), micros(since))
-		return err
-	})
+	count, err := readOne(ctx, s, scanNumber, "SELECT count(*) FROM sign_in_attempts WHERE key_hash = $1 AND at >= $2", attemptKey(key), micros(since))
 	return int(count), err
 }
 
@@ -35,10 +31,8 @@ func (s *Store) AddAttempt(ctx context.Context, key string) error {
 
 // ClearAttempts deletes the failed sign-ins of a key.
 func (s *Store) ClearAttempts(ctx context.Context, key string) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("DELETE FROM sign_in_attempts WHERE key_hash = $1", attemptKey(key))
-		return err
-	})
+	_, err := s.exec(ctx, "DELETE FROM sign_in_attempts WHERE key_hash = $1", attemptKey(key))
+	return err
 }
 
 // attemptKey hashes a key: emails and addresses are personal data.

@@ -43,11 +43,9 @@ func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 		*text = truncate(*text, maxAuditText)
 	}
 	entry.Detail = truncate(entry.Detail, maxAuditDetail)
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("INSERT INTO audit_entries ("+auditColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			entry.ID, entry.AccountID, micros(entry.At), entry.Actor, entry.ActorKind, entry.Action, entry.Target, entry.Outcome, entry.Detail, entry.Address)
-		return orConflict(err, "an audit entry with the ID %s", entry.ID)
-	})
+	_, err := s.exec(ctx, "INSERT INTO audit_entries ("+auditColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+		entry.ID, entry.AccountID, micros(entry.At), entry.Actor, entry.ActorKind, entry.Action, entry.Target, entry.Outcome, entry.Detail, entry.Address)
+	return orConflict(err, "an audit entry with the ID %s", entry.ID)
 }
 
 // AuditEntries lists entries of an account, the newest first.
@@ -57,14 +55,9 @@ func (s *Store) AuditEntries(ctx context.Context, accountID string, filter Audit
 	if err != nil {
 		return nil, "", err
 	}
-	err = s.read(ctx, func(c *call) error {
-		entries, err = queryAll(c, scanAudit, query, args...)
-		return err
-	})
-	entries, next = paginate(entries, page.limit(), func(last AuditEntry) string {
+	return readPage(ctx, s, page, scanAudit, func(last AuditEntry) string {
 		return list.token(strconv.FormatInt(micros(last.At), 10), last.ID)
-	})
-	return entries, next, err
+	}, query, args)
 }
 
 // auditQuery builds the query of one page.
@@ -83,21 +76,17 @@ func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (s
 	if err := where.before(list, page.Token, "(at, id)"); err != nil {
 		return "", nil, err
 	}
-	where.args = append(where.args, page.limit()+1)
-	return "SELECT " + auditColumns + " FROM audit_entries" + where.where() + " ORDER BY at DESC, id DESC" + where.limit(), where.args, nil
+	query, args := page.query("SELECT "+auditColumns+" FROM audit_entries", where, "at DESC, id DESC")
+	return query, args, nil
 }
 
 // ExpireAudit deletes the entries of all accounts before a time and returns
 // their number.
 func (s *Store) ExpireAudit(ctx context.Context, before time.Time) (removed int, err error) {
 	for {
-		n := 0
-		err := s.write(ctx, func(c *call) (err error) {
-			// Each batch is its own transaction. The loop ends with the first
-			// incomplete batch.
-			n, err = c.exec("DELETE FROM audit_entries WHERE id IN (SELECT id FROM audit_entries WHERE at < $1 ORDER BY at LIMIT $2)", micros(before), expireBatch)
-			return err
-		})
+		// Each batch is its own transaction. The loop ends with the first
+		// incomplete batch.
+		n, err := s.exec(ctx, "DELETE FROM audit_entries WHERE id IN (SELECT id FROM audit_entries WHERE at < $1 ORDER BY at LIMIT $2)", micros(before), expireBatch)
 		removed += n
 		if err != nil || n < expireBatch {
 			return removed, err

@@ -100,6 +100,36 @@ func queryAll[T any](c *call, scan func(row) (T, error), query string, args ...a
 	return all, nil
 }
 
+// readOne is queryOne outside of a transaction.
+func readOne[T any](ctx context.Context, s *Store, scan func(row) (T, error), query string, args ...any) (T, error) {
+	return readValue(ctx, s, func(c *call) (T, error) { return queryOne(c, scan, query, args...) })
+}
+
+// readAll is queryAll outside of a transaction.
+func readAll[T any](ctx context.Context, s *Store, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	return readValue(ctx, s, func(c *call) ([]T, error) { return queryAll(c, scan, query, args...) })
+}
+
+// readValue returns the result of a callback that reads without a
+// transaction.
+func readValue[T any](ctx context.Context, s *Store, fn func(*call) (T, error)) (value T, err error) {
+	err = s.read(ctx, func(c *call) error {
+		value, err = fn(c)
+		return err
+	})
+	return value, err
+}
+
+// exec runs one statement as a transaction of its own and returns the number
+// of affected rows.
+func (s *Store) exec(ctx context.Context, query string, args ...any) (rows int, err error) {
+	err = s.write(ctx, func(c *call) error {
+		rows, err = c.exec(query, args...)
+		return err
+	})
+	return rows, err
+}
+
 // scanNumber and scanText scan rows with a single column.
 func scanNumber(r row) (n int64, err error)   { return n, r.Scan(&n) }
 func scanText(r row) (text string, err error) { return text, r.Scan(&text) }

@@ -67,12 +67,8 @@ func storeCredential(c *call, credential RuntimeCredential) error {
 }
 
 // Credential returns the credential of a runtime.
-func (s *Store) Credential(ctx context.Context, runtimeID string) (credential RuntimeCredential, err error) {
-	err = s.read(ctx, func(c *call) error {
-		credential, err = credentialOf(c, runtimeID)
-		return err
-	})
-	return credential, err
+func (s *Store) Credential(ctx context.Context, runtimeID string) (RuntimeCredential, error) {
+	return readValue(ctx, s, func(c *call) (RuntimeCredential, error) { return credentialOf(c, runtimeID) })
 }
 
 func credentialOf(c *call, runtimeID string) (RuntimeCredential, error) {

@@ -13,12 +13,8 @@ type GitSettings struct {
 }
 
 // GitSettings returns the settings of an account.
-func (s *Store) GitSettings(ctx context.Context, accountID string) (settings GitSettings, err error) {
-	err = s.read(ctx, func(c *call) error {
-		settings, err = gitSettings(c, accountID)
-		return err
-	})
-	return settings, err
+func (s *Store) GitSettings(ctx context.Context, accountID string) (GitSettings, error) {
+	return readValue(ctx, s, func(c *call) (GitSettings, error) { return gitSettings(c, accountID) })
 }
 
 func gitSettings(c *call, accountID string) (GitSettings, error) {
@@ -67,8 +63,6 @@ func putGitSettings(c *call, settings GitSettings) error {
 
 // DeleteGitSettings deletes the settings of an account. It is idempotent.
 func (s *Store) DeleteGitSettings(ctx context.Context, accountID string) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("DELETE FROM git_settings WHERE account_id = $1", accountID)
-		return err
-	})
+	_, err := s.exec(ctx, "DELETE FROM git_settings WHERE account_id = $1", accountID)
+	return err
 }

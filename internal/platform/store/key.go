@@ -49,12 +49,8 @@ func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
 }
 
 // KeyByID returns a key of any account, including revoked and expired ones.
-func (s *Store) KeyByID(ctx context.Context, id string) (key Key, err error) {
-	err = s.read(ctx, func(c *call) error {
-		key, err = queryOne(c, scanKey, "SELECT "+keyColumns+" FROM api_keys WHERE id = $1", id)
-		return err
-	})
-	return key, err
+func (s *Store) KeyByID(ctx context.Context, id string) (Key, error) {
+	return readOne(ctx, s, scanKey, "SELECT "+keyColumns+" FROM api_keys WHERE id = $1", id)
 }
 
 // Keys lists the keys of an account, the newest first.
@@ -69,29 +65,20 @@ func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, pa
 	if err := where.before(list, page.Token, "(created_at, id)"); err != nil {
 		return nil, "", err
 	}
-	where.args = append(where.args, page.limit()+1)
-	err = s.read(ctx, func(c *call) error {
-		keys, err = queryAll(c, scanKey, "SELECT "+keyColumns+" FROM api_keys"+where.where()+" ORDER BY created_at DESC, id DESC"+where.limit(), where.args...)
-		return err
-	})
-	keys, next = paginate(keys, page.limit(), func(last Key) string {
+	query, args := page.query("SELECT "+keyColumns+" FROM api_keys", where, "created_at DESC, id DESC")
+	return readPage(ctx, s, page, scanKey, func(last Key) string {
 		return list.token(strconv.FormatInt(micros(last.CreatedAt), 10), last.ID)
-	})
-	return keys, next, err
+	}, query, args)
 }
 
 // TouchKey updates when a key was last used.
 func (s *Store) TouchKey(ctx context.Context, id string, at time.Time) error {
-	return s.write(ctx, func(c *call) error {
-		return orNotFound(c.exec("UPDATE api_keys SET last_used_at = $1 WHERE id = $2", micros(at), id))
-	})
+	return orNotFound(s.exec(ctx, "UPDATE api_keys SET last_used_at = $1 WHERE id = $2", micros(at), id))
 }
 
 // RevokeKey revokes a key permanently. It is idempotent and keeps the first
 // time.
 func (s *Store) RevokeKey(ctx context.Context, accountID, id string) error {
-	return s.write(ctx, func(c *call) error {
-		return orNotFound(c.exec("UPDATE api_keys SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END WHERE account_id = $2 AND id = $3",
-			micros(c.now), accountID, id))
-	})
+	return orNotFound(s.exec(ctx, "UPDATE api_keys SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END WHERE account_id = $2 AND id = $3",
+		micros(s.timestamp()), accountID, id))
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -133,6 +134,20 @@ func (c *condition) limit() string { return " LIMIT $" + strconv.Itoa(len(c.args
 
 // where returns the WHERE clause. All terms must hold.
 func (c *condition) where() string { return " WHERE " + strings.Join(c.parts, " AND ") }
+
+// query returns the query of a page and its arguments. from is the part before
+// the conditions.
+func (p Page) query(from string, where condition, order string) (string, []any) {
+	where.args = append(where.args, p.limit()+1)
+	return from + where.where() + " ORDER BY " + order + where.limit(), where.args
+}
+
+// readPage runs the query of a page and returns the token of the next one.
+func readPage[T any](ctx context.Context, s *Store, page Page, scan func(row) (T, error), token func(last T) string, query string, args []any) ([]T, string, error) {
+	rows, err := readAll(ctx, s, scan, query, args...)
+	rows, next := paginate(rows, page.limit(), token)
+	return rows, next, err
+}
 
 // paginate cuts rows to the page size and returns the token of the next page.
 // Queries fetch one row more than the page, which shows whether there is a

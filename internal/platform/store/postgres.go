@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -37,9 +38,7 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 		// The error of the driver repeats the URL with its password.
 		return invalid("the URL of the PostgreSQL database cannot be understood: it must be postgres://user:password@host:port/database?sslmode=verify-full")
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	for name, value := range map[string]string{
 		"application_name":                    "slipway platform",
 		"statement_timeout":                   "30s",

@@ -55,12 +55,8 @@ func (s *Store) PutReplica(ctx context.Context, replica Replica) error {
 }
 
 // Replicas returns the replicas that were seen since a time, by ID.
-func (s *Store) Replicas(ctx context.Context, since time.Time) (replicas []Replica, err error) {
-	err = s.read(ctx, func(c *call) error {
-		replicas, err = queryAll(c, scanReplica, "SELECT id, peer_url, tunnel_url, seen_at FROM replicas WHERE seen_at >= $1 ORDER BY id LIMIT $2", micros(since), maxReplicas)
-		return err
-	})
-	return replicas, err
+func (s *Store) Replicas(ctx context.Context, since time.Time) ([]Replica, error) {
+	return readAll(ctx, s, scanReplica, "SELECT id, peer_url, tunnel_url, seen_at FROM replicas WHERE seen_at >= $1 ORDER BY id LIMIT $2", micros(since), maxReplicas)
 }
 
 // DeleteReplica deletes a replica and its connections. It is idempotent.
@@ -105,13 +101,9 @@ func (s *Store) PutConnection(ctx context.Context, connection Connection) error 
 
 // Connections returns the connections of a runtime that were seen since a
 // time, the most recent first.
-func (s *Store) Connections(ctx context.Context, runtimeID string, since time.Time) (connections []Connection, err error) {
-	err = s.read(ctx, func(c *call) error {
-		connections, err = queryAll(c, scanConnection, `SELECT runtime_id, replica_id, count, seen_at FROM connections
-			WHERE runtime_id = $1 AND seen_at >= $2 ORDER BY seen_at DESC, replica_id LIMIT $3`, runtimeID, micros(since), maxReplicas)
-		return err
-	})
-	return connections, err
+func (s *Store) Connections(ctx context.Context, runtimeID string, since time.Time) ([]Connection, error) {
+	return readAll(ctx, s, scanConnection, `SELECT runtime_id, replica_id, count, seen_at FROM connections
+		WHERE runtime_id = $1 AND seen_at >= $2 ORDER BY seen_at DESC, replica_id LIMIT $3`, runtimeID, micros(since), maxReplicas)
 }
 
 // DeleteConnections deletes the connections of a replica.

@@ -268,12 +268,8 @@ func (r *report) finish(before Cursor) error {
 
 // Cursor returns the report position of a runtime. Its stream is empty for a
 // runtime without reports.
-func (s *Store) Cursor(ctx context.Context, runtimeID string) (cursor Cursor, err error) {
-	err = s.read(ctx, func(c *call) error {
-		cursor, err = cursorOf(c, runtimeID)
-		return err
-	})
-	return cursor, err
+func (s *Store) Cursor(ctx context.Context, runtimeID string) (Cursor, error) {
+	return readValue(ctx, s, func(c *call) (Cursor, error) { return cursorOf(c, runtimeID) })
 }
 
 // cursorOf returns the cursor of a runtime, or an empty one.

@@ -85,21 +85,13 @@ func clearConfigurationRuntime(c *call, accountID, exceptID string) error {
 }
 
 // RuntimeByName returns a runtime of an account.
-func (s *Store) RuntimeByName(ctx context.Context, accountID, name string) (runtime Runtime, err error) {
-	err = s.read(ctx, func(c *call) error {
-		runtime, err = queryOne(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes WHERE account_id = $1 AND name = $2", accountID, name)
-		return err
-	})
-	return runtime, err
+func (s *Store) RuntimeByName(ctx context.Context, accountID, name string) (Runtime, error) {
+	return readOne(ctx, s, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes WHERE account_id = $1 AND name = $2", accountID, name)
 }
 
 // RuntimeByID returns a runtime of any account.
-func (s *Store) RuntimeByID(ctx context.Context, id string) (runtime Runtime, err error) {
-	err = s.read(ctx, func(c *call) error {
-		runtime, err = runtimeByID(c, id)
-		return err
-	})
-	return runtime, err
+func (s *Store) RuntimeByID(ctx context.Context, id string) (Runtime, error) {
+	return readValue(ctx, s, func(c *call) (Runtime, error) { return runtimeByID(c, id) })
 }
 
 func runtimeByID(c *call, id string) (Runtime, error) {
@@ -118,13 +110,8 @@ func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runt
 	if after != nil {
 		where.add("name > ?", after[0])
 	}
-	where.args = append(where.args, page.limit()+1)
-	err = s.read(ctx, func(c *call) error {
-		runtimes, err = queryAll(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes"+where.where()+" ORDER BY name"+where.limit(), where.args...)
-		return err
-	})
-	runtimes, next = paginate(runtimes, page.limit(), func(last Runtime) string { return list.token(last.Name) })
-	return runtimes, next, err
+	query, args := page.query("SELECT "+runtimeColumns+" FROM runtimes", where, "name")
+	return readPage(ctx, s, page, scanRuntime, func(last Runtime) string { return list.token(last.Name) }, query, args)
 }
 
 // UpdateRuntime reads a runtime, applies change and stores the result, in one

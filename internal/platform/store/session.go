@@ -29,58 +29,42 @@ func (s *Store) CreateSession(ctx context.Context, session Session) error {
 	if session.CreatedAt.IsZero() {
 		session.CreatedAt = s.timestamp()
 	}
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec(`INSERT INTO sessions (hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			session.Hash, session.UserID, session.AccountID, blob(session.CSRFHash), micros(session.CreatedAt), micros(session.ExpiresAt),
-			micros(session.SeenAt), truncate(session.Address, maxAddress), truncate(session.Agent, maxAgent))
-		return orConflict(err, "a session with the same secret")
-	})
+	_, err := s.exec(ctx, `INSERT INTO sessions (hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		session.Hash, session.UserID, session.AccountID, blob(session.CSRFHash), micros(session.CreatedAt), micros(session.ExpiresAt),
+		micros(session.SeenAt), truncate(session.Address, maxAddress), truncate(session.Agent, maxAgent))
+	return orConflict(err, "a session with the same secret")
 }
 
 // Session returns a session. The caller checks whether it has expired.
-func (s *Store) Session(ctx context.Context, hash []byte) (session Session, err error) {
+func (s *Store) Session(ctx context.Context, hash []byte) (Session, error) {
 	scan := func(r row) (n Session, err error) {
 		return n, r.Scan(blobColumn{&n.Hash}, &n.UserID, &n.AccountID, blobColumn{&n.CSRFHash},
 			timeColumn{&n.CreatedAt}, timeColumn{&n.ExpiresAt}, timeColumn{&n.SeenAt}, &n.Address, &n.Agent)
 	}
-	err = s.read(ctx, func(c *call) error {
-		session, err = queryOne(c, scan, `SELECT hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent
-			FROM sessions WHERE hash = $1`, blob(hash))
-		return err
-	})
-	return session, err
+	return readOne(ctx, s, scan, `SELECT hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent
+		FROM sessions WHERE hash = $1`, blob(hash))
 }
 
 // TouchSession updates when a session was last used and when it expires.
 func (s *Store) TouchSession(ctx context.Context, hash []byte, seenAt, expiresAt time.Time) error {
-	return s.write(ctx, func(c *call) error {
-		return orNotFound(c.exec("UPDATE sessions SET seen_at = $1, expires_at = $2 WHERE hash = $3", micros(seenAt), micros(expiresAt), blob(hash)))
-	})
+	return orNotFound(s.exec(ctx, "UPDATE sessions SET seen_at = $1, expires_at = $2 WHERE hash = $3", micros(seenAt), micros(expiresAt), blob(hash)))
 }
 
 // DeleteSession deletes a session. It is idempotent.
 func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("DELETE FROM sessions WHERE hash = $1", blob(hash))
-		return err
-	})
+	_, err := s.exec(ctx, "DELETE FROM sessions WHERE hash = $1", blob(hash))
+	return err
 }
 
 // DeleteSessionsOf deletes all sessions of a user except the one with the
 // hash, which may be nil.
 func (s *Store) DeleteSessionsOf(ctx context.Context, userID string, except []byte) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("DELETE FROM sessions WHERE user_id = $1 AND hash <> $2", userID, blob(except))
-		return err
-	})
+	_, err := s.exec(ctx, "DELETE FROM sessions WHERE user_id = $1 AND hash <> $2", userID, blob(except))
+	return err
 }
 
 // ExpireSessions deletes expired sessions and returns their number.
 func (s *Store) ExpireSessions(ctx context.Context) (removed int, err error) {
-	err = s.write(ctx, func(c *call) error {
-		removed, err = c.exec("DELETE FROM sessions WHERE expires_at <= $1", micros(c.now))
-		return err
-	})
-	return removed, err
+	return s.exec(ctx, "DELETE FROM sessions WHERE expires_at <= $1", micros(s.timestamp()))
 }

@@ -16,15 +16,11 @@ type SigningKey struct {
 const maxSigningKeys = 100
 
 // SigningKeys returns all keys, the newest first.
-func (s *Store) SigningKeys(ctx context.Context) (keys []SigningKey, err error) {
+func (s *Store) SigningKeys(ctx context.Context) ([]SigningKey, error) {
 	scan := func(r row) (k SigningKey, err error) {
 		return k, r.Scan(&k.ID, blobColumn{&k.Private}, timeColumn{&k.CreatedAt}, timeColumn{&k.NotAfter})
 	}
-	err = s.read(ctx, func(c *call) error {
-		keys, err = queryAll(c, scan, "SELECT id, private, created_at, not_after FROM signing_keys ORDER BY created_at DESC, id LIMIT $1", maxSigningKeys)
-		return err
-	})
-	return keys, err
+	return readAll(ctx, s, scan, "SELECT id, private, created_at, not_after FROM signing_keys ORDER BY created_at DESC, id LIMIT $1", maxSigningKeys)
 }
 
 // AddSigningKey stores a key with a new ID.
@@ -32,17 +28,13 @@ func (s *Store) AddSigningKey(ctx context.Context, key SigningKey) error {
 	if key.ID == "" || len(key.Private) == 0 {
 		return invalid("a signing key needs an ID and a private part")
 	}
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("INSERT INTO signing_keys (id, private, created_at, not_after) VALUES ($1, $2, $3, $4)",
-			key.ID, key.Private, micros(key.CreatedAt), micros(key.NotAfter))
-		return orConflict(err, "a signing key with the ID %s", key.ID)
-	})
+	_, err := s.exec(ctx, "INSERT INTO signing_keys (id, private, created_at, not_after) VALUES ($1, $2, $3, $4)",
+		key.ID, key.Private, micros(key.CreatedAt), micros(key.NotAfter))
+	return orConflict(err, "a signing key with the ID %s", key.ID)
 }
 
 // DeleteSigningKey deletes a key. It is idempotent.
 func (s *Store) DeleteSigningKey(ctx context.Context, id string) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec("DELETE FROM signing_keys WHERE id = $1", id)
-		return err
-	})
+	_, err := s.exec(ctx, "DELETE FROM signing_keys WHERE id = $1", id)
+	return err
 }

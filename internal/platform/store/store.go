@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -87,9 +88,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // connect opens the database without migrating it.
 func connect(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{log: options.Log, now: options.Now, release: func() error { return nil }}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -140,10 +139,8 @@ func (s *Store) Close() (err error) {
 func (s *Store) Ready(ctx context.Context) error {
 	// The table always exists after a migration, and counting its few rows is
 	// cheap.
-	return s.read(ctx, func(c *call) error {
-		_, err := queryOne(c, scanNumber, "SELECT count(*) FROM schema_migrations")
-		return err
-	})
+	_, err := readOne(ctx, s, scanNumber, "SELECT count(*) FROM schema_migrations")
+	return err
 }
 
 // timestamp returns the current time with the precision of the database.

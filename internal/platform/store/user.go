@@ -96,12 +96,8 @@ func (s *Store) UserBySubject(ctx context.Context, subject string) (User, error)
 }
 
 // user returns the user that matches a condition.
-func (s *Store) user(ctx context.Context, where string, args ...any) (user User, err error) {
-	err = s.read(ctx, func(c *call) error {
-		user, err = queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE "+where, args...)
-		return err
-	})
-	return user, err
+func (s *Store) user(ctx context.Context, where string, args ...any) (User, error) {
+	return readOne(ctx, s, scanUser, "SELECT "+userColumns+" FROM users WHERE "+where, args...)
 }
 
 // Users lists the users of an account by email.
@@ -116,13 +112,8 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 	if after != nil {
 		where.add("email_folded > ?", after[0])
 	}
-	where.args = append(where.args, page.limit()+1)
-	err = s.read(ctx, func(c *call) error {
-		users, err = queryAll(c, scanUser, "SELECT "+userColumns+" FROM users"+where.where()+" ORDER BY email_folded"+where.limit(), where.args...)
-		return err
-	})
-	users, next = paginate(users, page.limit(), func(last User) string { return list.token(foldEmail(last.Email)) })
-	return users, next, err
+	query, args := page.query("SELECT "+userColumns+" FROM users", where, "email_folded")
+	return readPage(ctx, s, page, scanUser, func(last User) string { return list.token(foldEmail(last.Email)) }, query, args)
 }
 
 // UpdateUser stores all fields of a user except ID, account and creation

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -184,8 +185,7 @@ func (e *Expander) countLoops(list *parse.ListNode) error {
 // explain adds the text to an error of a template. Go's message begins with the
 // position in the template, which has no name.
 func explain(text string, err error) error {
-	var limit limitError
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[limitError](err); ok {
 		return fmt.Errorf("the template %.100q: %w", text, limit)
 	}
 	said := strings.TrimPrefix(err.Error(), "template: ")
@@ -238,11 +238,7 @@ func cloneValue(value any) any {
 		}
 		return copied
 	case map[string]string:
-		copied := make(map[string]string, len(v))
-		for name, content := range v {
-			copied[name] = content
-		}
-		return copied
+		return maps.Clone(v)
 	case []any:
 		copied := make([]any, len(v))
 		for i, content := range v {

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -186,9 +187,7 @@ func guardFormat(_ *budget, args []any) {
 
 // steps is the number of elements of a sequence.
 func steps(start, stop, step int) int {
-	if step == 0 {
-		step = 1
-	}
+	step = cmp.Or(step, 1)
 	// In floating point, because the difference of two integers can overflow.
 	count := (float64(stop) - float64(start)) / float64(step)
 	return int(min(max(0, count), float64(maxValue))) + 1

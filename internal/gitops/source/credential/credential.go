@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,9 +103,7 @@ func Parse(s *corev1.Secret) (Credential, error) {
 		InsecureOCIForceHTTP: r.flag("insecureOCIForceHttp"),
 		Proxy:                r.hidden("proxy"), NoProxy: r.text("noProxy"),
 	}
-	if c.Kind == "" {
-		c.Kind = Git
-	}
+	c.Kind = cmp.Or(c.Kind, Git)
 	return c, errors.Join(r.err, c.check(s))
 }
 

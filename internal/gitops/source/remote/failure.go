@@ -46,8 +46,7 @@ func failf(reason Reason, format string, args ...any) *Failure {
 // safe are passed on. Problems of certificates are Denied: a retry does not
 // help until a user changes something. All others are retried.
 func ConnectionFailure(ctx context.Context, err error) *Failure {
-	var failure *Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
 		return failure
 	}
 	f := &Failure{Reason: Unreachable, Err: err}

@@ -219,8 +219,7 @@ func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response,
 	response, err := h.http.Do(r)
 	if err != nil {
 		// The error of the client has the address in it.
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return nil, err

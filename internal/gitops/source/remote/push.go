@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -53,12 +54,8 @@ func (e *RejectedError) Error() string {
 // not need it where it can see that the branch has moved.
 func (e *RejectedError) Conflict() bool {
 	lower := strings.ToLower(e.Reason)
-	for _, words := range []string{"lock", "fetch first", "non-fast-forward", "stale", "already exists", "incorrect old value", "failed to update", "is at "} {
-		if strings.Contains(lower, words) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"lock", "fetch first", "non-fast-forward", "stale", "already exists", "incorrect old value", "failed to update", "is at "},
+		func(words string) bool { return strings.Contains(lower, words) })
 }
 
 // Push moves a branch from one commit to another. The server compares Before
@@ -109,8 +106,7 @@ func (u Update) readReport(r io.Reader) error {
 			return nil
 		}
 	}
-	var refused *pktline.ErrorLine
-	if errors.As(lines.Err(), &refused) {
+	if refused, ok := errors.AsType[*pktline.ErrorLine](lines.Err()); ok {
 		return &RejectedError{Ref: u.Ref, Reason: rejectReason(refused.Text)}
 	}
 	return failf(Unreachable, "the server does not report the result of the push")
@@ -159,8 +155,7 @@ func (h *httpTransport) push(ctx context.Context, message []byte) ([]byte, error
 // with the address that sent it after redirects.
 func (h *httpTransport) receivePack(request *http.Request, kind string, limit int64) (*url.URL, []byte, error) {
 	response, err := h.do(request, "application/x-"+receivePack+"-"+kind)
-	var failure *Failure
-	if errors.As(err, &failure) && failure.Reason == Denied && !h.identity.IsZero() {
+	if failure, ok := errors.AsType[*Failure](err); ok && failure.Reason == Denied && !h.identity.IsZero() {
 		return nil, nil, &Failure{Reason: Denied, Err: err, Message: "the server does not allow the push: check that the token may write to this repository"}
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -33,17 +34,13 @@ func newSSH(c *Client) (*sshTransport, error) {
 	}
 	signer, err := ssh.ParsePrivateKey([]byte(key.Reveal()))
 	if err != nil {
-		var locked *ssh.PassphraseMissingError
-		if errors.As(err, &locked) {
+		if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 			return nil, failf(Invalid, "the SSH key has a passphrase: use one without")
 		}
 		return nil, failf(Invalid, "the SSH key cannot be read: write the private key in the form of OpenSSH or PEM")
 	}
 	// All hosts of Git use the user git unless the address names another.
-	user := c.address.User
-	if user == "" {
-		user = "git"
-	}
+	user := cmp.Or(c.address.User, "git")
 	s := &sshTransport{client: c, config: &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}}
 	if s.proxy, err = proxyFor(c.access.Credential); err != nil {
 		return nil, err
