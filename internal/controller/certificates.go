@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/ingress/acme"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -46,7 +47,7 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
 		// Failures reach the status of the Ingress that requested the
 		// certificate.
-		Report: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
+		Report: func(ingress snapshot.Ref, name string, fault *refusal.Refusal) {
 			p.writer.SetFetchFailure(ingress, name, fault)
 		},
 		Metrics: acme.NewMetrics(parts.metrics.For("acme")), Log: p.log,

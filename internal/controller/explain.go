@@ -51,10 +51,10 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 		winner = snapshot.Ref{Kind: snapshot.Ingress, Namespace: explained.Rule.Namespace, Name: explained.Rule.Name}
 	}
 	// Without a matching rule, refusals of the host are the likely cause.
-	for _, refusal := range o.engine.Refusals() {
-		if refusal.Object == winner || explained.Rule == nil && o.hasHost(refusal.Object, host) {
+	for _, refused := range o.engine.Refusals() {
+		if ref := snapshot.RefOf(refused.Object); ref == winner || explained.Rule == nil && o.hasHost(ref, host) {
 			out.Refusals = append(out.Refusals, Finding{
-				Object: refusal.Object.String(), Field: refusal.Field, Reason: refusal.Reason, Message: refusal.Message,
+				Object: refused.Object.String(), Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 			})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/lastgood"
@@ -22,7 +23,6 @@ import (
 	"slipway.dev/slipway/internal/ingress/acme"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
@@ -81,7 +81,7 @@ type ingressProvider struct {
 	// changed is called after each change, with mu held, and refused with all
 	// current refusals. Both are set before run.
 	changed func()
-	refused func([]snapshot.Refusal)
+	refused func([]refusal.Refusal)
 }
 
 // newIngressProvider creates the client of the API server and wires watcher,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -12,12 +13,12 @@ import (
 type Finding struct {
 	// Severity is error, or warning for a reference that may exist in the
 	// cluster.
-	Severity string          `json:"severity"`
-	File     string          `json:"file,omitempty"`
-	Object   string          `json:"object,omitempty"`
-	Field    string          `json:"field,omitempty"`
-	Reason   snapshot.Reason `json:"reason,omitempty"`
-	Message  string          `json:"message"`
+	Severity string         `json:"severity"`
+	File     string         `json:"file,omitempty"`
+	Object   string         `json:"object,omitempty"`
+	Field    string         `json:"field,omitempty"`
+	Reason   refusal.Reason `json:"reason,omitempty"`
+	Message  string         `json:"message"`
 }
 
 const (
@@ -37,18 +38,18 @@ func (o *Offline) Findings(strict bool) []Finding {
 			Severity: LintError, File: finding.File, Object: finding.Object.String(), Message: finding.Message,
 		})
 	}
-	for _, refusal := range o.engine.Refusals() {
+	for _, refused := range o.engine.Refusals() {
 		// The edge will order this certificate: there is nothing to repair.
-		if refusal.Reason == snapshot.NotReady {
+		if refused.Reason == refusal.NotReady {
 			continue
 		}
 		severity := LintError
-		if refusal.Reason == snapshot.NotFound && !strict {
+		if refused.Reason == refusal.NotFound && !strict {
 			severity = lintWarning
 		}
 		findings = append(findings, Finding{
-			Severity: severity, File: o.Set.Files[refusal.Object], Object: refusal.Object.String(),
-			Field: refusal.Field, Reason: refusal.Reason, Message: refusal.Message,
+			Severity: severity, File: o.Set.Files[snapshot.RefOf(refused.Object)], Object: refused.Object.String(),
+			Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 		})
 	}
 	// The sort is stable: findings of one object keep their order.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -48,16 +49,16 @@ func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run fun
 // publishRefusals returns a function that replaces the refusals in the admin
 // API. It copies them: the provider may change its own. Without an admin API, as
 // in slipway explain, nothing is published.
-func publishRefusals(handler *admin.Handler) func([]snapshot.Refusal) {
+func publishRefusals(handler *admin.Handler) func([]refusal.Refusal) {
 	if handler == nil {
-		return func([]snapshot.Refusal) {}
+		return func([]refusal.Refusal) {}
 	}
-	return func(all []snapshot.Refusal) {
+	return func(all []refusal.Refusal) {
 		refusals := make([]trafficreport.Refusal, len(all))
-		for i, refusal := range all {
+		for i, refused := range all {
 			refusals[i] = trafficreport.Refusal{
-				Kind: string(refusal.Object.Kind), Namespace: refusal.Object.Namespace, Name: refusal.Object.Name,
-				Field: refusal.Field, Reason: string(refusal.Reason), Message: refusal.Message,
+				Kind: string(snapshot.RefOf(refused.Object).Kind), Namespace: refused.Namespace, Name: refused.Name,
+				Field: refused.Field, Reason: string(refused.Reason), Message: refused.Message,
 			}
 		}
 		handler.SetRefusals(refusals)

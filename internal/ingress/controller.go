@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
@@ -36,7 +37,7 @@ type Options struct {
 	// Live is called once, when the first table is applied.
 	Live func()
 	// Refused is called with all refusals when they have changed; it may be nil.
-	Refused func([]snapshot.Refusal)
+	Refused func([]refusal.Refusal)
 	// Certificates issues certificates; nil without a resolver.
 	Certificates CertificateManager
 	Metrics      *Metrics
@@ -345,8 +346,8 @@ func (c *Controller) reportRefusals() {
 		}
 		c.writer.Identify(object, uid)
 		c.writer.Refusals(object, refusals)
-		for _, refusal := range refusals {
-			c.options.Log.Debug("refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)
+		for _, refused := range refusals {
+			c.options.Log.Debug("refused", "object", object.String(), "field", refused.Field, "reason", refused.Reason, "message", refused.Message)
 		}
 	}
 	if !changed {

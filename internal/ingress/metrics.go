@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -47,9 +48,9 @@ func (m *Metrics) applied(received, began time.Time) {
 }
 
 // refused sets the gauges of refusals.
-func (m *Metrics) refused(all []snapshot.Refusal) {
+func (m *Metrics) refused(all []refusal.Refusal) {
 	m.refusals.Reset()
 	for i := range all {
-		m.refusals.WithLabelValues(string(all[i].Object.Kind), string(all[i].Reason)).Inc()
+		m.refusals.WithLabelValues(string(snapshot.RefOf(all[i].Object).Kind), string(all[i].Reason)).Inc()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/observe"
@@ -276,7 +277,7 @@ func (c *issuerWorker) retryLater(ctx context.Context, known *job, err error) {
 
 // report sets or clears the fault of a certificate on each Ingress that requests
 // it.
-func (c *issuerWorker) report(known *job, fault *snapshot.Fault) {
+func (c *issuerWorker) report(known *job, fault *refusal.Refusal) {
 	if fault == nil && known.fault == nil {
 		return
 	}

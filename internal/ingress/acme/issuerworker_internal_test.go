@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -42,12 +43,12 @@ const lifetime = 90 * 24 * time.Hour
 // newDesk starts a clerk until the end of the test.
 func newDesk(t *testing.T) *desk {
 	d := &desk{kept: map[snapshot.Ref]*x509.Certificate{}, told: map[string]string{}, began: time.Now()}
-	manager := New(nil, Options{Report: func(ingress snapshot.Ref, _ string, fault *snapshot.Fault) {
+	manager := New(nil, Options{Report: func(ingress snapshot.Ref, _ string, fault *refusal.Refusal) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.told, ingress.Name)
 		if fault != nil {
-			d.told[ingress.Name] = string(fault.Reason) + " " + fault.Error()
+			d.told[ingress.Name] = string(fault.Reason) + " " + fault.Text()
 		}
 	}})
 	d.issuerWorker = newIssuerWorker(manager, "le", d, d)

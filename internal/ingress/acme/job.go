@@ -9,9 +9,9 @@ import (
 
 	"github.com/mholt/acmez/v3/acme"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/certrequest"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
 // job is the state of one certificate request.
@@ -30,7 +30,7 @@ type job struct {
 	suggested     time.Time
 	renewalInfoAt time.Time
 	// fault is the fault that was reported last; nil for none.
-	fault *snapshot.Fault
+	fault *refusal.Refusal
 }
 
 // renewAt returns the earlier of our own and the suggested renewal time.
@@ -61,10 +61,10 @@ func jittered(wait time.Duration) time.Duration { return backoff.Jitter(wait, 0.
 const maxReason = 500
 
 // faultOf turns an error into a fault, with the time of the next attempt.
-func faultOf(known *job, resolver string, err error) *snapshot.Fault {
-	fault := &snapshot.Fault{Reason: snapshot.NotReady}
+func faultOf(known *job, resolver string, err error) *refusal.Refusal {
+	fault := &refusal.Refusal{Reason: refusal.NotReady}
 	if errors.Is(err, errNotOurs) {
-		fault.Reason = snapshot.Conflict
+		fault.Reason = refusal.Conflict
 	}
 	done := "issued"
 	if known.leaf != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -46,7 +47,7 @@ type Options struct {
 	Agent string
 	// Report sets the fault of a certificate on an Ingress, by the name of the
 	// Secret; nil clears it. It must not block.
-	Report  func(ingress snapshot.Ref, name string, fault *snapshot.Fault)
+	Report  func(ingress snapshot.Ref, name string, fault *refusal.Refusal)
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -111,7 +112,7 @@ func New(cluster *kube.Cluster, options Options) *Manager {
 		options.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	if options.Report == nil {
-		options.Report = func(snapshot.Ref, string, *snapshot.Fault) {}
+		options.Report = func(snapshot.Ref, string, *refusal.Refusal) {}
 	}
 	m := &Manager{
 		cluster: cluster, options: options, timing: defaultTiming(), log: options.Log,

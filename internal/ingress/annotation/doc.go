@@ -3,9 +3,9 @@
 // declaration; the parser and the reference page are both derived from them.
 //
 // It promises that every annotation under the two prefixes either takes effect
-// as written or is a Fault that describes the problem and its fix; one bad
+// as written or is a Refusal that describes the problem and its fix; one bad
 // annotation does not hide another. It never panics, and its input is bounded.
-// A Fault closes the object where serving without the annotation would be
+// A Refusal closes the object where serving without the annotation would be
 // wrong: each key has a flag for that, and Closed is the result.
 //
 // A setting with two spellings may be written in both if the values agree.

@@ -7,8 +7,8 @@ import (
 	"unicode"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
 // filterOrder is the order in which requests pass the filters of annotations. Access
@@ -112,7 +112,7 @@ func (r *reading) inOrder(names []string) []v1alpha1.Filter {
 // Place replaces the position in a fault of policy.Filters by the annotation of the
 // Ingress: [1].basicAuth.secret becomes
 // metadata.annotations[slipway.dev/basic-auth].secret.
-func Place(filters []v1alpha1.Filter, fault snapshot.Fault) snapshot.Fault {
+func Place(filters []v1alpha1.Filter, fault refusal.Refusal) refusal.Refusal {
 	var position int
 	if _, err := fmt.Sscanf(fault.Field, "[%d]", &position); err != nil || position < 0 || position >= len(filters) {
 		return fault

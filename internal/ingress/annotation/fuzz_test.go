@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -72,7 +72,7 @@ func FuzzParseService(f *testing.F) {
 }
 
 // checkFaults: an Event has room for what is said.
-func checkFaults(t *testing.T, faults []snapshot.Fault) {
+func checkFaults(t *testing.T, faults []refusal.Refusal) {
 	for _, fault := range faults {
 		if fault.Field == "" || fault.Message == "" || fault.Reason == "" || len(fault.Field) > 400 || len(fault.Message) > 700 {
 			t.Fatalf("%+v", fault)

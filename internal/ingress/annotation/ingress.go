@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -47,7 +48,7 @@ type Name struct {
 	// Name is name or namespace/name for our kinds, and such as
 	// namespace-name@kubernetescrd for Traefik's.
 	Name string
-	// Field is its field, for a Fault.
+	// Field is its field, for a Refusal.
 	Field string
 }
 
@@ -75,10 +76,10 @@ const (
 // Domain is a set of names for one certificate.
 type Domain struct {
 	// Main is the main name of the certificate; a domain without one is a
-	// Fault.
+	// Refusal.
 	Main string
 	SANs []string
-	// Field is its field, for a Fault.
+	// Field is its field, for a Refusal.
 	Field string
 }
 
@@ -90,8 +91,8 @@ type Observability struct {
 }
 
 // ParseIngress parses the annotations of an Ingress. It always returns an Ingress: a
-// setting with a Fault is left out, and closes it if it restricts requests.
-func ParseIngress(annotations map[string]string) (*Ingress, []snapshot.Fault) {
+// setting with a Refusal is left out, and closes it if it restricts requests.
+func ParseIngress(annotations map[string]string) (*Ingress, []refusal.Refusal) {
 	r := declared().ingress.read(annotations)
 	r.finishDomains()
 	before, after := filterOrder()
@@ -114,7 +115,7 @@ func (r *reading) finishDomains() {
 		// its key that differ.
 		if domain.Main == "" {
 			if at.key != nil {
-				r.fault(at, snapshot.Invalid, "the domain has no .main: add it")
+				r.fault(at, refusal.Invalid, "the domain has no .main: add it")
 			}
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -164,39 +165,39 @@ func TestFilterForms(t *testing.T) {
 func TestIngressFaults(t *testing.T) {
 	for _, test := range []struct {
 		key, value, at string
-		reason         snapshot.Reason
+		reason         refusal.Reason
 		says           string
 		closed         bool
 	}{
-		{own + "rate-limit", "fast", "", snapshot.Invalid, "not a rate", true},
-		{own + "rate-limit", "{requests: 5, perod: 1s}", ".perod", snapshot.Invalid, "did you mean period?", true},
-		{own + "rate-limit", "{requests: 0}", ".requests", snapshot.Invalid, "less than 1", true},
-		{own + "ip-filter", "10.0.0.0/8, moon", ".allow[1]", snapshot.Invalid, "not a range", true},
-		{own + "basic-auth", "", "", snapshot.Invalid, "empty", true},
-		{own + "basic-auth", "{secret: a, secret: b}", "", snapshot.Invalid, "twice", true},
-		{own + "forward-auth", "auth", "", snapshot.Invalid, "no short form", true},
-		{own + "cors", "a: &x 1\nb: *x", "", snapshot.Invalid, "anchors", true},
-		{own + "chain", "{middlewares: [a]}", "", snapshot.Invalid, "no such annotation", true},
-		{own + "basic-auht", "x", "", snapshot.Invalid, "did you mean slipway.dev/basic-auth?", true},
-		{own + "Priority", "1", "", snapshot.Invalid, "did you mean slipway.dev/priority?", true},
-		{own + "entry-points", " , ", "", snapshot.Invalid, "empty", true},
-		{own + "priority", "3000000000", "", snapshot.Invalid, "whole number", true},
-		{own + "path-matcher", "path", "", snapshot.Invalid, "use one of Path", true},
-		{own + "timeout-idle", "10", "", snapshot.Invalid, "not a time", false},
-		{own + "tls", "true", "", snapshot.Invalid, "use one of only, both", true},
-		{own + "scheme", "https", "", snapshot.Invalid, "on a Service only", true},
-		{own + "balance", "hash", "", snapshot.Invalid, "on a Service only", false},
-		{own + "middlewares", strings.Repeat("a,", 3) + strings.Repeat("b", 5000), "", snapshot.Invalid, "4096 bytes", true},
-		{svc + "sticky.cookie", "true", "", snapshot.Invalid, "on a Service only", false},
-		{router + "tls", "maybe", "", snapshot.Invalid, "neither true nor false", true},
-		{router + "rulesyntax", "v2", "", snapshot.Unsupported, "remove", true},
-		{router + "observability.traceVerbosity", "minimal", "", snapshot.Unsupported, "not supported", false},
-		{router + "observability.metrics", "x", "", snapshot.Invalid, "neither", false},
-		{router + "tls.domains.0.sans", "a.example.com", "", snapshot.Invalid, "no .main", true},
-		{router + "tls.domains.0.main", "a b", "", snapshot.Invalid, "not a host", true},
-		{router + "tls.domains.x.main", "a.example.com", "", snapshot.Invalid, "did you mean", true},
-		{router + "entrypoint", "web", "", snapshot.Invalid, "did you mean traefik.ingress.kubernetes.io/router.entrypoints?", true},
-		{"traefik.ingress.kubernetes.io/rewrite-target", "/", "", snapshot.Invalid, "no such annotation", false},
+		{own + "rate-limit", "fast", "", refusal.Invalid, "not a rate", true},
+		{own + "rate-limit", "{requests: 5, perod: 1s}", ".perod", refusal.Invalid, "did you mean period?", true},
+		{own + "rate-limit", "{requests: 0}", ".requests", refusal.Invalid, "less than 1", true},
+		{own + "ip-filter", "10.0.0.0/8, moon", ".allow[1]", refusal.Invalid, "not a range", true},
+		{own + "basic-auth", "", "", refusal.Invalid, "empty", true},
+		{own + "basic-auth", "{secret: a, secret: b}", "", refusal.Invalid, "twice", true},
+		{own + "forward-auth", "auth", "", refusal.Invalid, "no short form", true},
+		{own + "cors", "a: &x 1\nb: *x", "", refusal.Invalid, "anchors", true},
+		{own + "chain", "{middlewares: [a]}", "", refusal.Invalid, "no such annotation", true},
+		{own + "basic-auht", "x", "", refusal.Invalid, "did you mean slipway.dev/basic-auth?", true},
+		{own + "Priority", "1", "", refusal.Invalid, "did you mean slipway.dev/priority?", true},
+		{own + "entry-points", " , ", "", refusal.Invalid, "empty", true},
+		{own + "priority", "3000000000", "", refusal.Invalid, "whole number", true},
+		{own + "path-matcher", "path", "", refusal.Invalid, "use one of Path", true},
+		{own + "timeout-idle", "10", "", refusal.Invalid, "not a time", false},
+		{own + "tls", "true", "", refusal.Invalid, "use one of only, both", true},
+		{own + "scheme", "https", "", refusal.Invalid, "on a Service only", true},
+		{own + "balance", "hash", "", refusal.Invalid, "on a Service only", false},
+		{own + "middlewares", strings.Repeat("a,", 3) + strings.Repeat("b", 5000), "", refusal.Invalid, "4096 bytes", true},
+		{svc + "sticky.cookie", "true", "", refusal.Invalid, "on a Service only", false},
+		{router + "tls", "maybe", "", refusal.Invalid, "neither true nor false", true},
+		{router + "rulesyntax", "v2", "", refusal.Unsupported, "remove", true},
+		{router + "observability.traceVerbosity", "minimal", "", refusal.Unsupported, "not supported", false},
+		{router + "observability.metrics", "x", "", refusal.Invalid, "neither", false},
+		{router + "tls.domains.0.sans", "a.example.com", "", refusal.Invalid, "no .main", true},
+		{router + "tls.domains.0.main", "a b", "", refusal.Invalid, "not a host", true},
+		{router + "tls.domains.x.main", "a.example.com", "", refusal.Invalid, "did you mean", true},
+		{router + "entrypoint", "web", "", refusal.Invalid, "did you mean traefik.ingress.kubernetes.io/router.entrypoints?", true},
+		{"traefik.ingress.kubernetes.io/rewrite-target", "/", "", refusal.Invalid, "no such annotation", false},
 	} {
 		got, faults := ParseIngress(map[string]string{test.key: test.value})
 		if len(faults) != 1 {
@@ -223,7 +224,7 @@ func TestConflicts(t *testing.T) {
 		{router + "Priority", "1", router + "priority", "2"},
 	} {
 		got, faults := ParseIngress(map[string]string{pair[0]: pair[1], pair[2]: pair[3]})
-		if len(faults) != 1 || faults[0].Reason != snapshot.Conflict || !got.Closed ||
+		if len(faults) != 1 || faults[0].Reason != refusal.Conflict || !got.Closed ||
 			faults[0].Field != field(pair[2]) || !strings.Contains(faults[0].Message, pair[0]) {
 			t.Errorf("%v: closed %t, %v", pair, got.Closed, faults)
 		}
@@ -260,7 +261,7 @@ func TestPlace(t *testing.T) {
 		"[7].x":                "[7].x",
 		"spec":                 "spec",
 	} {
-		if got := Place(filters, snapshot.Fault{Field: given}).Field; got != want {
+		if got := Place(filters, refusal.Refusal{Field: given}).Field; got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}

@@ -44,7 +44,7 @@ type place struct {
 	number int
 }
 
-// field returns the field for a Fault.
+// field returns the field for a Refusal.
 func (p place) field() string { return fieldOf(p.name) }
 
 // fieldOf returns the field path of an annotation. Names are user input and so

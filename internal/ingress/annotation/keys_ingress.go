@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -78,7 +79,7 @@ func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) (
 	return func(r *reading, at place, text string) {
 		list, err := parse(text)
 		if err != nil {
-			r.fault(at, snapshot.Invalid, "%v", err)
+			r.fault(at, refusal.Invalid, "%v", err)
 			return
 		}
 		var found []Name
@@ -94,7 +95,7 @@ func oneName(slot func(*reading) **Name, kind snapshot.Kind) func(*reading, plac
 	return func(r *reading, at place, text string) {
 		name, err := parseText(strings.TrimSpace(text))
 		if err != nil {
-			r.fault(at, snapshot.Invalid, "%v", err)
+			r.fault(at, refusal.Invalid, "%v", err)
 			return
 		}
 		give(r, at, slot(r), &Name{Kind: kind, Name: name, Field: at.field()})
@@ -133,7 +134,7 @@ func traefikRouterKeys() []*key {
 			form: "`v3`", otherwise: "v3", example: "v3",
 			read: func(r *reading, at place, text string) {
 				if !strings.EqualFold(strings.TrimSpace(text), "v3") {
-					r.fault(at, snapshot.Unsupported, "%.64q is not supported: remove the annotation", text)
+					r.fault(at, refusal.Unsupported, "%.64q is not supported: remove the annotation", text)
 				}
 			},
 		},
@@ -172,7 +173,7 @@ func traefikTLSKeys() []*key {
 			read: func(r *reading, at place, text string) {
 				host, err := parseHost(strings.TrimSpace(text))
 				if err != nil {
-					r.fault(at, snapshot.Invalid, "%v", err)
+					r.fault(at, refusal.Invalid, "%v", err)
 					return
 				}
 				domain := r.domain(at.number)
@@ -186,7 +187,7 @@ func traefikTLSKeys() []*key {
 			read: func(r *reading, at place, text string) {
 				list, err := parseHosts(text)
 				if err != nil {
-					r.fault(at, snapshot.Invalid, "%v", err)
+					r.fault(at, refusal.Invalid, "%v", err)
 					return
 				}
 				give(r, at, &r.domain(at.number).SANs, list)

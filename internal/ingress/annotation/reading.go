@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -35,7 +34,7 @@ type reading struct {
 	// given has the key that set each value, by the address of the value. Two
 	// keys for one address are two spellings of one setting.
 	given  map[any]place
-	faults []snapshot.Fault
+	faults []refusal.Refusal
 	closed bool
 }
 
@@ -68,8 +67,7 @@ func isDelivery(name string) bool { return name == "slipway.dev/progress-deadlin
 func (r *reading) stray(o *object, name string) {
 	other := o.other()
 	if misplaced := other.find(name).key; misplaced != nil {
-		r.add(snapshot.Fault{Field: fieldOf(name), Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"it has a meaning on %s only: move it from the %s there", other.describe(), o.kind)})
+		r.add(refusal.New(fieldOf(name), refusal.Invalid, "it has a meaning on %s only: move it from the %s there", other.describe(), o.kind))
 		r.closed = r.closed || misplaced.closes && isOwn(name)
 		return
 	}
@@ -81,7 +79,7 @@ func (r *reading) stray(o *object, name string) {
 	} else {
 		message += ": remove it"
 	}
-	r.add(snapshot.Fault{Field: fieldOf(name), Reason: snapshot.Invalid, Message: message})
+	r.add(refusal.New(fieldOf(name), refusal.Invalid, "%s", message))
 	// Traefik reads router keys on an Ingress and service keys on a Service; on
 	// the other object it ignores them, and so they close nothing.
 	lower := strings.ToLower(name)
@@ -99,25 +97,25 @@ func (o *object) describe() string {
 }
 
 // fault records a fault of a value.
-func (r *reading) fault(at place, reason snapshot.Reason, format string, args ...any) {
-	r.add(snapshot.Fault{Field: at.field(), Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (r *reading) fault(at place, reason refusal.Reason, format string, args ...any) {
+	r.add(refusal.New(at.field(), reason, format, args...))
 	r.closed = r.closed || at.key.closes
 }
 
 // problems records the problems of a declaration.
 func (r *reading) problems(at place, problems []refusal.Refusal) {
 	for _, problem := range problems {
-		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
-		r.add(*fault.At(at.field()))
+		problem.Reason = refusal.Invalid // as for every value of an annotation
+		r.add(problem.At(at.field()))
 		r.closed = r.closed || at.key.closes
 	}
 }
 
 // add appends a fault unless the bound is reached. It does not change closed:
 // callers set that even for a fault that is dropped.
-func (r *reading) add(fault snapshot.Fault) {
+func (r *reading) add(fault *refusal.Refusal) {
 	if len(r.faults) < maxFaults {
-		r.faults = append(r.faults, fault)
+		r.faults = append(r.faults, *fault)
 	}
 }
 
@@ -135,7 +133,7 @@ func give[T any](r *reading, at place, slot *T, value T) {
 		return
 	}
 	*slot = *new(T)
-	r.fault(at, snapshot.Conflict, "%s says something else: keep one of the two", bounded(before.name))
+	r.fault(at, refusal.Conflict, "%s says something else: keep one of the two", bounded(before.name))
 }
 
 // setting returns the reader of a key that sets one value. slot returns the
@@ -144,7 +142,7 @@ func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) 
 	return func(r *reading, at place, text string) {
 		value, err := parse(strings.TrimSpace(text))
 		if err != nil {
-			r.fault(at, snapshot.Invalid, "%v", err)
+			r.fault(at, refusal.Invalid, "%v", err)
 			return
 		}
 		give(r, at, slot(r), value)
@@ -155,6 +153,6 @@ func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) 
 // not implement. The value is not read: any value is a fault, with advice.
 func unsupported(instead string) func(*reading, place, string) {
 	return func(r *reading, at place, _ string) {
-		r.fault(at, snapshot.Unsupported, "it is not supported: %s", instead)
+		r.fault(at, refusal.Unsupported, "it is not supported: %s", instead)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -28,13 +29,13 @@ func TestKeys(t *testing.T) {
 			case strings.HasSuffix(name, "/balance-hash"):
 				given[ownPrefix+"balance"] = "hash"
 			}
-			var faults []snapshot.Fault
+			var faults []refusal.Refusal
 			if object == both.ingress {
 				_, faults = ParseIngress(given)
 			} else {
 				_, faults = ParseService(given)
 			}
-			refused := len(faults) == 1 && faults[0].Reason == snapshot.Unsupported
+			refused := len(faults) == 1 && faults[0].Reason == refusal.Unsupported
 			if supported := !strings.Contains(k.meaning, "not supported"); supported && len(faults) > 0 || !supported && !refused {
 				t.Errorf("%s: %s: %v", name, k.example, faults)
 			}

@@ -3,7 +3,7 @@ package annotation
 import (
 	"strings"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -53,7 +53,7 @@ const (
 // ParseService parses the annotations of a Service, as ParseIngress those of an
 // Ingress. Cookie and hash are merged before checkService, which validates the
 // complete settings.
-func ParseService(annotations map[string]string) (*Service, []snapshot.Fault) {
+func ParseService(annotations map[string]string) (*Service, []refusal.Refusal) {
 	r := declared().service.read(annotations)
 	r.finishCookie()
 	r.finishHash()
@@ -69,10 +69,10 @@ func (r *reading) finishHash() {
 	method, hash := r.given[&r.service.Balancing.Method], r.given[&r.hash]
 	switch {
 	case r.service.Balancing.Method == route.BalanceHash && r.hash == nil:
-		r.fault(method, snapshot.Invalid, "it needs %sbalance-hash, which says what tells requests apart", ownPrefix)
+		r.fault(method, refusal.Invalid, "it needs %sbalance-hash, which says what tells requests apart", ownPrefix)
 		r.service.Balancing.Method = ""
 	case r.service.Balancing.Method != route.BalanceHash && r.hash != nil:
-		r.fault(hash, snapshot.Conflict, "it has a meaning with %sbalance: hash only", ownPrefix)
+		r.fault(hash, refusal.Conflict, "it has a meaning with %sbalance: hash only", ownPrefix)
 	case r.hash != nil:
 		r.service.Balancing.Hash = route.HashKey{By: route.KeySource(r.hash.By), Name: r.hash.Name}
 	}
@@ -116,8 +116,8 @@ func (r *reading) checkService() {
 		if at.key == nil {
 			continue
 		}
-		fault := &snapshot.Fault{Field: field, Reason: snapshot.Invalid, Message: problem.Message}
-		r.add(*fault.At(at.field()))
+		fault := &refusal.Refusal{Field: field, Reason: refusal.Invalid, Message: problem.Message}
+		r.add(fault.At(at.field()))
 		r.closed = r.closed || at.key.closes
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -58,33 +59,33 @@ func TestParseService(t *testing.T) {
 func TestServiceFaults(t *testing.T) {
 	for _, test := range []struct {
 		key, value string
-		reason     snapshot.Reason
+		reason     refusal.Reason
 		says       string
 		closed     bool
 	}{
-		{own + "scheme", "ftp", snapshot.Invalid, "use one of http", true},
-		{svc + "serversscheme", "alpn", snapshot.Invalid, "use one of http, https, h2c", true},
-		{svc + "middlewares", "a@b", snapshot.Unsupported, "router.middlewares", true},
-		{svc + "sticky.cookie.expires", "3", snapshot.Unsupported, "maxage", true},
-		{svc + "sticky.cookie.samesite", "none", snapshot.Invalid, "set secure", true},
-		{svc + "sticky.cookie.maxage", "-1", snapshot.Invalid, "seconds", true},
-		{own + "sticky-cookie", "{name: 'a b'}", snapshot.Invalid, "not a name", true},
-		{own + "sticky-cookie", "{nme: a}", snapshot.Invalid, "did you mean name?", true},
-		{own + "transport", "", snapshot.Invalid, "empty", true},
-		{own + "native-lb", "x", snapshot.Invalid, "neither", true},
-		{own + "balance", "hash", snapshot.Invalid, "balance-hash", false},
-		{own + "balance", "random", snapshot.Invalid, "use one of", false},
-		{own + "balance-hash", "client", snapshot.Conflict, "balance: hash", false},
-		{own + "health-check", "live", snapshot.Invalid, "form ^/", false},
-		{own + "health-check", "{mode: tcp, path: /x}", snapshot.Invalid, "only the mode http", false},
-		{own + "max-in-flight", "0", snapshot.Invalid, "over 0", false},
-		{own + "slow-start", "-1s", snapshot.Invalid, "not a time", false},
-		{own + "prefer-zone", "near", snapshot.Invalid, "neither", false},
-		{own + "basic-auth", "users", snapshot.Invalid, "on an Ingress only", true},
-		{router + "middlewares", "a@b", snapshot.Invalid, "on an Ingress only", false},
-		{svc + "sticky.cooky", "true", snapshot.Invalid, "did you mean", true},
-		{own + "helth-check", "/", snapshot.Invalid, "did you mean slipway.dev/health-check?", true},
-		{own + "strip-prefx", "/", snapshot.Invalid, "slipway.dev/strip-prefix, which goes on an Ingress", true},
+		{own + "scheme", "ftp", refusal.Invalid, "use one of http", true},
+		{svc + "serversscheme", "alpn", refusal.Invalid, "use one of http, https, h2c", true},
+		{svc + "middlewares", "a@b", refusal.Unsupported, "router.middlewares", true},
+		{svc + "sticky.cookie.expires", "3", refusal.Unsupported, "maxage", true},
+		{svc + "sticky.cookie.samesite", "none", refusal.Invalid, "set secure", true},
+		{svc + "sticky.cookie.maxage", "-1", refusal.Invalid, "seconds", true},
+		{own + "sticky-cookie", "{name: 'a b'}", refusal.Invalid, "not a name", true},
+		{own + "sticky-cookie", "{nme: a}", refusal.Invalid, "did you mean name?", true},
+		{own + "transport", "", refusal.Invalid, "empty", true},
+		{own + "native-lb", "x", refusal.Invalid, "neither", true},
+		{own + "balance", "hash", refusal.Invalid, "balance-hash", false},
+		{own + "balance", "random", refusal.Invalid, "use one of", false},
+		{own + "balance-hash", "client", refusal.Conflict, "balance: hash", false},
+		{own + "health-check", "live", refusal.Invalid, "form ^/", false},
+		{own + "health-check", "{mode: tcp, path: /x}", refusal.Invalid, "only the mode http", false},
+		{own + "max-in-flight", "0", refusal.Invalid, "over 0", false},
+		{own + "slow-start", "-1s", refusal.Invalid, "not a time", false},
+		{own + "prefer-zone", "near", refusal.Invalid, "neither", false},
+		{own + "basic-auth", "users", refusal.Invalid, "on an Ingress only", true},
+		{router + "middlewares", "a@b", refusal.Invalid, "on an Ingress only", false},
+		{svc + "sticky.cooky", "true", refusal.Invalid, "did you mean", true},
+		{own + "helth-check", "/", refusal.Invalid, "did you mean slipway.dev/health-check?", true},
+		{own + "strip-prefx", "/", refusal.Invalid, "slipway.dev/strip-prefix, which goes on an Ingress", true},
 	} {
 		got, faults := ParseService(map[string]string{test.key: test.value})
 		if len(faults) != 1 {
@@ -112,7 +113,7 @@ func TestServiceConflicts(t *testing.T) {
 		{own + "sticky-cookie", "a", svc + "sticky.cookie", "false"},
 	} {
 		got, faults := ParseService(map[string]string{pair[0]: pair[1], pair[2]: pair[3]})
-		if len(faults) != 1 || faults[0].Reason != snapshot.Conflict || !got.Closed ||
+		if len(faults) != 1 || faults[0].Reason != refusal.Conflict || !got.Closed ||
 			faults[0].Field != field(pair[2]) || !strings.Contains(faults[0].Message, pair[0]) {
 			t.Errorf("%v: closed %t, %v", pair, got.Closed, faults)
 		}

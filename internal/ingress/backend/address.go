@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -21,15 +22,15 @@ func (b *builder) native() bool {
 }
 
 // serviceEndpoint returns the ClusterIP of the Service, in its first IP family.
-func (b *builder) serviceEndpoint() ([]route.Endpoint, *snapshot.Fault) {
+func (b *builder) serviceEndpoint() ([]route.Endpoint, *refusal.Refusal) {
 	addresses := b.service.Spec.ClusterIPs
 	if len(addresses) == 0 {
 		addresses = []string{b.service.Spec.ClusterIP}
 	}
 	address, err := netip.ParseAddr(addresses[0])
 	if err != nil || !routable(address) {
-		return nil, &snapshot.Fault{Field: b.field(inNative), Reason: snapshot.Invalid, Message: "the Service has no address of its own, " +
-			"and requests are to be sent to it: set slipway.dev/native-lb to false, or give the Service a cluster IP"}
+		return nil, refusal.New(b.field(inNative), refusal.Invalid, "the Service has no address of its own, "+
+			"and requests are to be sent to it: set slipway.dev/native-lb to false, or give the Service a cluster IP")
 	}
 	b.result.Endpoints = Endpoints{From: FromService, Ready: 1}
 	return []route.Endpoint{{
@@ -38,18 +39,18 @@ func (b *builder) serviceEndpoint() ([]route.Endpoint, *snapshot.Fault) {
 }
 
 // nodeEndpoints returns the node port of every ready node.
-func (b *builder) nodeEndpoints() ([]route.Endpoint, *snapshot.Fault) {
-	fault := func(reason snapshot.Reason, message string) ([]route.Endpoint, *snapshot.Fault) {
-		return nil, &snapshot.Fault{Field: b.field(inNodePort), Reason: reason, Message: message}
+func (b *builder) nodeEndpoints() ([]route.Endpoint, *refusal.Refusal) {
+	fault := func(reason refusal.Reason, message string) ([]route.Endpoint, *refusal.Refusal) {
+		return nil, &refusal.Refusal{Field: b.field(inNodePort), Reason: reason, Message: message}
 	}
 	kind, number := b.service.Spec.Type, b.port.NodePort
 	switch {
 	case b.options.NoClusterScope:
-		return fault(snapshot.NotAllowed, "nodes are not read: remove the annotation, or unset providers.kubernetesIngress.disableClusterScopeResources")
+		return fault(refusal.NotAllowed, "nodes are not read: remove the annotation, or unset providers.kubernetesIngress.disableClusterScopeResources")
 	case kind != corev1.ServiceTypeNodePort && kind != corev1.ServiceTypeLoadBalancer:
-		return fault(snapshot.Invalid, fmt.Sprintf("the Service is of type %s: make it a NodePort, or remove the annotation", orDefault(string(kind), "ClusterIP")))
+		return fault(refusal.Invalid, fmt.Sprintf("the Service is of type %s: make it a NodePort, or remove the annotation", orDefault(string(kind), "ClusterIP")))
 	case number < 1 || number > 65535:
-		return fault(snapshot.Invalid, fmt.Sprintf("the port %d has no node port: give it one, or remove the annotation", b.port.Port))
+		return fault(refusal.Invalid, fmt.Sprintf("the port %d has no node port: give it one, or remove the annotation", b.port.Port))
 	}
 	serving := b.servingNodes()
 	counts := Endpoints{From: FromNodes}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -41,28 +42,9 @@ type Result struct {
 	Authorities  []*route.Authority
 	Certificates []*route.Certificate
 	// Refusals are the faults, each with the object that has it.
-	Refusals []snapshot.Refusal
+	Refusals []refusal.Refusal
 	// Closed is why no request may be sent; nil if requests may.
-	Closed *snapshot.Fault
-}
-
-// Summary is the part of a backend that rules depend on. Changes of endpoints alone
-// do not affect it, so rules are resolved again only when it changes.
-type Summary struct {
-	// Closed is the fault of a closed backend. Its reason is empty for an open one.
-	Closed snapshot.Fault
-	// Empty is set if there is no endpoint.
-	Empty    bool
-	Timeouts route.Timeouts
-}
-
-// Summary returns the part that rules depend on.
-func (r *Result) Summary() Summary {
-	summary := Summary{Empty: len(r.Backend.Endpoints) == 0, Timeouts: r.Timeouts}
-	if r.Closed != nil {
-		summary.Closed = *r.Closed
-	}
-	return summary
+	Closed *refusal.Refusal
 }
 
 // Build resolves the backend of a port of a Service. The identity has the number of
@@ -102,10 +84,10 @@ func (b *builder) build() {
 		b.shut(fault)
 		return
 	}
-	steps := []func() *snapshot.Fault{b.readExternalName, b.setTransport, b.setSticky, b.setEndpoints, b.lastCheck}
+	steps := []func() *refusal.Refusal{b.readExternalName, b.setTransport, b.setSticky, b.setEndpoints, b.lastCheck}
 	for _, step := range steps {
 		if fault := step(); fault != nil {
-			b.refuse(*fault)
+			b.refuse(fault)
 			b.shut(fault)
 			return
 		}
@@ -116,24 +98,25 @@ func (b *builder) build() {
 // gone returns the result for a port that does not exist. It has no refusal: the
 // Ingress that names the port has one.
 func (b *builder) gone(message string) Result {
-	b.shut(&snapshot.Fault{Reason: snapshot.NotFound, Message: message})
+	b.shut(&refusal.Refusal{Reason: refusal.NotFound, Message: message})
 	return b.result
 }
 
 // refuse records a fault of the Service.
-func (b *builder) refuse(fault snapshot.Fault) {
+func (b *builder) refuse(fault *refusal.Refusal) {
 	b.refuseOn(snapshot.Ref{Kind: snapshot.Service, Namespace: b.service.Namespace, Name: b.service.Name}, fault)
 }
 
 // refuseOn records a fault of an object.
-func (b *builder) refuseOn(object snapshot.Ref, fault snapshot.Fault) {
-	fault.Message = bounded(fault.Message)
-	b.result.Refusals = append(b.result.Refusals, snapshot.Refusal{Object: object, Fault: fault})
+func (b *builder) refuseOn(object snapshot.Ref, fault *refusal.Refusal) {
+	refused := fault.Of(object.Object())
+	refused.Message = bounded(refused.Message)
+	b.result.Refusals = append(b.result.Refusals, refused)
 }
 
 // shut closes the backend and removes its endpoints and transport, so that no
 // request can be sent even if a rule keeps the backend.
-func (b *builder) shut(fault *snapshot.Fault) {
+func (b *builder) shut(fault *refusal.Refusal) {
 	closed := *fault
 	closed.Message = bounded(closed.Message)
 	b.result = Result{
@@ -145,7 +128,7 @@ func (b *builder) shut(fault *snapshot.Fault) {
 
 // lastCheck validates the whole backend: one that the routing table rejects is
 // closed with a refusal here, instead of being dropped by the edge.
-func (b *builder) lastCheck() *snapshot.Fault {
+func (b *builder) lastCheck() *refusal.Refusal {
 	bare := *b.result.Backend
 	bare.Endpoints = nil // made of parsed addresses; there can be thousands
 	return b.faultOf(&bare, "")

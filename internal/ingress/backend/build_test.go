@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -77,20 +78,20 @@ func TestExternalNameRefused(t *testing.T) {
 		"example.com", "a_b.example.com", "svc.example.com", "x.svc.example.com", "192.0.2.1", "10.0.0.1", "2001:db8::1",
 		"xn--bcher-kva.example", "0x.example.com", "127.example.com", "64:ff9b::c000:201",
 	}
-	refused := map[string]snapshot.Reason{
-		"127.0.0.1": snapshot.NotAllowed, "127.255.0.9": snapshot.NotAllowed, "::1": snapshot.NotAllowed, "::ffff:127.0.0.1": snapshot.NotAllowed,
-		"169.254.169.254": snapshot.NotAllowed, "169.254.169.254.": snapshot.NotAllowed, "::ffff:169.254.169.254": snapshot.NotAllowed, "::ffff:100.100.100.200": snapshot.NotAllowed,
-		"fe80::1": snapshot.NotAllowed, "fe80::1%eth0": snapshot.NotAllowed, "fd00:ec2::254": snapshot.NotAllowed,
-		"100.100.100.200": snapshot.NotAllowed, "168.63.129.16": snapshot.NotAllowed, "64:ff9b::a9fe:a9fe": snapshot.NotAllowed,
-		"0.0.0.0": snapshot.NotAllowed, "0.1.2.3": snapshot.NotAllowed, "::": snapshot.NotAllowed, "224.0.0.1": snapshot.NotAllowed, "255.255.255.255": snapshot.NotAllowed,
-		"localhost": snapshot.NotAllowed, "LOCALHOST.": snapshot.NotAllowed, "a.localhost": snapshot.NotAllowed, "localhost.localdomain": snapshot.NotAllowed,
-		"ip6-loopback": snapshot.NotAllowed,
-		"127.1":        snapshot.Invalid, "0x7f.1": snapshot.Invalid, "2130706433": snapshot.Invalid, "0x7f000001": snapshot.Invalid, "127.0.0.01": snapshot.Invalid,
-		"1.2.3.4.5": snapshot.Invalid, "host.0x": snapshot.Invalid,
-		"": snapshot.Invalid, ".": snapshot.Invalid, "a..b": snapshot.Invalid, "-a.b": snapshot.Invalid, "a b.c": snapshot.Invalid, "*.example.com": snapshot.Invalid,
-		"example.com:8080": snapshot.Invalid, "http://example.com": snapshot.Invalid, "bücher.example": snapshot.Invalid, "internal": snapshot.Invalid,
-		strings.Repeat("a", 64) + ".com": snapshot.Invalid, strings.Repeat("a.", 130) + "com": snapshot.Invalid,
-		"kubernetes.default.svc": snapshot.NotAllowed, "kubernetes.default.svc.cluster.local.": snapshot.NotAllowed, "pod.db.bank.svc.example.org": snapshot.NotAllowed,
+	refused := map[string]refusal.Reason{
+		"127.0.0.1": refusal.NotAllowed, "127.255.0.9": refusal.NotAllowed, "::1": refusal.NotAllowed, "::ffff:127.0.0.1": refusal.NotAllowed,
+		"169.254.169.254": refusal.NotAllowed, "169.254.169.254.": refusal.NotAllowed, "::ffff:169.254.169.254": refusal.NotAllowed, "::ffff:100.100.100.200": refusal.NotAllowed,
+		"fe80::1": refusal.NotAllowed, "fe80::1%eth0": refusal.NotAllowed, "fd00:ec2::254": refusal.NotAllowed,
+		"100.100.100.200": refusal.NotAllowed, "168.63.129.16": refusal.NotAllowed, "64:ff9b::a9fe:a9fe": refusal.NotAllowed,
+		"0.0.0.0": refusal.NotAllowed, "0.1.2.3": refusal.NotAllowed, "::": refusal.NotAllowed, "224.0.0.1": refusal.NotAllowed, "255.255.255.255": refusal.NotAllowed,
+		"localhost": refusal.NotAllowed, "LOCALHOST.": refusal.NotAllowed, "a.localhost": refusal.NotAllowed, "localhost.localdomain": refusal.NotAllowed,
+		"ip6-loopback": refusal.NotAllowed,
+		"127.1":        refusal.Invalid, "0x7f.1": refusal.Invalid, "2130706433": refusal.Invalid, "0x7f000001": refusal.Invalid, "127.0.0.01": refusal.Invalid,
+		"1.2.3.4.5": refusal.Invalid, "host.0x": refusal.Invalid,
+		"": refusal.Invalid, ".": refusal.Invalid, "a..b": refusal.Invalid, "-a.b": refusal.Invalid, "a b.c": refusal.Invalid, "*.example.com": refusal.Invalid,
+		"example.com:8080": refusal.Invalid, "http://example.com": refusal.Invalid, "bücher.example": refusal.Invalid, "internal": refusal.Invalid,
+		strings.Repeat("a", 64) + ".com": refusal.Invalid, strings.Repeat("a.", 130) + "com": refusal.Invalid,
+		"kubernetes.default.svc": refusal.NotAllowed, "kubernetes.default.svc.cluster.local.": refusal.NotAllowed, "pod.db.bank.svc.example.org": refusal.NotAllowed,
 	}
 	build := func(name string) backend.Result {
 		service := cartService()
@@ -126,7 +127,7 @@ func TestTooManyEndpoints(t *testing.T) {
 	if len(endpoints) != backend.MaxEndpoints || endpoints[0].Address.String() != "10.0.0.0:8080" || endpoints[4999].Address.String() != "10.0.19.135:8080" {
 		t.Errorf("%d endpoints, from %v to %v", len(endpoints), endpoints[0], endpoints[len(endpoints)-1])
 	}
-	if len(result.Refusals) != 1 || result.Refusals[0].Reason != snapshot.TooLarge || result.Closed != nil {
+	if len(result.Refusals) != 1 || result.Refusals[0].Reason != refusal.TooLarge || result.Closed != nil {
 		t.Errorf("refusals %v, closed %v", result.Refusals, result.Closed)
 	}
 
@@ -169,26 +170,16 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestSummary says what rules are made again for.
-func TestSummary(t *testing.T) {
+// TestClosed: a Service without endpoints is not closed, one that is gone is.
+func TestClosed(t *testing.T) {
 	state := snapshot.New()
 	state.Put(cartService())
-	summary := func() backend.Summary {
-		result := backend.Build(state.View(), cart, backend.Options{})
-		return result.Summary()
+	if empty := backend.Build(state.View(), cart, backend.Options{}); empty.Closed != nil || len(empty.Backend.Endpoints) != 0 {
+		t.Errorf("empty %v", empty)
 	}
-	empty := summary()
-	state.Put(cartSlice("cart-1", 0, 1))
-	one := summary()
-	state.Put(cartSlice("cart-1", 5, 3))
-	three := summary()
 	state.Delete(snapshot.Service, "shop", "cart")
-	gone := summary()
-	if !empty.Empty || one.Empty || one != three {
-		t.Errorf("empty %v, one endpoint %v, three others %v", empty, one, three)
-	}
-	if empty.Closed.Reason != "" || gone.Closed.Reason != snapshot.NotFound || gone == empty {
-		t.Errorf("empty %v, gone %v", empty, gone)
+	if gone := backend.Build(state.View(), cart, backend.Options{}); gone.Closed == nil || gone.Closed.Reason != refusal.NotFound {
+		t.Errorf("gone %v", gone)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -69,9 +69,9 @@ func (e Endpoints) String() string {
 }
 
 // setEndpoints sets the endpoints from the source that applies.
-func (b *builder) setEndpoints() *snapshot.Fault {
+func (b *builder) setEndpoints() *refusal.Refusal {
 	var endpoints []route.Endpoint
-	var fault *snapshot.Fault
+	var fault *refusal.Refusal
 	switch {
 	case b.settings.NodePortLB != nil && *b.settings.NodePortLB:
 		endpoints, fault = b.nodeEndpoints()
@@ -96,8 +96,8 @@ func (b *builder) limited(endpoints []route.Endpoint) []route.Endpoint {
 	if len(endpoints) <= MaxEndpoints {
 		return endpoints
 	}
-	b.refuse(snapshot.Fault{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
-		"there are %d endpoints, and only %d are served: spread the Pods over several Services, or use native-lb", len(endpoints), MaxEndpoints)})
+	b.refuse(refusal.New("", refusal.TooLarge,
+		"there are %d endpoints, and only %d are served: spread the Pods over several Services, or use native-lb", len(endpoints), MaxEndpoints))
 	endpoints = slices.DeleteFunc(endpoints, func(e route.Endpoint) bool { return e.State == route.EndpointDraining })
 	return slices.Clone(endpoints[:min(len(endpoints), MaxEndpoints)])
 }
@@ -249,7 +249,7 @@ func (b *builder) candidates() []candidate {
 		}
 	}
 	if fault := unusable.fault(); fault != nil {
-		b.refuse(*fault)
+		b.refuse(fault)
 	}
 	// Endpoints that move between slices are in two for a moment. The better
 	// one counts, and of equal ones that of the first slice.
@@ -356,7 +356,7 @@ func (s *skipped) add(slice *discoveryv1.EndpointSlice, why string) {
 	}
 }
 
-func (s *skipped) fault() *snapshot.Fault {
+func (s *skipped) fault() *refusal.Refusal {
 	if s.count == 0 {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s *skipped) fault() *snapshot.Fault {
 	if s.count > 1 {
 		message += fmt.Sprintf("; so it is with %d more", s.count-1)
 	}
-	return &snapshot.Fault{Reason: snapshot.Unsupported, Message: message}
+	return &refusal.Refusal{Reason: refusal.Unsupported, Message: message}
 }
 
 func text(s *string) string {

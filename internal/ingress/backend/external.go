@@ -1,14 +1,13 @@
 package backend
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -23,21 +22,21 @@ func (e external) set() bool { return e.endpoint.Host != "" || e.endpoint.Addres
 
 // readExternalName resolves the external name of the Service, if it has one, and
 // checks that requests may be sent there.
-func (b *builder) readExternalName() *snapshot.Fault {
+func (b *builder) readExternalName() *refusal.Refusal {
 	if b.service.Spec.Type != corev1.ServiceTypeExternalName {
 		return nil
 	}
 	if !b.options.ExternalNames {
-		return &snapshot.Fault{Field: "spec.type", Reason: snapshot.NotAllowed, Message: "Services of type ExternalName are not served: " +
-			"set providers.kubernetesIngress.allowExternalNameServices, or use a Service with endpoints"}
+		return refusal.New("spec.type", refusal.NotAllowed, "Services of type ExternalName are not served: "+
+			"set providers.kubernetesIngress.allowExternalNameServices, or use a Service with endpoints")
 	}
 	name := strings.ToLower(strings.TrimSuffix(b.service.Spec.ExternalName, "."))
 	endpoint := route.Endpoint{State: route.EndpointReady}
 	if address, err := netip.ParseAddr(name); err == nil {
 		address = address.Unmap()
 		if why := forbidden(address); why != "" {
-			return &snapshot.Fault{Field: fieldExternalName, Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
-				"%s is %s, where no request is sent: give the address of a server", address, why)}
+			return refusal.New(fieldExternalName, refusal.NotAllowed,
+				"%s is %s, where no request is sent: give the address of a server", address, why)
 		}
 		endpoint.Address = netip.AddrPortFrom(address, uint16(b.port.Port))
 	} else {
@@ -87,24 +86,24 @@ func translated(address netip.Addr) (netip.Addr, bool) {
 
 // checkName refuses invalid names, and names of Services in other namespaces where
 // those are not allowed.
-func (b *builder) checkName(name string) *snapshot.Fault {
+func (b *builder) checkName(name string) *refusal.Refusal {
 	labels := strings.Split(name, ".")
 	last := labels[len(labels)-1]
 	switch {
 	case !validName(labels) || len(name) > 253:
-		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is neither a DNS name nor an IP address", shorten(name))}
+		return refusal.New("", refusal.Invalid, "%q is neither a DNS name nor an IP address", shorten(name))
 	case last == "localhost" || last == "localdomain" || slices.Contains([]string{"ip6-localhost", "ip6-loopback"}, name):
-		return &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf("%s is the machine itself, where no request is sent: give the name of a server", name)}
+		return refusal.New("", refusal.NotAllowed, "%s is the machine itself, where no request is sent: give the name of a server", name)
 	case numeric(last):
-		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%s reads as an IP address and is not one: write four numbers from 0 to 255", name)}
+		return refusal.New("", refusal.Invalid, "%s reads as an IP address and is not one: write four numbers from 0 to 255", name)
 	case len(labels) == 1:
-		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"%s has no domain, so it would be looked up in the namespace of the edge: write the whole name", name)}
+		return refusal.New("", refusal.Invalid,
+			"%s has no domain, so it would be looked up in the namespace of the edge: write the whole name", name)
 	}
 	if namespace := b.foreign(labels); namespace != "" {
-		return &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
+		return refusal.New("", refusal.NotAllowed,
 			"%s leads to the namespace %s: use a Service of %s, or set providers.kubernetesIngress.allowCrossNamespace",
-			name, namespace, b.service.Namespace)}
+			name, namespace, b.service.Namespace)
 	}
 	return nil
 }

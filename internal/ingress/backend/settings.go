@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -25,27 +26,23 @@ const (
 
 // readSettings parses the annotations of the Service. A fault in one that requests
 // depend on closes the backend.
-func (b *builder) readSettings() *snapshot.Fault {
+func (b *builder) readSettings() *refusal.Refusal {
 	settings, faults := annotation.ParseService(b.service.Annotations)
 	b.settings = settings
-	for _, fault := range faults {
-		b.refuse(fault)
+	for i := range faults {
+		b.refuse(&faults[i])
 	}
 	if !settings.Closed {
 		return nil
 	}
 	switch len(faults) {
 	case 0:
-		return &snapshot.Fault{Reason: snapshot.Invalid, Message: "its annotations are not understood: correct them"}
+		return refusal.New("", refusal.Invalid, "its annotations are not understood: correct them")
 	case 1:
 		return &faults[0]
 	}
 	// The parser does not return which fault closes, so all are reported.
-	messages := make([]string, len(faults))
-	for i := range faults {
-		messages[i] = faults[i].Error()
-	}
-	return &snapshot.Fault{Reason: faults[0].Reason, Message: strings.Join(messages, "; ")}
+	return &refusal.Refusal{Reason: faults[0].Reason, Message: refusal.Summary(faults)}
 }
 
 // field returns the field of a setting in the Service; empty if it is not set there.
@@ -63,7 +60,7 @@ func (b *builder) field(setting string) string {
 
 // setSticky sets the sticky cookie. An invalid one closes the backend: without it
 // clients would lose their sessions.
-func (b *builder) setSticky() *snapshot.Fault {
+func (b *builder) setSticky() *refusal.Refusal {
 	b.result.Backend.Sticky = b.settings.Sticky
 	if b.settings.Sticky == nil {
 		return nil
@@ -98,16 +95,16 @@ func (b *builder) setTuning() {
 func (b *builder) usable(with *route.Backend, setting string) bool {
 	fault := b.faultOf(with, setting)
 	if fault != nil {
-		b.refuse(*fault)
+		b.refuse(fault)
 	}
 	return fault == nil
 }
 
 // faultOf returns the first problem of a backend as a fault of the setting.
-func (b *builder) faultOf(backend *route.Backend, setting string) *snapshot.Fault {
+func (b *builder) faultOf(backend *route.Backend, setting string) *refusal.Refusal {
 	problems := backend.Validate()
 	if len(problems) == 0 {
 		return nil
 	}
-	return &snapshot.Fault{Field: b.field(setting), Reason: snapshot.Invalid, Message: problems[0].Field + ": " + problems[0].Message}
+	return &refusal.Refusal{Field: b.field(setting), Reason: refusal.Invalid, Message: problems[0].Field + ": " + problems[0].Message}
 }

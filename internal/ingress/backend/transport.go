@@ -1,9 +1,9 @@
 package backend
 
 import (
-	"fmt"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/policy"
 	"slipway.dev/slipway/internal/ingress/reference"
@@ -13,7 +13,7 @@ import (
 )
 
 // setTransport sets protocol, TLS and timeouts of the backend.
-func (b *builder) setTransport() *snapshot.Fault {
+func (b *builder) setTransport() *refusal.Refusal {
 	protocol, fault := b.protocol()
 	if fault != nil {
 		return fault
@@ -27,7 +27,7 @@ func (b *builder) setTransport() *snapshot.Fault {
 		case route.ProtocolALPN:
 			protocol = route.ProtocolTLS
 		case route.ProtocolH2:
-			return b.transportFault(snapshot.Conflict, "it turns HTTP/2 off, and the endpoints are to be spoken to by HTTP/2 only: use the scheme https, or another transport")
+			return b.transportFault(refusal.Conflict, "it turns HTTP/2 off, and the endpoints are to be spoken to by HTTP/2 only: use the scheme https, or another transport")
 		}
 	}
 	verified, fault := b.upstreamTLS(protocol, declared.TLS)
@@ -45,12 +45,11 @@ func (b *builder) setTransport() *snapshot.Fault {
 }
 
 // protocol returns the protocol of the endpoints, see the package comment.
-func (b *builder) protocol() (route.Protocol, *snapshot.Fault) {
+func (b *builder) protocol() (route.Protocol, *refusal.Refusal) {
 	if scheme := b.settings.Scheme; scheme != "" {
 		protocol, known := protocolOfScheme(scheme)
 		if !known {
-			return "", &snapshot.Fault{Field: b.field(inScheme), Reason: snapshot.Invalid,
-				Message: fmt.Sprintf("%q is none of http, https, h2c, h2, alpn", shorten(string(scheme)))}
+			return "", refusal.New(b.field(inScheme), refusal.Invalid, "%q is none of http, https, h2c, h2, alpn", shorten(string(scheme)))
 		}
 		return protocol, nil
 	}
@@ -95,7 +94,7 @@ func protocolOfApp(word string) (route.Protocol, bool) {
 
 // upstreamTLS returns the TLS settings of a protocol that needs them, with defaults
 // for name and authorities.
-func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamTLS) (*route.UpstreamTLS, *snapshot.Fault) {
+func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamTLS) (*route.UpstreamTLS, *refusal.Refusal) {
 	var verified route.UpstreamTLS
 	if declared != nil {
 		verified = *declared
@@ -104,7 +103,7 @@ func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamT
 		// Disabled verification has no effect without TLS. Other settings would be
 		// lost silently, so they are refused.
 		if verified != (route.UpstreamTLS{}) && verified != (route.UpstreamTLS{SkipVerify: true}) {
-			return nil, b.transportFault(snapshot.Conflict, "it says how the endpoints are verified, and they are spoken to without encryption: set slipway.dev/scheme to https, or use another transport")
+			return nil, b.transportFault(refusal.Conflict, "it says how the endpoints are verified, and they are spoken to without encryption: set slipway.dev/scheme to https, or use another transport")
 		}
 		return nil, nil
 	}
@@ -122,7 +121,7 @@ func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamT
 }
 
 // declared resolves the transport that the Service names.
-func (b *builder) declared() (reference.Transport, *snapshot.Fault) {
+func (b *builder) declared() (reference.Transport, *refusal.Refusal) {
 	name := b.settings.Transport
 	if name == nil {
 		return reference.Transport{}, nil
@@ -141,18 +140,15 @@ func (b *builder) declared() (reference.Transport, *snapshot.Fault) {
 		return declared, nil
 	}
 	ref := snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
-	for _, fault := range faults {
-		b.refuseOn(ref, fault)
+	for i := range faults {
+		b.refuseOn(ref, &faults[i])
 	}
-	return reference.Transport{}, &snapshot.Fault{
-		Field: b.field(inTransport), Reason: faults[0].Reason,
-		Message: fmt.Sprintf("the %s cannot be used: %s", ref, faults[0].Error()),
-	}
+	return reference.Transport{}, refusal.New(b.field(inTransport), faults[0].Reason, "the %s cannot be used: %s", ref, faults[0].Text())
 }
 
 // findTransport returns the transport of a reference. One in Traefik's form is
 // ambiguous, and resolves only if exactly one candidate exists.
-func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Resource, *snapshot.Fault) {
+func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Resource, *refusal.Refusal) {
 	if name.Kind != snapshot.TraefikServersTransport {
 		return source.Resource(name.Kind, name.Name)
 	}
@@ -171,8 +167,8 @@ func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Re
 			fault = problem
 		case problem != nil:
 		case found != nil:
-			return nil, &snapshot.Fault{Reason: snapshot.Conflict, Message: fmt.Sprintf(
-				"%s can mean %s/%s and %s/%s: rename one of them", name.Name, found.Namespace, found.Name, object.Namespace, object.Name)}
+			return nil, refusal.New("", refusal.Conflict,
+				"%s can mean %s/%s and %s/%s: rename one of them", name.Name, found.Namespace, found.Name, object.Namespace, object.Name)
 		default:
 			found = object
 		}
@@ -183,33 +179,33 @@ func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Re
 	case fault != nil:
 		return nil, fault
 	}
-	return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is no name of a ServersTransport", shorten(name.Name))}
+	return nil, refusal.New("", refusal.Invalid, "%q is no name of a ServersTransport", shorten(name.Name))
 }
 
 // transportFault returns a fault of the annotation that names the transport.
-func (b *builder) transportFault(reason snapshot.Reason, message string) *snapshot.Fault {
-	return &snapshot.Fault{Field: b.field(inTransport), Reason: reason, Message: message}
+func (b *builder) transportFault(reason refusal.Reason, message string) *refusal.Refusal {
+	return &refusal.Refusal{Field: b.field(inTransport), Reason: reason, Message: message}
 }
 
 // checkDeclared closes the backend if its transport is invalid in the routing table:
 // the edge would drop it without an Event on an object.
-func (b *builder) checkDeclared() *snapshot.Fault {
+func (b *builder) checkDeclared() *refusal.Refusal {
 	if fault := b.faultOf(&route.Backend{ID: b.result.Backend.ID, Transport: b.result.Backend.Transport}, inTransport); fault != nil {
 		return fault
 	}
 	for _, authority := range b.result.Authorities {
 		if problems := authority.Validate(); len(problems) > 0 {
-			return b.transportFault(snapshot.Invalid, problems[0].String())
+			return b.transportFault(refusal.Invalid, problems[0].String())
 		}
 	}
 	for _, certificate := range b.result.Certificates {
 		if problems := certificate.Validate(); len(problems) > 0 {
-			return b.transportFault(snapshot.Invalid, problems[0].String())
+			return b.transportFault(refusal.Invalid, problems[0].String())
 		}
 	}
 	timeouts := b.result.Timeouts
 	if min(timeouts.Connect, timeouts.Header, timeouts.Idle, timeouts.Total) < 0 {
-		return b.transportFault(snapshot.Invalid, "a timeout is negative: leave it out for the default")
+		return b.transportFault(refusal.Invalid, "a timeout is negative: leave it out for the default")
 	}
 	return nil
 }

@@ -2,16 +2,15 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/translate"
 	"slipway.dev/slipway/internal/route"
 )
@@ -135,7 +134,7 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 	var certificates []*route.Certificate
 	var options *reference.TLSConditions
 	for _, u := range sites {
-		var refusals []snapshot.Refusal
+		var refusals []refusal.Refusal
 		// A foreign Ingress keeps its rules for the host and loses everything
 		// about TLS.
 		foreign := u.ref.Namespace != owner
@@ -153,23 +152,23 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 				certificates = append(certificates, claim.Certificate)
 			}
 		}
-		fault := (*snapshot.Fault)(nil)
+		var fault *refusal.Refusal
 		for _, claim := range requests.options {
 			switch {
 			case foreign:
-				fault = &snapshot.Fault{Field: claim.Field, Reason: snapshot.Conflict, Message: fmt.Sprintf(
-					"the TLS options do not count for %s: an older Ingress of namespace %s has the host", host, owner)}
+				fault = refusal.New(claim.Field, refusal.Conflict,
+					"the TLS options do not count for %s: an older Ingress of namespace %s has the host", host, owner)
 			// The oldest Ingress with TLS options decides; a later one must
 			// agree with it, because a handshake selects options by host alone.
 			case options == nil:
 				options = conditionsOf(claim)
 			case !reflect.DeepEqual(options.Options, conditionsOf(claim).Options):
-				fault = &snapshot.Fault{Field: claim.Field, Reason: snapshot.Conflict, Message: fmt.Sprintf(
-					"an older Ingress has other TLS options for %s: use the same for all of its Ingresses", host)}
+				fault = refusal.New(claim.Field, refusal.Conflict,
+					"an older Ingress has other TLS options for %s: use the same for all of its Ingresses", host)
 			}
 		}
 		if fault != nil {
-			refusals = append(refusals, snapshot.Refusal{Object: u.ref, Fault: *fault})
+			refusals = append(refusals, fault.Of(u.ref.Object()))
 		}
 		e.setHostClosed(u, host, fault)
 		e.refusals.setClaims(u, host, refusals)
@@ -194,16 +193,14 @@ func conditionsOf(claim *translate.OptionsClaim) *reference.TLSConditions {
 
 // refuse returns a refusal of a claim. The reason is always a conflict with an older
 // Ingress.
-func refuse(u *ingressUnit, field, format string, args ...any) snapshot.Refusal {
-	return snapshot.Refusal{Object: u.ref, Fault: snapshot.Fault{
-		Field: field, Reason: snapshot.Conflict, Message: fmt.Sprintf(format, args...),
-	}}
+func refuse(u *ingressUnit, field, format string, args ...any) refusal.Refusal {
+	return refusal.New(field, refusal.Conflict, format, args...).Of(u.ref.Object())
 }
 
 // setHostClosed closes the rules of an Ingress for a host whose TLS options it
 // cannot have, or opens them again with nil. Serving them with weaker options
 // than written would fail open.
-func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *snapshot.Fault) {
+func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *refusal.Refusal) {
 	before := u.closed[host]
 	if before == nil && fault == nil || before != nil && fault != nil && *before == *fault {
 		return
@@ -212,7 +209,7 @@ func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *snapshot.Faul
 		delete(u.closed, host)
 	} else {
 		if u.closed == nil {
-			u.closed = map[string]*snapshot.Fault{}
+			u.closed = map[string]*refusal.Refusal{}
 		}
 		u.closed[host] = fault
 	}

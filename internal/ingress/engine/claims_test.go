@@ -60,7 +60,7 @@ func (w *town) hostsOf(namespace, name string) []string {
 func (w *town) refused(kind snapshot.Kind, namespace, name string) string {
 	var texts []string
 	for _, refusal := range w.Refusals() {
-		if refusal.Object == (snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}) {
+		if refusal.Object == (snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}).Object() {
 			texts = append(texts, refusal.Field+": "+refusal.Message)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -83,10 +84,11 @@ func (e *Engine) conditionOf(u *ingressUnit) Condition {
 	c.NoEndpoints = lost || slices.ContainsFunc(u.users, func(b *backendUnit) bool {
 		return b.summary.Empty && b.summary.Closed == nil
 	})
-	for source := range e.refusals.byObject[u.ref] {
+	object := u.ref.Object()
+	for source := range e.refusals.byObject[object] {
 		for i := range e.refusals.bySource[source] {
-			if refusal := &e.refusals.bySource[source][i]; refusal.Object == u.ref {
-				c.add(u, source, &refusal.Fault, lost)
+			if fault := &e.refusals.bySource[source][i]; fault.Object == object {
+				c.add(u, source, fault, lost)
 			}
 		}
 	}
@@ -98,12 +100,12 @@ func (e *Engine) conditionOf(u *ingressUnit) Condition {
 
 // add adds a fault of an Ingress. A missing Service is skipped with lost: it is
 // counted as NoEndpoints already.
-func (c *Condition) add(u *ingressUnit, source any, fault *snapshot.Fault, lost bool) {
+func (c *Condition) add(u *ingressUnit, source any, fault *refusal.Refusal, lost bool) {
 	switch {
 	case ofCertificate(u, source, fault):
 		c.CertificateNotReady = true
-	case lost && fault.Reason == snapshot.NotFound && strings.HasPrefix(fault.Field, "spec."):
-	case fault.Reason == snapshot.NotFound, fault.Reason == snapshot.NotReady:
+	case lost && fault.Reason == refusal.NotFound && strings.HasPrefix(fault.Field, "spec."):
+	case fault.Reason == refusal.NotFound, fault.Reason == refusal.NotReady:
 		c.Incomplete = true
 	default:
 		c.Refused = true
@@ -112,7 +114,7 @@ func (c *Condition) add(u *ingressUnit, source any, fault *snapshot.Fault, lost 
 
 // ofCertificate reports whether a fault is about a certificate, which can be
 // repaired without a change of the Ingress.
-func ofCertificate(u *ingressUnit, source any, fault *snapshot.Fault) bool {
+func ofCertificate(u *ingressUnit, source any, fault *refusal.Refusal) bool {
 	switch of := source.(type) {
 	case requestSource:
 		return true
@@ -123,9 +125,9 @@ func ofCertificate(u *ingressUnit, source any, fault *snapshot.Fault) bool {
 		return false
 	}
 	switch fault.Reason {
-	case snapshot.NotFound, snapshot.NotReady, snapshot.Unreadable:
+	case refusal.NotFound, refusal.NotReady, refusal.Unreadable:
 		return namesSecret(fault.Field)
-	case snapshot.Invalid:
+	case refusal.Invalid:
 		return namesSecret(fault.Field) || len(u.outcome.Requests) > 0 && fault.Field == u.outcome.Requests[0].Field
 	default:
 		return false

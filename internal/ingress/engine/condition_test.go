@@ -8,6 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -76,7 +77,7 @@ func TestCondition(t *testing.T) {
 		{"no certificate", []any{site("shop", "cart", "one.example", 1), web, up}, engine.Condition{CertificateNotReady: true}},
 		{"a certificate without its key", []any{site("shop", "cart", "one.example", 1), web, up, mismatched()}, engine.Condition{CertificateNotReady: true}},
 		{"a certificate that cannot be read", []any{site("shop", "cart", "one.example", 1), web, up,
-			&snapshot.SecretBody{Namespace: "shop", Name: "cert", Failure: &snapshot.Fault{Reason: snapshot.Unreadable, Message: "forbidden"}}},
+			&snapshot.SecretBody{Namespace: "shop", Name: "cert", Failure: refusal.New("", refusal.Unreadable, "forbidden")}},
 			engine.Condition{CertificateNotReady: true}},
 		{"a certificate of another namespace", []any{with(func(s *networkingv1.IngressSpec) { s.TLS[0].SecretName = "other/cert" }), web, up, cert},
 			engine.Condition{Refused: true}},

@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -28,9 +28,9 @@ type servedSource struct {
 // refusalIndex holds the current refusals by their source, so that each source can
 // replace its own without knowing the others.
 type refusalIndex struct {
-	bySource map[any][]snapshot.Refusal
-	byObject map[snapshot.Ref]map[any]struct{}
-	changed  map[snapshot.Ref]struct{}
+	bySource map[any][]refusal.Refusal
+	byObject map[refusal.Object]map[any]struct{}
+	changed  map[refusal.Object]struct{}
 	// staleConditions are Ingresses whose condition has to be derived again.
 	staleConditions map[snapshot.Ref]struct{}
 }
@@ -38,77 +38,71 @@ type refusalIndex struct {
 // newRefusalIndex returns an empty index.
 func newRefusalIndex() refusalIndex {
 	return refusalIndex{
-		bySource: map[any][]snapshot.Refusal{}, byObject: map[snapshot.Ref]map[any]struct{}{}, changed: map[snapshot.Ref]struct{}{},
+		bySource: map[any][]refusal.Refusal{}, byObject: map[refusal.Object]map[any]struct{}{}, changed: map[refusal.Object]struct{}{},
 		staleConditions: map[snapshot.Ref]struct{}{},
 	}
 }
 
 // set replaces the refusals of a source.
-func (b *refusalIndex) set(source any, refusals []snapshot.Refusal) {
+func (b *refusalIndex) set(source any, refusals []refusal.Refusal) {
 	before := b.bySource[source]
 	if slices.Equal(before, refusals) {
 		return
 	}
-	for _, refusal := range before {
-		delete(b.byObject[refusal.Object], source)
-		if len(b.byObject[refusal.Object]) == 0 {
-			delete(b.byObject, refusal.Object)
+	for i := range before {
+		object := before[i].Object
+		delete(b.byObject[object], source)
+		if len(b.byObject[object]) == 0 {
+			delete(b.byObject, object)
 		}
-		b.markChanged(refusal.Object)
+		b.markChanged(object)
 	}
 	if len(refusals) == 0 {
 		delete(b.bySource, source)
 		return
 	}
 	b.bySource[source] = refusals
-	for _, refusal := range refusals {
-		if b.byObject[refusal.Object] == nil {
-			b.byObject[refusal.Object] = map[any]struct{}{}
+	for i := range refusals {
+		object := refusals[i].Object
+		if b.byObject[object] == nil {
+			b.byObject[object] = map[any]struct{}{}
 		}
-		b.byObject[refusal.Object][source] = struct{}{}
-		b.markChanged(refusal.Object)
+		b.byObject[object][source] = struct{}{}
+		b.markChanged(object)
 	}
 }
 
 // markChanged records that the refusals of an object have changed.
-func (b *refusalIndex) markChanged(object snapshot.Ref) {
+func (b *refusalIndex) markChanged(object refusal.Object) {
 	b.changed[object] = struct{}{}
-	if object.Kind == snapshot.Ingress {
-		b.staleConditions[object] = struct{}{}
+	if ref := snapshot.RefOf(object); ref.Kind == snapshot.Ingress {
+		b.staleConditions[ref] = struct{}{}
 	}
 }
 
 // setClaims replaces the refused claims of an Ingress for a host.
-func (b *refusalIndex) setClaims(u *ingressUnit, host string, refusals []snapshot.Refusal) {
+func (b *refusalIndex) setClaims(u *ingressUnit, host string, refusals []refusal.Refusal) {
 	b.set(claimSource{u, host}, refusals)
 }
 
 // of returns all refusals of an object, sorted, each once.
-func (b *refusalIndex) of(object snapshot.Ref) []snapshot.Refusal {
-	var all []snapshot.Refusal
+func (b *refusalIndex) of(object refusal.Object) []refusal.Refusal {
+	var all []refusal.Refusal
 	for source := range b.byObject[object] {
-		for _, refusal := range b.bySource[source] {
-			if refusal.Object == object {
-				all = append(all, refusal)
+		for _, found := range b.bySource[source] {
+			if found.Object == object {
+				all = append(all, found)
 			}
 		}
 	}
-	slices.SortFunc(all, compareRefusals)
+	slices.SortFunc(all, refusal.Refusal.Compare)
 	return slices.Compact(all)
 }
 
-// compareRefusals orders refusals for stable output.
-func compareRefusals(a, b snapshot.Refusal) int {
-	return cmp.Or(
-		a.Object.Compare(b.Object), strings.Compare(a.Field, b.Field),
-		cmp.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message),
-	)
-}
-
 // Refusals returns all current refusals, sorted by object.
-func (e *Engine) Refusals() []snapshot.Refusal {
-	var all []snapshot.Refusal
-	for _, object := range slices.SortedFunc(maps.Keys(e.refusals.byObject), snapshot.Ref.Compare) {
+func (e *Engine) Refusals() []refusal.Refusal {
+	var all []refusal.Refusal
+	for _, object := range slices.SortedFunc(maps.Keys(e.refusals.byObject), refusal.Object.Compare) {
 		all = append(all, e.refusals.of(object)...)
 	}
 	return all
@@ -116,12 +110,12 @@ func (e *Engine) Refusals() []snapshot.Refusal {
 
 // ChangedRefusals returns the objects whose refusals have changed since the last
 // call, with all their current refusals.
-func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
-	changed := slices.SortedFunc(maps.Keys(e.refusals.changed), snapshot.Ref.Compare)
+func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []refusal.Refusal] {
+	changed := slices.SortedFunc(maps.Keys(e.refusals.changed), refusal.Object.Compare)
 	clear(e.refusals.changed)
-	return func(yield func(snapshot.Ref, []snapshot.Refusal) bool) {
+	return func(yield func(snapshot.Ref, []refusal.Refusal) bool) {
 		for _, object := range changed {
-			if !yield(object, e.refusals.of(object)) {
+			if !yield(snapshot.RefOf(object), e.refusals.of(object)) {
 				return
 			}
 		}
@@ -133,7 +127,7 @@ func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
 func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	// Every Ingress of the change gets an entry, also an empty one, which
 	// clears its earlier problems.
-	bySite := map[snapshot.Ref][]snapshot.Refusal{}
+	bySite := map[snapshot.Ref][]refusal.Refusal{}
 	for _, rule := range slices.Concat(change.Rules.Added, change.Rules.Changed) {
 		bySite[ingressOf(rule.ID)] = nil
 	}
@@ -143,13 +137,13 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	for _, problem := range problems {
 		if id, ok := problem.Subject.(route.ID); ok && id.Kind == string(snapshot.Ingress) {
 			at := ingressOf(id)
-			bySite[at] = append(bySite[at], snapshot.Refusal{Object: at, Fault: snapshot.Fault{
-				Field: ruleField(id), Reason: snapshot.Invalid, Message: strings.TrimPrefix(problem.Field+": "+problem.Message, ": "),
-			}})
+			bySite[at] = append(bySite[at], refusal.Refusal{
+				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: strings.TrimPrefix(problem.Field+": "+problem.Message, ": "),
+			})
 		}
 	}
 	for at, refusals := range bySite {
-		slices.SortFunc(refusals, compareRefusals)
+		slices.SortFunc(refusals, refusal.Refusal.Compare)
 		e.refusals.set(servedSource{ingress: at}, refusals)
 	}
 }
@@ -166,7 +160,7 @@ type CertificateProblem struct {
 func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 	// Ingresses with earlier problems get an empty entry, so that solved ones
 	// are cleared.
-	bySite := map[snapshot.Ref][]snapshot.Refusal{}
+	bySite := map[snapshot.Ref][]refusal.Refusal{}
 	for source := range e.refusals.bySource {
 		if served, ok := source.(servedSource); ok && served.certificate {
 			bySite[served.ingress] = nil
@@ -174,13 +168,13 @@ func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 	}
 	for _, problem := range problems {
 		for _, u := range e.claimants(problem) {
-			bySite[u.ref] = append(bySite[u.ref], snapshot.Refusal{Object: u.ref, Fault: snapshot.Fault{
-				Field: "spec.tls", Reason: snapshot.Invalid, Message: "Secret " + problem.ID.String() + ": " + problem.Message,
-			}})
+			bySite[u.ref] = append(bySite[u.ref], refusal.Refusal{
+				Object: u.ref.Object(), Field: "spec.tls", Reason: refusal.Invalid, Message: "Secret " + problem.ID.String() + ": " + problem.Message,
+			})
 		}
 	}
 	for at, refusals := range bySite {
-		slices.SortFunc(refusals, compareRefusals)
+		slices.SortFunc(refusals, refusal.Refusal.Compare)
 		e.refusals.set(servedSource{ingress: at, certificate: true}, slices.Compact(refusals))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -32,7 +33,7 @@ type requestSource struct{ unit *ingressUnit }
 func (e *Engine) recomputeRequests() {
 	for u := range e.state.requesters {
 		var granted []snapshot.Ref
-		var pending []snapshot.Refusal
+		var pending []refusal.Refusal
 		for i := range u.outcome.Requests {
 			asked := &u.outcome.Requests[i]
 			if !e.owns(u, asked.Hosts) {
@@ -42,7 +43,7 @@ func (e *Engine) recomputeRequests() {
 			// which stays is never removed in between.
 			granted = append(granted, e.addRequest(u, asked))
 			if asked.Pending != nil {
-				pending = append(pending, snapshot.Refusal{Object: u.ref, Fault: *asked.Pending})
+				pending = append(pending, asked.Pending.Of(u.ref.Object()))
 			}
 		}
 		for _, before := range u.granted {
@@ -130,20 +131,19 @@ func (e *Engine) updateChallenges() {
 	body := view.Secret(e.options.Home, certrequest.ChallengesSecret)
 	u.reads = e.read(u, u.reads, view)
 	object := snapshot.Ref{Kind: snapshot.Secret, Namespace: e.options.Home, Name: certrequest.ChallengesSecret}
-	var refusals []snapshot.Refusal
+	var refusals []refusal.Refusal
 	var data map[string][]byte
 	if body != nil {
 		data = body.Data
 		if body.Failure != nil {
-			refusals = append(refusals, snapshot.Refusal{Object: object, Fault: *body.Failure})
+			refusals = append(refusals, body.Failure.Of(object.Object()))
 		}
 	}
 	// One invalid challenge must not keep the others from being served.
 	rules, bad := certrequest.ChallengeRules(e.options.Home, data)
 	if len(bad) > 0 {
-		refusals = append(refusals, snapshot.Refusal{Object: object, Fault: snapshot.Fault{
-			Field: "data", Reason: snapshot.Invalid, Message: "some challenges are not served: " + strings.Join(bad[:min(3, len(bad))], "; "),
-		}})
+		refusals = append(refusals, refusal.New("data", refusal.Invalid,
+			"some challenges are not served: %s", strings.Join(bad[:min(3, len(bad))], "; ")).Of(object.Object()))
 	}
 	e.refusals.set(u, refusals)
 	e.tokensChanged = u.rules.replace(rules, &e.state.change.Rules)

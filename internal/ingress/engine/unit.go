@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -30,7 +31,7 @@ type ingressUnit struct {
 	// live are the published rules.
 	live ruleSet
 	// closed are the hosts whose rules return 503, with the reason.
-	closed map[string]*snapshot.Fault
+	closed map[string]*refusal.Refusal
 	// granted are the Secrets of its certificate requests that count.
 	granted []snapshot.Ref
 	users   []*backendUnit
@@ -278,7 +279,7 @@ func (s *ruleSet) replace(rules []*route.Rule, delta *route.Delta[route.ID, rout
 }
 
 // closedRule returns the rule with a 503 response in the place of its backends.
-func closedRule(rule *route.Rule, fault *snapshot.Fault) *route.Rule {
+func closedRule(rule *route.Rule, fault *refusal.Refusal) *route.Rule {
 	closed := *rule
 	closed.Policies, closed.Backends, closed.Sticky, closed.Timeouts = nil, nil, nil, route.Timeouts{}
 	closed.Response = &route.Response{Status: 503, Reason: route.ReasonRefused, Message: fault.Message}

@@ -9,6 +9,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -16,24 +17,24 @@ import (
 
 // filter builds the policy of one filter. The field of a fault starts with the name
 // of the filter.
-func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapshot.Fault) {
+func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []refusal.Refusal) {
 	switch {
 	// Decode refuses this already; Filters does not rely on its callers.
 	case name == "":
-		return route.Policy{}, []snapshot.Fault{{Reason: snapshot.Invalid, Message: "a filter has exactly one field: make one of each, in the order in which they apply"}}
+		return route.Policy{}, []refusal.Refusal{{Reason: refusal.Invalid, Message: "a filter has exactly one field: make one of each, in the order in which they apply"}}
 	case f.Chain != nil:
 		chain, faults := b.chain(f.Chain)
 		return route.Policy{Chain: chain}, at(faults, "chain")
 	case f.BasicAuth != nil, f.ForwardAuth != nil, f.ErrorPages != nil, f.Mirror != nil:
 		made, fault := b.naming(f)
 		if fault != nil {
-			return made, []snapshot.Fault{*fault.At(name)}
+			return made, []refusal.Refusal{*fault.At(name)}
 		}
 		return made, nil
 	case f.RequestHeaders != nil, f.ResponseHeaders != nil:
 		made, fault := headers(f)
 		if fault != nil {
-			return made, []snapshot.Fault{*fault.At(name)}
+			return made, []refusal.Refusal{*fault.At(name)}
 		}
 		return made, nil
 	}
@@ -47,7 +48,7 @@ func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapsh
 
 // naming builds the policies that refer to other objects. They are apart because
 // only they can fail for a missing object.
-func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
+func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *refusal.Refusal) {
 	switch {
 	case f.BasicAuth != nil:
 		made.BasicAuth, fault = b.basicAuth(f.BasicAuth)
@@ -72,7 +73,7 @@ func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.
 // service resolves a port of a Service. The reference package decides whether
 // it may be in another namespace. A port by name is resolved to its number, so
 // that the backend is the same for every spelling.
-func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot.Fault) {
+func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *refusal.Refusal) {
 	port := networkingv1.ServiceBackendPort{Name: wanted.Port.Name, Number: wanted.Port.Number}
 	id, fault := b.source.Backend(wanted.Name, port)
 	if fault != nil {
@@ -83,7 +84,7 @@ func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot
 
 // forwardAuth builds the policy even with a fault, which the caller returns; the
 // zero backend is never used.
-func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snapshot.Fault) {
+func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *refusal.Refusal) {
 	backend, fault := b.service(f.Service)
 	return &route.ForwardAuth{
 		Backend: backend, Path: f.Path, Query: f.Query, Host: f.Host, Method: f.Method,
@@ -94,14 +95,14 @@ func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snap
 
 // chain resolves the Middlewares of a chain. A fault of one of them includes its
 // name, because it is reported on the object with the chain.
-func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
+func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []refusal.Refusal) {
 	if b.depth == route.MaxChainDepth {
-		return nil, []snapshot.Fault{{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
-			"chains are nested more than %d deep: name the middlewares in one chain", route.MaxChainDepth)}}
+		return nil, []refusal.Refusal{*refusal.New("", refusal.TooLarge,
+			"chains are nested more than %d deep: name the middlewares in one chain", route.MaxChainDepth)}
 	}
 	b.depth++
 	chain := &route.Chain{}
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	for i, name := range f.Middlewares {
 		place := fmt.Sprintf("middlewares[%d]", i)
 		object, fault := b.source.Resource(snapshot.Middleware, name)
@@ -112,13 +113,12 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
 		// Depth alone would end a cycle too, but with a message about nesting
 		// that does not name the cause.
 		if slices.Contains(b.trail, refOf(object)) {
-			faults = append(faults, snapshot.Fault{Field: place, Reason: snapshot.Invalid, Message: fmt.Sprintf(
-				"%s leads back to itself: take it out of the chain", refOf(object))})
+			faults = append(faults, *refusal.New(place, refusal.Invalid, "%s leads back to itself: take it out of the chain", refOf(object)))
 			continue
 		}
 		policies, found := b.middleware(object)
 		for j := range found {
-			faults = append(faults, snapshot.Fault{Field: place, Reason: found[j].Reason, Message: bounded(refOf(object).String() + ": " + found[j].Error())})
+			faults = append(faults, refusal.Refusal{Field: place, Reason: found[j].Reason, Message: bounded(refOf(object).String() + ": " + found[j].Text())})
 		}
 		chain.Policies = append(chain.Policies, policies...)
 		// The budget is used up and the fault is recorded; more Middlewares
@@ -219,7 +219,7 @@ func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
 
 // headers builds a change of headers. Names that differ only in case are one header,
 // and a map has no order that could decide between them, so that is a fault.
-func headers(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
+func headers(f *v1alpha1.Filter) (made route.Policy, fault *refusal.Refusal) {
 	if change := f.RequestHeaders; change != nil {
 		made.RequestHeaders = &route.RequestHeaders{Add: headerList(change.Add), Remove: change.Remove}
 		made.RequestHeaders.Set, fault = headerMap(change.Set)
@@ -233,12 +233,12 @@ func headers(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
 
 // headerMap converts a map sorted by name, so that equal declarations give equal
 // policies.
-func headerMap(set map[string]string) ([]route.HeaderValue, *snapshot.Fault) {
+func headerMap(set map[string]string) ([]route.HeaderValue, *refusal.Refusal) {
 	var list []route.HeaderValue
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if lower := strings.ToLower(name); seen[lower] {
-			return nil, &snapshot.Fault{Field: "set", Reason: snapshot.Invalid, Message: fmt.Sprintf("%.80q is there twice: keep one", name)}
+			return nil, refusal.New("set", refusal.Invalid, "%.80q is there twice: keep one", name)
 		} else {
 			seen[lower] = true
 		}

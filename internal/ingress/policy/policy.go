@@ -1,8 +1,8 @@
 // Package policy converts our own kinds to values of the routing table: filters to
 // policies, a TLSOption to TLS conditions, a BackendTransport to a transport.
 //
-// It promises that a result without a Fault is valid in a table, and that the same
-// declaration always gives the same result. Any Fault means that routes with the
+// It promises that a result without a Refusal is valid in a table, and that the same
+// declaration always gives the same result. Any Refusal means that routes with the
 // declaration must return 503.
 //
 // It refuses unknown fields, references that cannot be resolved or are not allowed,
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -26,7 +27,7 @@ import (
 // namespace and name of the object; the name of the filter becomes its variant.
 // The field of a fault starts with the position of the filter:
 // [1].basicAuth.secret.
-func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Source) ([]route.Policy, []refusal.Refusal) {
 	left := route.MaxPolicies
 	b := builder{source: source, left: &left}
 	return b.filters(filters, id)
@@ -35,7 +36,7 @@ func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Sour
 // Middleware builds the policies of a Middleware. Its references are resolved from
 // its own namespace, not from that of the source. The field of a fault is that of
 // the object: spec.filters[1].basicAuth.secret.
-func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []refusal.Refusal) {
 	left := route.MaxPolicies
 	b := builder{source: source, left: &left}
 	return b.middleware(object)
@@ -58,7 +59,7 @@ type builder struct {
 
 // middleware builds the policies of one Middleware. The trail is copied on append:
 // siblings of a chain must not share its memory.
-func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapshot.Fault) {
+func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []refusal.Refusal) {
 	var spec v1alpha1.MiddlewareSpec
 	// A spec that does not decode is partly filled; no filter of it is used.
 	if faults := decode(object, &spec); len(faults) > 0 {
@@ -75,17 +76,17 @@ func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapsh
 
 // filters builds the policies of a list of filters. Two filters of one name get
 // different variants, because the identity of a policy keys its state in the edge.
-func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.Policy, []snapshot.Fault) {
+func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.Policy, []refusal.Refusal) {
 	var policies []route.Policy
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	// seen counts the filters by name, for the variants.
 	seen := map[string]int{}
 	for i := range filters {
 		name := filters[i].Name()
 		place := fmt.Sprintf("[%d]", i)
 		if *b.left--; *b.left < 0 {
-			return nil, append(faults, snapshot.Fault{Field: place, Reason: snapshot.TooLarge, Message: fmt.Sprintf(
-				"there are more than %d filters, those of chains included: use fewer", route.MaxPolicies)})
+			return nil, append(faults, *refusal.New(place, refusal.TooLarge,
+				"there are more than %d filters, those of chains included: use fewer", route.MaxPolicies))
 		}
 		seen[name]++
 		id.Variant = name
@@ -111,7 +112,7 @@ func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.
 // check validates a policy with the rules of the routing table, so that the
 // fault is reported on the declaration. The policies of a chain are validated
 // already, each with its own object.
-func check(made *route.Policy) []snapshot.Fault {
+func check(made *route.Policy) []refusal.Refusal {
 	if made.Chain != nil {
 		return nil
 	}
@@ -120,7 +121,7 @@ func check(made *route.Policy) []snapshot.Fault {
 	rule := route.Rule{
 		ID: route.ID{Name: "policy"}, Policies: []route.Policy{*made}, Response: &route.Response{Status: 503},
 	}
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	for _, problem := range rule.Validate() {
 		field := strings.TrimPrefix(strings.TrimPrefix(problem.Field, "policies[0]"), ".")
 		faults = append(faults, *faultOf(problem, written(field)))
@@ -144,29 +145,29 @@ func written(field string) string {
 }
 
 // faultOf converts a problem of the table to a fault of the object.
-func faultOf(problem route.Problem, field string) *snapshot.Fault {
-	reason := snapshot.Invalid
+func faultOf(problem route.Problem, field string) *refusal.Refusal {
+	reason := refusal.Invalid
 	if problem.Fault == route.FaultTooMany {
-		reason = snapshot.TooLarge
+		reason = refusal.TooLarge
 	}
-	return &snapshot.Fault{Field: field, Reason: reason, Message: problem.Message}
+	return &refusal.Refusal{Field: field, Reason: reason, Message: problem.Message}
 }
 
 // decode decodes the spec of an object strictly. The API server has validated
 // it against the CRD schema, but objects from files and from an older CRD have
 // not passed the current one.
-func decode(object *snapshot.Resource, spec any) []snapshot.Fault {
-	var faults []snapshot.Fault
+func decode(object *snapshot.Resource, spec any) []refusal.Refusal {
+	var faults []refusal.Refusal
 	for _, problem := range declare.Decode(object.Spec, spec) {
-		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
+		fault := &refusal.Refusal{Field: problem.Field, Reason: refusal.Invalid, Message: problem.Message}
 		faults = append(faults, *fault.At("spec"))
 	}
 	return faults
 }
 
 // at prefixes the fields of faults.
-func at(faults []snapshot.Fault, field string) []snapshot.Fault {
-	moved := make([]snapshot.Fault, 0, len(faults))
+func at(faults []refusal.Refusal, field string) []refusal.Refusal {
+	moved := make([]refusal.Refusal, 0, len(faults))
 	for i := range faults {
 		moved = append(moved, *faults[i].At(field))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -107,25 +108,25 @@ func TestMeaning(t *testing.T) {
 func TestMiddlewareFaults(t *testing.T) {
 	for _, test := range []struct {
 		spec, field string
-		reason      snapshot.Reason
+		reason      refusal.Reason
 		says        string
 	}{
-		{`{}`, "spec.filters", snapshot.Invalid, "missing"},
-		{`{filters: []}`, "spec.filters", snapshot.Invalid, "1 or more"},
-		{`{filters: [{}]}`, "spec.filters[0]", snapshot.Invalid, "exactly one"},
-		{`{filters: [{addPrefix: {prefix: /a}, replacePath: {path: /}}]}`, "spec.filters[0]", snapshot.Invalid, "exactly one"},
-		{`{filters: [{addPrefix: {prefix: /a, sufix: b}}]}`, "spec.filters[0].addPrefix.sufix", snapshot.Invalid, "no such field"},
-		{`{filters: [{addPrefix: {prefix: /a/../b}}]}`, "spec.filters[0].addPrefix.prefix", snapshot.Invalid, "normalised"},
-		{`{filters: [{redirectRegexp: {regexp: '(', replacement: x}}]}`, "spec.filters[0].redirectRegexp.regexp", snapshot.Invalid, ""},
-		{`{filters: [{requestHeaders: {set: {Connection: close}}}]}`, "spec.filters[0].requestHeaders.set[0].name", snapshot.Invalid, "belongs to the connection"},
-		{`{filters: [{requestHeaders: {set: {X-A: a, x-a: b}}}]}`, "spec.filters[0].requestHeaders.set", snapshot.Invalid, "twice"},
-		{`{filters: [{cors: {allowOrigins: ['*'], allowCredentials: true}}]}`, "spec.filters[0].cors.allowCredentials", snapshot.Invalid, "browsers refuse"},
-		{`{filters: [{rateLimit: {requests: 1, period: 25h}}]}`, "spec.filters[0].rateLimit.period", snapshot.Invalid, "24h"},
-		{`{filters: [{basicAuth: {secret: nobody}}]}`, "spec.filters[0].basicAuth.secret", snapshot.NotFound, "no Secret shop/nobody"},
-		{`{filters: [{basicAuth: {secret: other/users}}]}`, "spec.filters[0].basicAuth.secret", snapshot.NotAllowed, "another namespace"},
-		{`{filters: [{mirror: {service: {name: next, port: https}}}]}`, "spec.filters[0].mirror.service", snapshot.NotFound, "has no port"},
-		{`{filters: [{errorPages: {statuses: [200], service: {name: pages, port: 80}, path: /x}}]}`, "spec.filters[0].errorPages.statuses[0]", snapshot.Invalid, "400 to 599"},
-		{`{filters: [{chain: {middlewares: [nothing]}}]}`, "spec.filters[0].chain.middlewares[0]", snapshot.NotFound, "no Middleware"},
+		{`{}`, "spec.filters", refusal.Invalid, "missing"},
+		{`{filters: []}`, "spec.filters", refusal.Invalid, "1 or more"},
+		{`{filters: [{}]}`, "spec.filters[0]", refusal.Invalid, "exactly one"},
+		{`{filters: [{addPrefix: {prefix: /a}, replacePath: {path: /}}]}`, "spec.filters[0]", refusal.Invalid, "exactly one"},
+		{`{filters: [{addPrefix: {prefix: /a, sufix: b}}]}`, "spec.filters[0].addPrefix.sufix", refusal.Invalid, "no such field"},
+		{`{filters: [{addPrefix: {prefix: /a/../b}}]}`, "spec.filters[0].addPrefix.prefix", refusal.Invalid, "normalised"},
+		{`{filters: [{redirectRegexp: {regexp: '(', replacement: x}}]}`, "spec.filters[0].redirectRegexp.regexp", refusal.Invalid, ""},
+		{`{filters: [{requestHeaders: {set: {Connection: close}}}]}`, "spec.filters[0].requestHeaders.set[0].name", refusal.Invalid, "belongs to the connection"},
+		{`{filters: [{requestHeaders: {set: {X-A: a, x-a: b}}}]}`, "spec.filters[0].requestHeaders.set", refusal.Invalid, "twice"},
+		{`{filters: [{cors: {allowOrigins: ['*'], allowCredentials: true}}]}`, "spec.filters[0].cors.allowCredentials", refusal.Invalid, "browsers refuse"},
+		{`{filters: [{rateLimit: {requests: 1, period: 25h}}]}`, "spec.filters[0].rateLimit.period", refusal.Invalid, "24h"},
+		{`{filters: [{basicAuth: {secret: nobody}}]}`, "spec.filters[0].basicAuth.secret", refusal.NotFound, "no Secret shop/nobody"},
+		{`{filters: [{basicAuth: {secret: other/users}}]}`, "spec.filters[0].basicAuth.secret", refusal.NotAllowed, "another namespace"},
+		{`{filters: [{mirror: {service: {name: next, port: https}}}]}`, "spec.filters[0].mirror.service", refusal.NotFound, "has no port"},
+		{`{filters: [{errorPages: {statuses: [200], service: {name: pages, port: 80}, path: /x}}]}`, "spec.filters[0].errorPages.statuses[0]", refusal.Invalid, "400 to 599"},
+		{`{filters: [{chain: {middlewares: [nothing]}}]}`, "spec.filters[0].chain.middlewares[0]", refusal.NotFound, "no Middleware"},
 	} {
 		got, faults := Middleware(object(t, snapshot.Middleware, "m", test.spec), newWorld(t).source)
 		wantFault(t, faults, test.field, test.reason, test.says)
@@ -141,13 +142,13 @@ func TestFilters(t *testing.T) {
 	id := route.PolicyID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
 	filters := []v1alpha1.Filter{{AddPrefix: &v1alpha1.AddPrefix{Prefix: "/a"}}, {BasicAuth: &v1alpha1.BasicAuth{Secret: "nobody"}}}
 	_, faults := Filters(filters, id, w.source)
-	wantFault(t, faults, "[1].basicAuth.secret", snapshot.NotFound, "no Secret")
+	wantFault(t, faults, "[1].basicAuth.secret", refusal.NotFound, "no Secret")
 	got, faults := Filters(filters[:1], id, w.source)
 	if len(faults) > 0 || len(got) != 1 || got[0].ID != (route.PolicyID{Kind: "Ingress", Namespace: "shop", Name: "cart", Variant: "addPrefix"}) {
 		t.Errorf("%v %v", got, faults)
 	}
 	_, faults = Filters([]v1alpha1.Filter{{}}, id, w.source)
-	wantFault(t, faults, "[0]", snapshot.Invalid, "exactly one")
+	wantFault(t, faults, "[0]", refusal.Invalid, "exactly one")
 }
 
 // A name in another namespace is found where that is allowed, and what is named
@@ -158,7 +159,7 @@ func TestCrossNamespace(t *testing.T) {
 	there.Namespace = "other"
 	w.snapshot.Put(there)
 	chain := object(t, snapshot.Middleware, "m", `{filters: [{chain: {middlewares: [other/auth]}}]}`)
-	if _, faults := Middleware(chain, w.source); len(faults) != 1 || faults[0].Reason != snapshot.NotAllowed {
+	if _, faults := Middleware(chain, w.source); len(faults) != 1 || faults[0].Reason != refusal.NotAllowed {
 		t.Error(faults)
 	}
 	w.source.CrossNamespace = true
@@ -183,13 +184,13 @@ func TestChains(t *testing.T) {
 			valid(t, got)
 			continue
 		}
-		wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", snapshot.TooLarge, "deep")
+		wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", refusal.TooLarge, "deep")
 	}
 
 	a := w.put(t, "a", `{filters: [{chain: {middlewares: [b]}}]}`)
 	w.put(t, "b", `{filters: [{chain: {middlewares: [leaf, a]}}]}`)
 	_, faults := Middleware(a, w.source)
-	wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", snapshot.Invalid, "leads back to itself")
+	wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", refusal.Invalid, "leads back to itself")
 
 	w.put(t, "bad", `{filters: [{addPrefix: {prefx: /x}}]}`)
 	_, faults = Middleware(object(t, snapshot.Middleware, "m", `{filters: [{chain: {middlewares: [leaf, bad]}}]}`), w.source)
@@ -209,5 +210,5 @@ func TestChainBomb(t *testing.T) {
 	}
 	top, _ := w.source.Resource(snapshot.Middleware, fmt.Sprintf("level-%d", route.MaxChainDepth))
 	_, faults := Middleware(top, w.source)
-	wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", snapshot.TooLarge, "more than 64 filters")
+	wantFault(t, faults, "spec.filters[0].chain.middlewares[0]", refusal.TooLarge, "more than 64 filters")
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -83,9 +84,9 @@ func (w *world) put(t *testing.T, name, spec string) *snapshot.Resource {
 }
 
 // wantFault fails unless there is one fault, with what is wanted of it.
-func wantFault(t *testing.T, faults []snapshot.Fault, field string, reason snapshot.Reason, says string) {
+func wantFault(t *testing.T, faults []refusal.Refusal, field string, reason refusal.Reason, says string) {
 	t.Helper()
-	if !slices.ContainsFunc(faults, func(f snapshot.Fault) bool {
+	if !slices.ContainsFunc(faults, func(f refusal.Refusal) bool {
 		return f.Field == field && f.Reason == reason && strings.Contains(f.Message, says)
 	}) || len(faults) != 1 {
 		t.Errorf("want %s %s %q alone, got %+v", field, reason, says, faults)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -15,7 +16,7 @@ import (
 
 // TLSOption converts a TLSOption to TLS conditions, without hosts. Its references
 // are resolved from its own namespace.
-func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
+func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []refusal.Refusal) {
 	var spec v1alpha1.TLSOptionSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
 		return reference.TLSConditions{}, faults
@@ -25,7 +26,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 		MinVersion: route.TLSVersion(spec.MinVersion), MaxVersion: route.TLSVersion(spec.MaxVersion),
 		CipherSuites: spec.CipherSuites, ALPN: spec.ALPN, SNIStrict: spec.SNIStrict,
 	}}
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	if spec.ClientAuth != nil {
 		conditions.Options.ClientAuth = route.ClientAuth(spec.ClientAuth.Mode)
 		for i, name := range spec.ClientAuth.Secrets {
@@ -56,7 +57,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 // Transport converts a BackendTransport. Its references are resolved from its
 // own namespace. An unset timeout stays zero, so that the annotations of an
 // Ingress and the defaults of the edge apply.
-func Transport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
+func Transport(object *snapshot.Resource, source reference.Source) (reference.Transport, []refusal.Refusal) {
 	var spec v1alpha1.BackendTransportSpec
 	if faults := decode(object, &spec); len(faults) > 0 {
 		return reference.Transport{}, faults
@@ -80,12 +81,12 @@ func Transport(object *snapshot.Resource, source reference.Source) (reference.Tr
 // addUpstreamTLS resolves the certificates of a transport and reports the
 // faults of both references. declared may be nil, which leaves the TLS settings
 // unset.
-func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, source reference.Source) []snapshot.Fault {
+func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, source reference.Source) []refusal.Refusal {
 	if declared == nil {
 		return nil
 	}
 	made.TLS = &route.UpstreamTLS{ServerName: declared.ServerName, SkipVerify: declared.SkipVerify}
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	if declared.CASecret != "" {
 		if authority, fault := authority(source, declared.CASecret); fault != nil {
 			faults = append(faults, *fault.At("tls.caSecret"))
@@ -107,9 +108,9 @@ func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, s
 
 // checkUpstream validates the TLS settings as part of a backend. Only the TLS
 // part is filled in, so all problems are about it.
-func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
+func checkUpstream(declared *route.UpstreamTLS) []refusal.Refusal {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}, Transport: route.Transport{Protocol: route.ProtocolALPN, TLS: declared}}
-	var faults []snapshot.Fault
+	var faults []refusal.Refusal
 	for _, problem := range backend.Validate() {
 		faults = append(faults, *faultOf(problem, written(problem.Field)))
 	}
@@ -118,13 +119,13 @@ func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
 
 // authority returns the CA bundle of a Secret, if it is valid. An invalid
 // bundle would make the edge trust no client or endpoint at all.
-func authority(source reference.Source, name string) (*route.Authority, *snapshot.Fault) {
+func authority(source reference.Source, name string) (*route.Authority, *refusal.Refusal) {
 	found, fault := source.Authority(name)
 	if fault != nil {
 		return nil, fault
 	}
 	if !vouches([]byte(found.Bundle)) {
-		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s has authorities that are not certificates in PEM", found.ID)}
+		return nil, refusal.New("", refusal.Invalid, "the Secret %s has authorities that are not certificates in PEM", found.ID)
 	}
 	return found, nil
 }
@@ -152,13 +153,13 @@ func vouches(bundle []byte) bool {
 // certificate returns the certificate of a Secret, if its key matches. The
 // error of X509KeyPair is not passed on, because messages must not quote the
 // content of a Secret.
-func certificate(source reference.Source, name string) (*route.Certificate, *snapshot.Fault) {
+func certificate(source reference.Source, name string) (*route.Certificate, *refusal.Refusal) {
 	found, fault := source.Certificate(name)
 	if fault != nil {
 		return nil, fault
 	}
 	if _, err := tls.X509KeyPair([]byte(found.Chain), []byte(found.Key.Reveal())); err != nil {
-		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s has no certificate in PEM with its key", found.ID)}
+		return nil, refusal.New("", refusal.Invalid, "the Secret %s has no certificate in PEM with its key", found.ID)
 	}
 	return found, nil
 }

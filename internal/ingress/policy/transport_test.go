@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -30,18 +31,18 @@ func TestTLSOption(t *testing.T) {
 func TestTLSOptionFaults(t *testing.T) {
 	for _, test := range []struct {
 		spec, field string
-		reason      snapshot.Reason
+		reason      refusal.Reason
 		says        string
 	}{
-		{`{minVersion: 1.2}`, "spec.minVersion", snapshot.Invalid, "in quotes"},
-		{`{minVersion: "1.3", maxVersion: "1.2"}`, "spec.minVersion", snapshot.Invalid, ""},
-		{`{cipherSuites: [ROT13]}`, "spec.cipherSuites[0]", snapshot.Invalid, "no cipher suite"},
-		{`{clientAuth: {}}`, "spec.clientAuth.secrets", snapshot.Invalid, "there is no authority"},
-		{`{clientAuth: {mode: request, secrets: [trust]}}`, "spec.clientAuth.secrets", snapshot.Invalid, "not verified"},
-		{`{clientAuth: {secrets: [nothing]}}`, "spec.clientAuth.secrets[0]", snapshot.NotFound, "no Secret"},
-		{`{clientAuth: {secrets: [junk]}}`, "spec.clientAuth.secrets[0]", snapshot.Invalid, "not certificates"},
-		{`{clientAuth: {secrets: [other/users]}}`, "spec.clientAuth.secrets[0]", snapshot.NotAllowed, "another namespace"},
-		{`{versions: all}`, "spec.versions", snapshot.Invalid, "no such field"},
+		{`{minVersion: 1.2}`, "spec.minVersion", refusal.Invalid, "in quotes"},
+		{`{minVersion: "1.3", maxVersion: "1.2"}`, "spec.minVersion", refusal.Invalid, ""},
+		{`{cipherSuites: [ROT13]}`, "spec.cipherSuites[0]", refusal.Invalid, "no cipher suite"},
+		{`{clientAuth: {}}`, "spec.clientAuth.secrets", refusal.Invalid, "there is no authority"},
+		{`{clientAuth: {mode: request, secrets: [trust]}}`, "spec.clientAuth.secrets", refusal.Invalid, "not verified"},
+		{`{clientAuth: {secrets: [nothing]}}`, "spec.clientAuth.secrets[0]", refusal.NotFound, "no Secret"},
+		{`{clientAuth: {secrets: [junk]}}`, "spec.clientAuth.secrets[0]", refusal.Invalid, "not certificates"},
+		{`{clientAuth: {secrets: [other/users]}}`, "spec.clientAuth.secrets[0]", refusal.NotAllowed, "another namespace"},
+		{`{versions: all}`, "spec.versions", refusal.Invalid, "no such field"},
 	} {
 		got, faults := TLSOption(object(t, snapshot.TLSOption, "o", test.spec), newWorld(t).source)
 		wantFault(t, faults, test.field, test.reason, test.says)
@@ -74,16 +75,16 @@ func TestTransport(t *testing.T) {
 func TestTransportFaults(t *testing.T) {
 	for _, test := range []struct {
 		spec, field string
-		reason      snapshot.Reason
+		reason      refusal.Reason
 		says        string
 	}{
-		{`{tls: {serverName: "*.x"}}`, "spec.tls.serverName", snapshot.Invalid, "wildcard"},
-		{`{tls: {skipVerify: true, caSecret: trust}}`, "spec.tls.skipVerify", snapshot.Invalid, "remove one"},
-		{`{tls: {caSecret: nothing}}`, "spec.tls.caSecret", snapshot.NotFound, "no Secret"},
-		{`{tls: {caSecret: junk}}`, "spec.tls.caSecret", snapshot.Invalid, "not certificates"},
-		{`{tls: {certificateSecret: junk}}`, "spec.tls.certificateSecret", snapshot.Invalid, "with its key"},
-		{`{tls: {certificateSecret: trust}}`, "spec.tls.certificateSecret", snapshot.Invalid, "no tls.crt"},
-		{`{timeouts: {connect: 5}}`, "spec.timeouts.connect", snapshot.Invalid, "in quotes"},
+		{`{tls: {serverName: "*.x"}}`, "spec.tls.serverName", refusal.Invalid, "wildcard"},
+		{`{tls: {skipVerify: true, caSecret: trust}}`, "spec.tls.skipVerify", refusal.Invalid, "remove one"},
+		{`{tls: {caSecret: nothing}}`, "spec.tls.caSecret", refusal.NotFound, "no Secret"},
+		{`{tls: {caSecret: junk}}`, "spec.tls.caSecret", refusal.Invalid, "not certificates"},
+		{`{tls: {certificateSecret: junk}}`, "spec.tls.certificateSecret", refusal.Invalid, "with its key"},
+		{`{tls: {certificateSecret: trust}}`, "spec.tls.certificateSecret", refusal.Invalid, "no tls.crt"},
+		{`{timeouts: {connect: 5}}`, "spec.timeouts.connect", refusal.Invalid, "in quotes"},
 	} {
 		_, faults := Transport(object(t, snapshot.BackendTransport, "b", test.spec), newWorld(t).source)
 		wantFault(t, faults, test.field, test.reason, test.says)

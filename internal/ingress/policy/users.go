@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -22,14 +23,14 @@ var passwordHash = regexp.MustCompile(`^(\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9
 
 // basicAuth reads the users of a Secret into the policy. A change of the Secret
 // changes the policy, and so takes effect without a restart.
-func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *snapshot.Fault) {
+func (b builder) basicAuth(f *v1alpha1.BasicAuth) (*route.BasicAuth, *refusal.Refusal) {
 	body, fault := b.source.Secret(f.Secret)
 	if fault != nil {
 		return nil, fault.At("secret")
 	}
 	lines, problem := users(body)
 	if problem != "" {
-		return nil, &snapshot.Fault{Field: "secret", Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s/%s %s", body.Namespace, body.Name, problem)}
+		return nil, refusal.New("secret", refusal.Invalid, "the Secret %s/%s %s", body.Namespace, body.Name, problem)
 	}
 	return &route.BasicAuth{
 		Realm: f.Realm, Users: route.NewSecret(lines), UserHeader: f.UserHeader, KeepAuthorization: f.KeepAuthorization,

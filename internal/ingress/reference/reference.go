@@ -4,18 +4,18 @@
 //
 // A plain name is an object in the namespace of the referring object. The form
 // namespace/name refers to another namespace, and is allowed only by the option
-// allowCrossNamespace. A reference that cannot be resolved is a Fault with the
+// allowCrossNamespace. A reference that cannot be resolved is a Refusal with the
 // reason; the caller closes what depends on it.
 package reference
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -38,23 +38,23 @@ func (s Source) In(namespace string) Source {
 
 // Locate splits a reference into namespace and name, and checks that it is
 // allowed.
-func (s Source) Locate(name string) (namespace, own string, fault *snapshot.Fault) {
+func (s Source) Locate(name string) (namespace, own string, fault *refusal.Refusal) {
 	namespace, own, qualified := strings.Cut(name, "/")
 	if !qualified {
 		namespace, own = s.Namespace, name
 	}
 	switch {
 	case own == "" || namespace == "" || strings.Contains(own, "/"):
-		return "", "", &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is not a reference: write name, or namespace/name", name)}
+		return "", "", refusal.New("", refusal.Invalid, "%q is not a reference: write name, or namespace/name", name)
 	case namespace != s.Namespace && !s.CrossNamespace:
-		return "", "", &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
-			"%s is in another namespace: use one of %s, or set providers.kubernetesIngress.allowCrossNamespace", name, s.Namespace)}
+		return "", "", refusal.New("", refusal.NotAllowed,
+			"%s is in another namespace: use one of %s, or set providers.kubernetesIngress.allowCrossNamespace", name, s.Namespace)
 	}
 	return namespace, own, nil
 }
 
 // Secret returns a Secret with its data.
-func (s Source) Secret(name string) (*snapshot.SecretBody, *snapshot.Fault) {
+func (s Source) Secret(name string) (*snapshot.SecretBody, *refusal.Refusal) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
 		return nil, fault
@@ -62,7 +62,7 @@ func (s Source) Secret(name string) (*snapshot.SecretBody, *snapshot.Fault) {
 	body := s.View.Secret(namespace, own)
 	switch {
 	case body == nil:
-		return nil, &snapshot.Fault{Reason: snapshot.NotFound, Message: fmt.Sprintf("there is no Secret %s/%s", namespace, own)}
+		return nil, refusal.New("", refusal.NotFound, "there is no Secret %s/%s", namespace, own)
 	case body.Failure != nil:
 		return nil, body.Failure
 	}
@@ -71,7 +71,7 @@ func (s Source) Secret(name string) (*snapshot.SecretBody, *snapshot.Fault) {
 
 // Resource returns an object of a custom kind. A kind that is not read yet is
 // NotReady, which the caller treats as closed.
-func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *snapshot.Fault) {
+func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *refusal.Refusal) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
 		return nil, fault
@@ -79,32 +79,32 @@ func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *
 	found, state := s.View.Resource(kind, namespace, own)
 	switch {
 	case state == snapshot.KindMissing:
-		return nil, &snapshot.Fault{Reason: snapshot.NotFound, Message: fmt.Sprintf("the cluster has no kind %s: install its CustomResourceDefinition", kind)}
+		return nil, refusal.New("", refusal.NotFound, "the cluster has no kind %s: install its CustomResourceDefinition", kind)
 	case state == snapshot.KindForbidden:
-		return nil, &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf("the edge may not read objects of kind %s: add it to its role", kind)}
+		return nil, refusal.New("", refusal.Unreadable, "the edge may not read objects of kind %s: add it to its role", kind)
 	case state == snapshot.KindPending:
-		return nil, &snapshot.Fault{Reason: snapshot.NotReady, Message: fmt.Sprintf("objects of kind %s are being read", kind)}
+		return nil, refusal.New("", refusal.NotReady, "objects of kind %s are being read", kind)
 	case found == nil:
-		return nil, &snapshot.Fault{Reason: snapshot.NotFound, Message: fmt.Sprintf("there is no %s %s/%s", kind, namespace, own)}
+		return nil, refusal.New("", refusal.NotFound, "there is no %s %s/%s", kind, namespace, own)
 	}
 	return found, nil
 }
 
 // Backend returns the identity of a port of a Service. A port that is referred to
 // by name and by number has one identity, so that both share pools and health.
-func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (route.BackendID, *snapshot.Fault) {
+func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (route.BackendID, *refusal.Refusal) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
 		return route.BackendID{}, fault
 	}
 	service := s.View.Service(namespace, own)
 	if service == nil {
-		return route.BackendID{}, &snapshot.Fault{Reason: snapshot.NotFound, Message: fmt.Sprintf("there is no Service %s/%s", namespace, own)}
+		return route.BackendID{}, refusal.New("", refusal.NotFound, "there is no Service %s/%s", namespace, own)
 	}
 	found := servicePort(service, port)
 	if found == nil {
-		return route.BackendID{}, &snapshot.Fault{Reason: snapshot.NotFound, Message: fmt.Sprintf(
-			"the Service %s/%s has no port %s: it has %s", namespace, own, portText(port), portList(service))}
+		return route.BackendID{}, refusal.New("", refusal.NotFound,
+			"the Service %s/%s has no port %s: it has %s", namespace, own, portText(port), portList(service))
 	}
 	return route.BackendID{Namespace: namespace, Name: own, Port: uint16(found.Port)}, nil
 }
@@ -148,7 +148,7 @@ func portList(service *corev1.Service) string {
 
 // Authority returns the CA bundle of a Secret: ca.crt, or tls.ca as Traefik calls
 // it, or else tls.crt.
-func (s Source) Authority(name string) (*route.Authority, *snapshot.Fault) {
+func (s Source) Authority(name string) (*route.Authority, *refusal.Refusal) {
 	body, fault := s.Secret(name)
 	if fault != nil {
 		return nil, fault
@@ -158,19 +158,19 @@ func (s Source) Authority(name string) (*route.Authority, *snapshot.Fault) {
 			return &route.Authority{ID: route.AuthorityID{Namespace: body.Namespace, Name: body.Name}, Bundle: string(bundle)}, nil
 		}
 	}
-	return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s/%s has no ca.crt", body.Namespace, body.Name)}
+	return nil, refusal.New("", refusal.Invalid, "the Secret %s/%s has no ca.crt", body.Namespace, body.Name)
 }
 
 // Certificate returns the certificate and key of a Secret, without hosts.
-func (s Source) Certificate(name string) (*route.Certificate, *snapshot.Fault) {
+func (s Source) Certificate(name string) (*route.Certificate, *refusal.Refusal) {
 	body, fault := s.Secret(name)
 	if fault != nil {
 		return nil, fault
 	}
 	chain, key := body.Data[corev1.TLSCertKey], body.Data[corev1.TLSPrivateKeyKey]
 	if len(chain) == 0 || len(key) == 0 {
-		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the Secret %s/%s has no %s or no %s", body.Namespace, body.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
+		return nil, refusal.New("", refusal.Invalid,
+			"the Secret %s/%s has no %s or no %s", body.Namespace, body.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	}
 	return &route.Certificate{
 		ID:    route.CertificateID{Namespace: body.Namespace, Name: body.Name},

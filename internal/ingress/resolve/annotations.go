@@ -1,8 +1,7 @@
 package resolve
 
 import (
-	"strings"
-
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -111,20 +110,10 @@ func pathTypeOf(matcher annotation.PathMatcher) route.PathType {
 
 // annotationFault returns one fault for a closed Ingress, made of the first three
 // faults of its annotations.
-func annotationFault(faults []snapshot.Fault) *snapshot.Fault {
-	fault := &snapshot.Fault{Field: "metadata.annotations", Reason: snapshot.Invalid, Message: "the annotations cannot be used"}
-	var messages []string
-	for i := range faults {
-		if i == 0 {
-			fault.Reason = faults[i].Reason
-		}
-		messages = append(messages, faults[i].Error())
-		if i == 2 {
-			break
-		}
-	}
-	if len(messages) > 0 {
-		fault.Message = shorten(strings.Join(messages, "; "), maxMessage)
+func annotationFault(faults []refusal.Refusal) *refusal.Refusal {
+	fault := refusal.New("metadata.annotations", refusal.Invalid, "the annotations cannot be used")
+	if len(faults) > 0 {
+		fault.Reason, fault.Message = faults[0].Reason, shorten(refusal.Summary(faults[:min(3, len(faults))]), maxMessage)
 	}
 	return fault
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -23,7 +23,7 @@ const maxDomains = 100
 type pair struct {
 	certificate *route.Certificate
 	leaf        *x509.Certificate
-	fault       *snapshot.Fault
+	fault       *refusal.Refusal
 }
 
 // readCertificates resolves spec.tls. A bad entry does not affect the others.
@@ -37,7 +37,7 @@ func (r *resolver) readCertificates() {
 		entry := &r.object.Spec.TLS[i]
 		field := fmt.Sprintf("spec.tls[%d]", i)
 		if i == MaxHosts {
-			r.refuseHere(field, snapshot.TooLarge, "there are more than %d entries, and this one and those after it are not used: use several Ingresses", MaxHosts)
+			r.refuseHere(field, refusal.TooLarge, "there are more than %d entries, and this one and those after it are not used: use several Ingresses", MaxHosts)
 			break
 		}
 		hosts := r.tlsHosts(field, entry.Hosts, named)
@@ -59,9 +59,9 @@ func (r *resolver) readCertificates() {
 		switch {
 		case found.certificate == nil:
 		case len(entry.Hosts) == 0 && len(hosts) == 0:
-			r.refuseHere(field+".hosts", snapshot.Invalid, "the rules have no host that the certificate could be for: list the hosts here")
+			r.refuseHere(field+".hosts", refusal.Invalid, "the rules have no host that the certificate could be for: list the hosts here")
 		case len(hosts) > maxClaims-claims:
-			r.refuseHere(field, snapshot.TooLarge, "the certificates are for more than %d hosts together, and this one is not used: use several Ingresses", maxClaims)
+			r.refuseHere(field, refusal.TooLarge, "the certificates are for more than %d hosts together, and this one is not used: use several Ingresses", maxClaims)
 		case len(hosts) > 0:
 			claims += len(hosts)
 			r.resolved.Certificates = append(r.resolved.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field + ".secretName"})
@@ -105,7 +105,7 @@ func (r *resolver) tlsHosts(field string, written, named []string) []string {
 // certificates of a host, and may have none better.
 func (r *resolver) readPair(name string) pair {
 	if strings.Contains(name, "/") {
-		return pair{fault: &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "a certificate is used only in its own namespace: copy the Secret and give its name alone"}}
+		return pair{fault: refusal.New("", refusal.NotAllowed, "a certificate is used only in its own namespace: copy the Secret and give its name alone")}
 	}
 	certificate, fault := r.source.Certificate(name)
 	if fault != nil {
@@ -113,22 +113,22 @@ func (r *resolver) readPair(name string) pair {
 	}
 	parsed, err := tls.X509KeyPair([]byte(certificate.Chain), []byte(certificate.Key.Reveal()))
 	if err != nil {
-		return pair{fault: &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the Secret %s/%s has no certificate with its key: %s", r.source.Namespace, name, err)}}
+		return pair{fault: refusal.New("", refusal.Invalid,
+			"the Secret %s/%s has no certificate with its key: %s", r.source.Namespace, name, err)}
 	}
 	if problems := certificate.Validate(); len(problems) > 0 {
-		return pair{fault: &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the Secret %s/%s cannot be used: %s", r.source.Namespace, name, problems[0].Message)}}
+		return pair{fault: refusal.New("", refusal.Invalid,
+			"the Secret %s/%s cannot be used: %s", r.source.Namespace, name, problems[0].Message)}
 	}
 	found := pair{certificate: certificate, leaf: parsed.Leaf}
 	now := time.Now()
 	switch {
 	case now.After(parsed.Leaf.NotAfter):
-		found.fault = &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the certificate in the Secret %s/%s expired on %s: renew it", r.source.Namespace, name, parsed.Leaf.NotAfter.UTC().Format(time.RFC3339))}
+		found.fault = refusal.New("", refusal.Invalid,
+			"the certificate in the Secret %s/%s expired on %s: renew it", r.source.Namespace, name, parsed.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(parsed.Leaf.NotBefore):
-		found.fault = &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the certificate in the Secret %s/%s is not valid before %s", r.source.Namespace, name, parsed.Leaf.NotBefore.UTC().Format(time.RFC3339))}
+		found.fault = refusal.New("", refusal.Invalid,
+			"the certificate in the Secret %s/%s is not valid before %s", r.source.Namespace, name, parsed.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return found
 }
@@ -139,7 +139,7 @@ func (r *resolver) addDomains(used []pair) {
 	var domains []domainName
 	for i, domain := range r.settings.domains {
 		if i == maxDomains {
-			r.refuseHere(domain.field, snapshot.TooLarge, "there are more than %d domains, and this one and those after it are not used: list the hosts in spec.tls", maxDomains)
+			r.refuseHere(domain.field, refusal.TooLarge, "there are more than %d domains, and this one and those after it are not used: list the hosts in spec.tls", maxDomains)
 			break
 		}
 		if host, accepted := r.acceptHost(domain.field, domain.name, false); accepted {

@@ -16,6 +16,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -51,7 +52,7 @@ func TestCertificateStates(t *testing.T) {
 	good := secretOf(t, "good", now.Add(-time.Hour), now.Add(time.Hour))
 	mixed := secretOf(t, "mixed", now.Add(-time.Hour), now.Add(time.Hour))
 	mixed.Data["tls.key"] = good.Data["tls.key"]
-	unread := &snapshot.SecretBody{Namespace: "shop", Name: "unread", Failure: &snapshot.Fault{Reason: snapshot.Unreadable, Message: "forbidden"}}
+	unread := &snapshot.SecretBody{Namespace: "shop", Name: "unread", Failure: refusal.New("", refusal.Unreadable, "forbidden")}
 	ingress := ingressOf("a.example.com")
 	for _, name := range []string{"expired", "early", "mixed", "unread", "missing", "good", "good"} {
 		ingress.Spec.TLS = append(ingress.Spec.TLS, networkingv1.IngressTLS{SecretName: name})

@@ -1,13 +1,12 @@
 package resolve
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -29,11 +28,11 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 	name := strings.ToLower(written) // as the options have it
 	if !r.options.Resolvers[name] {
 		fault := r.refuseResolver(written)
-		r.closeUncovered(func(string) *snapshot.Fault { return fault })
+		r.closeUncovered(func(string) *refusal.Refusal { return fault })
 		return
 	}
-	wildcards := map[string]*snapshot.Fault{}
-	defer r.closeUncovered(func(host string) *snapshot.Fault { return wildcards[host] })
+	wildcards := map[string]*refusal.Refusal{}
+	defer r.closeUncovered(func(host string) *refusal.Refusal { return wildcards[host] })
 	for _, hosts := range r.wanted() {
 		hosts = slices.DeleteFunc(hosts, func(host string) bool {
 			if coveredBy(supplied, host) {
@@ -48,7 +47,7 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 		switch {
 		case len(hosts) == 0:
 		case len(r.resolved.Requests) == maxRequests:
-			r.refuseHere(r.settings.certResolverField, snapshot.TooLarge,
+			r.refuseHere(r.settings.certResolverField, refusal.TooLarge,
 				"more than %d certificates are requested, and those after them are not issued: use several Ingresses", maxRequests)
 			return
 		default:
@@ -58,12 +57,12 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 }
 
 // refuseResolver refuses an unknown resolver and lists those that are configured.
-func (r *resolver) refuseResolver(written string) *snapshot.Fault {
+func (r *resolver) refuseResolver(written string) *refusal.Refusal {
 	if len(r.options.Resolvers) == 0 {
-		return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
+		return r.refuseHere(r.settings.certResolverField, refusal.Unsupported,
 			"no resolver is set in the options of the edge, so %s gives no certificates: set one under certificatesResolvers, name a Secret for each host in spec.tls, or remove the annotation", quoted(written))
 	}
-	return r.refuseHere(r.settings.certResolverField, snapshot.NotFound, "there is no resolver %s: the options of the edge have %s",
+	return r.refuseHere(r.settings.certResolverField, refusal.NotFound, "there is no resolver %s: the options of the edge have %s",
 		quoted(written), strings.Join(slices.Sorted(maps.Keys(r.options.Resolvers)), ", "))
 }
 
@@ -93,8 +92,8 @@ func (r *resolver) wanted() [][]string {
 
 // refuseWildcard refuses a wildcard host: authorities validate wildcards by DNS-01
 // only (RFC 8555, section 7.1.3).
-func (r *resolver) refuseWildcard(host string) *snapshot.Fault {
-	return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
+func (r *resolver) refuseWildcard(host string) *refusal.Refusal {
+	return r.refuseHere(r.settings.certResolverField, refusal.Unsupported,
 		"a certificate for %s needs a challenge by DNS, which is not supported: name a Secret for it in spec.tls", host)
 }
 
@@ -111,18 +110,18 @@ func (r *resolver) request(resolver string, hosts []string) {
 		if found.fault != nil {
 			r.refuse(r.resolved.Ingress, found.fault.At(field))
 		}
-	case found.fault != nil && found.fault.Reason != snapshot.NotFound:
+	case found.fault != nil && found.fault.Reason != refusal.NotFound:
 		asked.Pending = found.fault.At(field)
 	default:
-		asked.Pending = &snapshot.Fault{Field: field, Reason: snapshot.NotReady, Message: fmt.Sprintf(
-			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)}
+		asked.Pending = refusal.New(field, refusal.NotReady,
+			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)
 	}
 	r.resolved.Requests = append(r.resolved.Requests, asked)
 }
 
 // closeUncovered closes the paths of hosts without a certificate for which
 // faultOf returns a fault.
-func (r *resolver) closeUncovered(faultOf func(host string) *snapshot.Fault) {
+func (r *resolver) closeUncovered(faultOf func(host string) *refusal.Refusal) {
 	covered := map[string]bool{}
 	for i := range r.resolved.Certificates {
 		for _, host := range r.resolved.Certificates[i].Hosts {

@@ -7,8 +7,8 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/resolve"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -43,7 +43,7 @@ func TestExpressionLimit(t *testing.T) {
 	if most := resolve.MaxExpressionSteps / steps; len(site.Paths) < most-2 || len(site.Paths) > most+2 {
 		t.Errorf("%d paths, not about %d", len(site.Paths), most)
 	}
-	if len(site.Refusals) == 0 || site.Refusals[0].Reason != snapshot.TooLarge {
+	if len(site.Refusals) == 0 || site.Refusals[0].Reason != refusal.TooLarge {
 		t.Errorf("it is not said: %.300v", site.Refusals)
 	}
 }
@@ -73,11 +73,11 @@ func TestRefusalLimit(t *testing.T) {
 		t.Fatalf("%d refusals, %d paths", len(site.Refusals), len(site.Paths))
 	}
 	for _, refusal := range site.Refusals {
-		if len(refusal.Error()) > 1200 {
-			t.Fatalf("a refusal has %d bytes", len(refusal.Error()))
+		if len(refusal.Text()) > 1200 {
+			t.Fatalf("a refusal has %d bytes", len(refusal.Text()))
 		}
 	}
-	if last := site.Refusals[resolve.MaxRefusals]; last.Reason != snapshot.TooLarge || !strings.HasPrefix(last.Message, "20 more") {
+	if last := site.Refusals[resolve.MaxRefusals]; last.Reason != refusal.TooLarge || !strings.HasPrefix(last.Message, "20 more") {
 		t.Errorf("the last one is %+v", last)
 	}
 }
@@ -87,7 +87,7 @@ func TestRefusalLimit(t *testing.T) {
 func TestLooks(t *testing.T) {
 	ingress := ingressOf("a.example.com", "b.example.com")
 	ingress.Spec.Rules[1].HTTP.Paths = append(ingress.Spec.Rules[1].HTTP.Paths, pathTo("/closed", "closed"), pathTo("/empty", "empty"))
-	closed := &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "not here"}
+	closed := refusal.New("", refusal.NotAllowed, "not here")
 	backends := &looks{of: map[string]resolve.BackendSummary{
 		"closed": {Closed: closed}, "empty": {Empty: true}, "app": {Timeouts: route.Timeouts{Total: 5}},
 	}}
@@ -125,7 +125,7 @@ func TestMiddlewareLimit(t *testing.T) {
 	ingress.Annotations["slipway.dev/middlewares"] = strings.Join(ours, ",")
 	ingress.Annotations["traefik.ingress.kubernetes.io/router.middlewares"] = strings.Join(theirs, ",")
 	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{})
-	if site.Closed == nil || site.Closed.Reason != snapshot.TooLarge {
+	if site.Closed == nil || site.Closed.Reason != refusal.TooLarge {
 		t.Errorf("closed: %v", site.Closed)
 	}
 	wantTold(t, site, "metadata.annotations[slipway.dev/middlewares] TooLarge")

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/policy"
@@ -17,7 +18,7 @@ func (r *resolver) readPolicies() {
 	var policies []route.Policy
 	policies = append(policies, r.filters(r.settings.before)...)
 	if len(r.settings.middlewares) > route.MaxPolicies {
-		r.closeAll(r.refuseHere(r.settings.middlewares[route.MaxPolicies].field, snapshot.TooLarge,
+		r.closeAll(r.refuseHere(r.settings.middlewares[route.MaxPolicies].field, refusal.TooLarge,
 			"there are %d middlewares: name at most %d", len(r.settings.middlewares), route.MaxPolicies))
 	} else {
 		for _, name := range r.settings.middlewares {
@@ -65,16 +66,16 @@ func (r *resolver) middleware(name objectName) []route.Policy {
 
 // refuseObject reports the faults of an object on the object, and the first one on
 // the Ingress that names it.
-func (r *resolver) refuseObject(object *snapshot.Resource, field string, faults []snapshot.Fault) *snapshot.Fault {
+func (r *resolver) refuseObject(object *snapshot.Resource, field string, faults []refusal.Refusal) *refusal.Refusal {
 	ref := snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
 	for i := range faults {
 		r.refuse(ref, &faults[i])
 	}
-	return r.refuseHere(field, faults[0].Reason, "the %s cannot be used: %s", ref, faults[0].Error())
+	return r.refuseHere(field, faults[0].Reason, "the %s cannot be used: %s", ref, faults[0].Text())
 }
 
 // find returns the object of a reference.
-func (r *resolver) find(name objectName) (*snapshot.Resource, *snapshot.Fault) {
+func (r *resolver) find(name objectName) (*snapshot.Resource, *refusal.Refusal) {
 	switch name.kind {
 	case snapshot.TraefikMiddleware, snapshot.TraefikTLSOption:
 		return r.findTraefik(name)
@@ -87,26 +88,26 @@ func (r *resolver) find(name objectName) (*snapshot.Resource, *snapshot.Fault) {
 // ambiguous: namespace and name are joined by a dash, and both can have dashes.
 // The object in the Ingress's own namespace is meant, and another one only if that
 // is allowed and exactly one candidate exists.
-func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *snapshot.Fault) {
+func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *refusal.Refusal) {
 	candidates, fault := traefik.Candidates(name.text, r.source.Namespace)
 	if fault != nil {
 		return nil, fault
 	}
 	var found *snapshot.Resource
-	var missing *snapshot.Fault
+	var missing *refusal.Refusal
 	for _, candidate := range candidates {
 		if candidate.Namespace != r.source.Namespace && !r.source.CrossNamespace {
 			continue
 		}
 		object, fault := r.resourceAt(name.kind, candidate)
 		switch {
-		case fault != nil && fault.Reason != snapshot.NotFound:
+		case fault != nil && fault.Reason != refusal.NotFound:
 			return nil, fault
 		case fault != nil && missing == nil:
 			missing = fault
 		case fault != nil:
 		case found != nil:
-			return nil, &snapshot.Fault{Reason: snapshot.Conflict, Message: quoted(name.text) + " can be " +
+			return nil, &refusal.Refusal{Reason: refusal.Conflict, Message: quoted(name.text) + " can be " +
 				found.Namespace + "/" + found.Name + " or " + object.Namespace + "/" + object.Name + ": rename one of them"}
 		default:
 			found = object
@@ -118,12 +119,12 @@ func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *snapshot.F
 	case missing != nil:
 		return nil, missing
 	default:
-		return nil, &snapshot.Fault{Reason: snapshot.NotAllowed, Message: quoted(name.text) + " is in another namespace: use one of " +
+		return nil, &refusal.Refusal{Reason: refusal.NotAllowed, Message: quoted(name.text) + " is in another namespace: use one of " +
 			r.source.Namespace + ", or set providers.kubernetesIngress.allowCrossNamespace"}
 	}
 }
 
-func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Resource, *snapshot.Fault) {
+func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Resource, *refusal.Refusal) {
 	source := reference.Source{View: r.source.View, Namespace: at.Namespace}
 	return source.Resource(kind, at.Name)
 }
@@ -134,7 +135,7 @@ func (r *resolver) checkPolicies() {
 	rule := route.Rule{Policies: r.resolved.Policies}
 	for id := range rule.BackendIDs {
 		if summary := r.summaryOf(id); summary.Closed != nil {
-			r.closeAll(r.refuseHere("metadata.annotations", summary.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, summary.Closed.Error()))
+			r.closeAll(r.refuseHere("metadata.annotations", summary.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, summary.Closed.Text()))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -37,7 +37,7 @@ func (r *resolver) readRules() {
 		}
 	}
 	if beyond > 0 {
-		r.refuseHere("spec.rules", snapshot.TooLarge, "there are more than %d paths, and the last %d are not served: use several Ingresses", MaxRules, beyond)
+		r.refuseHere("spec.rules", refusal.TooLarge, "there are more than %d paths, and the last %d are not served: use several Ingresses", MaxRules, beyond)
 	}
 }
 
@@ -52,15 +52,15 @@ func (r *resolver) acceptHost(field, written string, empty bool) (string, bool) 
 		return host, true
 	}
 	if host == "" {
-		r.refuseHere(field, snapshot.Invalid, "the host is empty: give its name")
+		r.refuseHere(field, refusal.Invalid, "the host is empty: give its name")
 		return "", false
 	}
 	if problem := hostProblem(host); problem != "" {
-		r.refuseHere(field, snapshot.Invalid, "%s", problem)
+		r.refuseHere(field, refusal.Invalid, "%s", problem)
 		return "", false
 	}
 	if len(r.hosts) == MaxHosts {
-		r.refuseHere("spec", snapshot.TooLarge, "there are more than %d hosts, and those after them are not served: use several Ingresses", MaxHosts)
+		r.refuseHere("spec", refusal.TooLarge, "there are more than %d hosts, and those after them are not served: use several Ingresses", MaxHosts)
 		return "", false
 	}
 	r.hosts[host] = true
@@ -77,7 +77,7 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	}
 	if match.Type == route.PathRegexp {
 		if r.steps += route.ExpressionSteps(match.Value); r.steps > MaxExpressionSteps {
-			r.refuseHere(field+".path", snapshot.TooLarge, "the regular expressions of this Ingress need more than %d steps, and those after them are not served: use several Ingresses", MaxExpressionSteps)
+			r.refuseHere(field+".path", refusal.TooLarge, "the regular expressions of this Ingress need more than %d steps, and those after them are not served: use several Ingresses", MaxExpressionSteps)
 			return
 		}
 	}
@@ -88,7 +88,7 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 
 // matchOf returns how a path is matched. The annotation for it applies only to
 // paths of the type ImplementationSpecific.
-func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMatch, *snapshot.Fault) {
+func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMatch, *refusal.Refusal) {
 	prefix := route.PathCharacterPrefix
 	if r.options.StrictPrefix {
 		prefix = route.PathPrefix
@@ -115,11 +115,10 @@ func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMat
 			match = route.PathMatch{Type: prefix, Value: spellPath(written.Path)}
 		}
 	default:
-		return route.PathMatch{}, &snapshot.Fault{Field: "pathType", Reason: snapshot.Unsupported,
-			Message: fmt.Sprintf("%s is none of Exact, Prefix, ImplementationSpecific", quoted(string(kind)))}
+		return route.PathMatch{}, refusal.New("pathType", refusal.Unsupported, "%s is none of Exact, Prefix, ImplementationSpecific", quoted(string(kind)))
 	}
 	if problem := pathProblem(match); problem != "" {
-		return route.PathMatch{}, &snapshot.Fault{Field: "path", Reason: snapshot.Invalid, Message: problem}
+		return route.PathMatch{}, &refusal.Refusal{Field: "path", Reason: refusal.Invalid, Message: problem}
 	}
 	return match, nil
 }
@@ -137,7 +136,7 @@ func (r *resolver) readDefault() {
 	}
 	for i, at := range hosts {
 		if len(r.resolved.Paths) == MaxRules {
-			r.refuseHere("spec.defaultBackend", snapshot.TooLarge,
+			r.refuseHere("spec.defaultBackend", refusal.TooLarge,
 				"there are more than %d paths, and %d hosts have no default backend: use several Ingresses", MaxRules, len(hosts)-i)
 			return
 		}
@@ -151,17 +150,17 @@ func (r *resolver) readDefault() {
 func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) Target {
 	switch {
 	case written.Resource != nil:
-		return Target{Closed: r.refuseHere(field+".resource", snapshot.Unsupported, "a resource cannot be a backend here: name a Service")}
+		return Target{Closed: r.refuseHere(field+".resource", refusal.Unsupported, "a resource cannot be a backend here: name a Service")}
 	case written.Service == nil:
-		return Target{Closed: r.refuseHere(field, snapshot.Invalid, "no backend is named: name a Service")}
+		return Target{Closed: r.refuseHere(field, refusal.Invalid, "no backend is named: name a Service")}
 	}
 	if strings.Contains(written.Service.Name, "/") {
-		return Target{Closed: r.refuseHere(field+".service", snapshot.NotAllowed, "the Service of a path is one of the Ingress's own namespace: give its name alone")}
+		return Target{Closed: r.refuseHere(field+".service", refusal.NotAllowed, "the Service of a path is one of the Ingress's own namespace: give its name alone")}
 	}
 	id, fault := r.source.Backend(written.Service.Name, written.Service.Port)
 	if fault != nil {
 		fault = r.refuse(r.resolved.Ingress, fault.At(field+".service"))
-		if fault.Reason == snapshot.NotFound {
+		if fault.Reason == refusal.NotFound {
 			return Target{Missing: fault}
 		}
 		return Target{Closed: fault}
@@ -169,7 +168,7 @@ func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) 
 	summary := r.summaryOf(id)
 	target := Target{Backend: id, Empty: summary.Empty, Timeouts: summary.Timeouts}
 	if summary.Closed != nil {
-		target.Closed = r.refuseHere(field+".service", summary.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, summary.Closed.Error())
+		target.Closed = r.refuseHere(field+".service", summary.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, summary.Closed.Text())
 	}
 	return target
 }

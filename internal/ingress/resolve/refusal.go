@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -15,30 +16,28 @@ const (
 	maxField   = 300
 )
 
-// refuse records a refusal, once, and returns its fault with bounded texts. Beyond
+// refuse records a refusal, once, and returns it with its object and bounded texts. Beyond
 // MaxRefusals they are only counted.
-func (r *resolver) refuse(object snapshot.Ref, fault *snapshot.Fault) *snapshot.Fault {
-	bounded := &snapshot.Fault{Field: shorten(fault.Field, maxField), Reason: fault.Reason, Message: shorten(fault.Message, maxMessage)}
-	refusal := snapshot.Refusal{Object: object, Fault: *bounded}
-	if r.noted[refusal] {
-		return bounded
-	}
-	if len(r.resolved.Refusals) >= MaxRefusals {
+func (r *resolver) refuse(object snapshot.Ref, fault *refusal.Refusal) *refusal.Refusal {
+	bounded := refusal.Refusal{Object: object.Object(), Field: shorten(fault.Field, maxField), Reason: fault.Reason, Message: shorten(fault.Message, maxMessage)}
+	switch {
+	case r.noted[bounded]:
+	case len(r.resolved.Refusals) >= MaxRefusals:
 		r.omitted++
-		return bounded
+	default:
+		r.noted[bounded] = true
+		r.resolved.Refusals = append(r.resolved.Refusals, bounded)
 	}
-	r.noted[refusal] = true
-	r.resolved.Refusals = append(r.resolved.Refusals, refusal)
-	return bounded
+	return &bounded
 }
 
 // refuseHere records a refusal of a field of the Ingress itself.
-func (r *resolver) refuseHere(field string, reason snapshot.Reason, format string, args ...any) *snapshot.Fault {
-	return r.refuse(r.resolved.Ingress, &snapshot.Fault{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (r *resolver) refuseHere(field string, reason refusal.Reason, format string, args ...any) *refusal.Refusal {
+	return r.refuse(r.resolved.Ingress, refusal.New(field, reason, format, args...))
 }
 
 // closeAll closes every path. The first fault is reported in responses.
-func (r *resolver) closeAll(fault *snapshot.Fault) {
+func (r *resolver) closeAll(fault *refusal.Refusal) {
 	if r.resolved.Closed == nil {
 		r.resolved.Closed = fault
 	}
@@ -47,9 +46,8 @@ func (r *resolver) closeAll(fault *snapshot.Fault) {
 // reportOmitted adds a refusal with the number of those beyond MaxRefusals.
 func (r *resolver) reportOmitted() {
 	if r.omitted > 0 {
-		r.resolved.Refusals = append(r.resolved.Refusals, snapshot.Refusal{Object: r.resolved.Ingress, Fault: snapshot.Fault{
-			Reason: snapshot.TooLarge, Message: fmt.Sprintf("%d more refusals are not listed: repair those that are listed first", r.omitted),
-		}})
+		r.resolved.Refusals = append(r.resolved.Refusals, refusal.New("", refusal.TooLarge,
+			"%d more refusals are not listed: repair those that are listed first", r.omitted).Of(r.resolved.Ingress.Object()))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -33,7 +34,7 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 		resolved:  resolved,
 		summaries: map[route.BackendID]BackendSummary{},
 		hosts:     map[string]bool{},
-		noted:     map[snapshot.Refusal]bool{},
+		noted:     map[refusal.Refusal]bool{},
 	}
 	r.readAnnotations()
 	r.readRules()
@@ -63,7 +64,7 @@ type resolver struct {
 	// steps sums the size of all regular expressions so far.
 	steps int
 
-	noted   map[snapshot.Refusal]bool
+	noted   map[refusal.Refusal]bool
 	omitted int
 }
 

@@ -3,6 +3,7 @@ package resolve
 import (
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -33,7 +34,7 @@ type BackendResolver interface {
 // part of it, so that their changes do not reach the rules.
 type BackendSummary struct {
 	// Closed is why no request may be sent to it; nil if requests may.
-	Closed *snapshot.Fault
+	Closed *refusal.Refusal
 	// Empty is set if it has no endpoint for new requests.
 	Empty bool
 	// Timeouts are those of its transport; zero means not declared.
@@ -71,7 +72,7 @@ type ResolvedIngress struct {
 	// AllowEmpty runs the policies before the 503 of a backend without endpoints.
 	AllowEmpty bool
 	// Closed is why no path may be served; nil if they may.
-	Closed *snapshot.Fault
+	Closed *refusal.Refusal
 
 	Certificates []CertificateUse
 	Requests     []CertificateRequest
@@ -79,7 +80,7 @@ type ResolvedIngress struct {
 
 	// Refusals are the parts of the Ingress, and of objects that it names, that are
 	// not served as written.
-	Refusals []snapshot.Refusal
+	Refusals []refusal.Refusal
 }
 
 // Path is one path of an Ingress with its backend, or its default backend.
@@ -101,9 +102,9 @@ type Path struct {
 type Target struct {
 	Backend route.BackendID
 	// Missing is set if the Service or its port does not exist.
-	Missing *snapshot.Fault
+	Missing *refusal.Refusal
 	// Closed is why no request may be sent.
-	Closed *snapshot.Fault
+	Closed *refusal.Refusal
 	// Empty is set if the backend has no endpoint for new requests.
 	Empty bool
 	// Timeouts are those of the backend's transport.
@@ -129,7 +130,7 @@ type CertificateRequest struct {
 	// Field is the field of the Ingress that requests it.
 	Field string
 	// Pending is the fault to report while it is not issued; nil once it is.
-	Pending *snapshot.Fault
+	Pending *refusal.Refusal
 }
 
 // HandshakeUse are TLS options that an Ingress names for some hosts.
@@ -139,5 +140,5 @@ type HandshakeUse struct {
 	// Field is the field of the Ingress that names them.
 	Field string
 	// Closed is why they cannot be used; Conditions are refused then.
-	Closed *snapshot.Fault
+	Closed *refusal.Refusal
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/policy"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -21,7 +22,7 @@ func (r *resolver) readHandshakes() {
 	}
 	use := HandshakeUse{Field: name.field, Hosts: r.namedHosts()}
 	object, fault := r.find(*name)
-	if fault != nil && fault.Reason == snapshot.NotFound && name.kind == snapshot.TraefikTLSOption && name.text == "default" {
+	if fault != nil && fault.Reason == refusal.NotFound && name.kind == snapshot.TraefikTLSOption && name.text == "default" {
 		return // no object overrides the built-in options
 	}
 	switch {
@@ -42,7 +43,7 @@ func (r *resolver) readHandshakes() {
 }
 
 // conditions parses the object of TLS options.
-func (r *resolver) conditions(object *snapshot.Resource, field string) (reference.TLSConditions, *snapshot.Fault) {
+func (r *resolver) conditions(object *snapshot.Resource, field string) (reference.TLSConditions, *refusal.Refusal) {
 	read := policy.TLSOption
 	if object.Kind == snapshot.TraefikTLSOption {
 		read = traefik.TLSOption
@@ -57,14 +58,14 @@ func (r *resolver) conditions(object *snapshot.Resource, field string) (referenc
 // closeHostless closes the paths for every host: TLS options belong to hosts, and
 // this Ingress must not choose those of all others.
 func (r *resolver) closeHostless(field string) {
-	var fault *snapshot.Fault
+	var fault *refusal.Refusal
 	for i := range r.resolved.Paths {
 		path := &r.resolved.Paths[i]
 		if path.Host != "" || path.Target.Closed != nil {
 			continue
 		}
 		if fault == nil {
-			fault = r.refuseHere(field, snapshot.Unsupported, "TLS options are for hosts, and a rule has none: give every rule a host")
+			fault = r.refuseHere(field, refusal.Unsupported, "TLS options are for hosts, and a rule has none: give every rule a host")
 		}
 		path.Target.Closed = fault
 	}

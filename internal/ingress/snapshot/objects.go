@@ -5,6 +5,8 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // The types of objects in a Snapshot are *networkingv1.Ingress,
@@ -23,7 +25,7 @@ type SecretBody struct {
 	Version string
 	Data    map[string][]byte
 	// Failure is why the data could not be read; nil if it was.
-	Failure *Fault
+	Failure *refusal.Refusal
 }
 
 // String returns the name of the Secret and nothing of its data, for logs.

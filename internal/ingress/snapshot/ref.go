@@ -3,6 +3,8 @@ package snapshot
 import (
 	"cmp"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Kind is a kind of object that routes depend on.
@@ -63,65 +65,17 @@ func (r Ref) String() string {
 	return strings.TrimSpace(string(r.Kind) + " " + name)
 }
 
-// Reason is the class of a refusal. It becomes part of the reason of an Event and
-// a label of a metric, so the set is small and stable.
-type Reason string
-
-// The reasons.
-const (
-	// Invalid: a value is not valid.
-	Invalid Reason = "Invalid"
-	// Unsupported: the value is valid and not implemented here.
-	Unsupported Reason = "Unsupported"
-	// NotFound: a referenced object does not exist.
-	NotFound Reason = "NotFound"
-	// NotAllowed: an option of the edge forbids it.
-	NotAllowed Reason = "NotAllowed"
-	// NotReady: a referenced object has not been read or issued yet.
-	NotReady Reason = "NotReady"
-	// Unreadable: the API server denies or fails to read a referenced object.
-	Unreadable Reason = "Unreadable"
-	// Conflict: an older object has claimed something else.
-	Conflict Reason = "Conflict"
-	// TooLarge: a limit is exceeded.
-	TooLarge Reason = "TooLarge"
-)
-
-// Fault is a part of an object that is not served as it is written.
-type Fault struct {
-	// Field is its path in the object: spec.rules[0].http.paths[1].path, or
-	// metadata.annotations[slipway.dev/rate-limit].
-	Field  string
-	Reason Reason
-	// Message is a sentence with the problem and what to do. It does not repeat
-	// the field, and never contains the value of a Secret.
-	Message string
+// Object returns the reference for a refusal, with the group apart from the kind.
+func (r Ref) Object() refusal.Object {
+	kind, group, _ := strings.Cut(string(r.Kind), ".")
+	return refusal.Object{Group: group, Kind: kind, Namespace: r.Namespace, Name: r.Name}
 }
 
-// Error returns field and message.
-func (f *Fault) Error() string {
-	if f.Field == "" {
-		return f.Message
+// RefOf returns the reference of the object of a refusal.
+func RefOf(object refusal.Object) Ref {
+	kind := object.Kind
+	if object.Group != "" {
+		kind += "." + object.Group
 	}
-	return f.Field + ": " + f.Message
-}
-
-// At returns the fault with its field below another one.
-func (f *Fault) At(field string) *Fault {
-	moved := *f
-	switch {
-	case f.Field == "":
-		moved.Field = field
-	case strings.HasPrefix(f.Field, "["):
-		moved.Field = field + f.Field
-	default:
-		moved.Field = field + "." + f.Field
-	}
-	return &moved
-}
-
-// Refusal is a fault with its object. It becomes an Event on the object.
-type Refusal struct {
-	Object Ref
-	Fault
+	return Ref{Kind: Kind(kind), Namespace: object.Namespace, Name: object.Name}
 }

@@ -8,6 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -98,7 +99,7 @@ func TestRights(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
-	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(snapshot.Invalid, "spec.rules", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
 	eventually(t, "the log has the missing right", func() bool { return r.lines.count("leader election failed") == 1 })
 	if r.Leading() || r.lines.count("forbidden") != 1 {
 		t.Error("it leads without the right to")
@@ -124,7 +125,7 @@ func TestRightsForEventsOnly(t *testing.T) {
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	makeIngress(t, cluster, namespace, "cart", "ours")
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
-	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(snapshot.Invalid, "spec.rules", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec.rules: no")
 	eventually(t, "both are tried again", func() bool { return r.writes(resultFailed) >= 4 })
 	if got := r.lines.count("write of a status failed"); got != 1 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 )
 
 const (
@@ -29,11 +29,11 @@ const (
 type eventRecorder struct {
 	// refusals are the engine's, own those of the Writer itself, and fetchFailures
 	// those of certificates that the leader could not get, by name of the Secret.
-	refusals      []snapshot.Fault
-	own           []snapshot.Fault
-	fetchFailures map[string]snapshot.Fault
+	refusals      []refusal.Refusal
+	own           []refusal.Refusal
+	fetchFailures map[string]refusal.Refusal
 	// active has each of them.
-	active map[snapshot.Fault]*activeRefusal
+	active map[refusal.Refusal]*activeRefusal
 	// reported is set while a Refused Event stands without an Accepted Event
 	// after it.
 	reported bool
@@ -54,18 +54,18 @@ type activeRefusal struct {
 
 // eventPayload is the content of an Event: a fault, or that there is none any more.
 type eventPayload struct {
-	fault    snapshot.Fault
+	fault    refusal.Refusal
 	accepted bool
 }
 
 func newEventRecorder() *eventRecorder {
-	return &eventRecorder{active: map[snapshot.Fault]*activeRefusal{}, counts: map[eventPayload]int{}}
+	return &eventRecorder{active: map[refusal.Refusal]*activeRefusal{}, counts: map[eventPayload]int{}}
 }
 
 // updateActive rebuilds active from the current faults. A fault that continues
 // keeps its age, and so is not reported again.
 func (a *eventRecorder) updateActive(now time.Time) {
-	holds := make(map[snapshot.Fault]*activeRefusal, len(a.refusals)+len(a.own)+len(a.fetchFailures))
+	holds := make(map[refusal.Refusal]*activeRefusal, len(a.refusals)+len(a.own)+len(a.fetchFailures))
 	for _, fault := range a.faults() {
 		known := a.active[fault]
 		if known == nil {
@@ -77,7 +77,7 @@ func (a *eventRecorder) updateActive(now time.Time) {
 }
 
 // faults returns all faults, in the order in which they are reported.
-func (a *eventRecorder) faults() []snapshot.Fault {
+func (a *eventRecorder) faults() []refusal.Refusal {
 	all := slices.Concat(a.refusals, a.own)
 	for _, name := range slices.Sorted(maps.Keys(a.fetchFailures)) {
 		all = append(all, a.fetchFailures[name])
@@ -143,11 +143,11 @@ func (a *eventRecorder) nextUnreported(now time.Time) (*eventPayload, time.Durat
 }
 
 // graceFor returns how long a refusal must last before it is reported.
-func graceFor(reason snapshot.Reason) time.Duration {
+func graceFor(reason refusal.Reason) time.Duration {
 	switch reason {
-	case snapshot.NotReady:
+	case refusal.NotReady:
 		return notReadyGrace
-	case snapshot.NotFound:
+	case refusal.NotFound:
 		return notFoundGrace
 	default:
 		return 0

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -222,9 +223,9 @@ func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 // contest reports on the Ingress that another controller writes its status, or
 // clears that. The caller holds mu.
 func (w *Writer) contest(at ingressKey, contested bool) {
-	var own []snapshot.Fault
+	var own []refusal.Refusal
 	if contested {
-		own = append(own, snapshot.Fault{Field: "status.loadBalancer", Reason: snapshot.Conflict,
+		own = append(own, refusal.Refusal{Field: "status.loadBalancer", Reason: refusal.Conflict,
 			Message: "another controller keeps overwriting the addresses: let only one controller serve this Ingress"})
 	}
 	w.updateFaults(at.ref(), func(a *eventRecorder) { a.own = own })

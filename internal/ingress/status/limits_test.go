@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -238,7 +239,7 @@ func TestEventRates(t *testing.T) {
 		object := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "one"}
 		// One object whose refusals change each second.
 		for i := range 300 {
-			w.Refusals(object, faults(snapshot.Invalid, "", fmt.Sprint(i)))
+			w.Refusals(object, faults(refusal.Invalid, "", fmt.Sprint(i)))
 			pass(time.Second)
 		}
 		if got := requests.within(time.Minute); got > eventsPerObject {
@@ -251,7 +252,7 @@ func TestEventRates(t *testing.T) {
 		for range 300 {
 			w.Refusals(object, nil)
 			pass(time.Second)
-			w.Refusals(object, faults(snapshot.Invalid, "", "no"))
+			w.Refusals(object, faults(refusal.Invalid, "", "no"))
 			pass(time.Second)
 		}
 		if got := requests.within(time.Minute); got > eventsPerObject {
@@ -269,7 +270,7 @@ func TestEventRates(t *testing.T) {
 		before := requests.number()
 		for i := range 200 {
 			object.Name = fmt.Sprint(i)
-			w.Refusals(object, faults(snapshot.Invalid, "", "one", "two"))
+			w.Refusals(object, faults(refusal.Invalid, "", "one", "two"))
 		}
 		pass(time.Minute)
 		if got := requests.within(time.Second); got > 20 {
@@ -287,16 +288,16 @@ func TestNotReadyWaits(t *testing.T) {
 		var requests asked
 		w := leadFor(t, Options{}, &requests)
 		object := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "one"}
-		w.Refusals(object, faults(snapshot.NotReady, "", "it is being read"))
+		w.Refusals(object, faults(refusal.NotReady, "", "it is being read"))
 		pass(notReadyGrace - time.Second)
 		w.Refusals(object, nil)
 		pass(time.Minute)
 		if requests.number() != 0 {
 			t.Errorf("got Events %v about what was not ready for a moment", requests.notices)
 		}
-		w.Refusals(object, faults(snapshot.NotReady, "", "it is being read"))
+		w.Refusals(object, faults(refusal.NotReady, "", "it is being read"))
 		pass(notReadyGrace - time.Second)
-		w.Refusals(object, append(faults(snapshot.Invalid, "", "no"), faults(snapshot.NotReady, "", "it is being read")...))
+		w.Refusals(object, append(faults(refusal.Invalid, "", "no"), faults(refusal.NotReady, "", "it is being read")...))
 		pass(2 * time.Second)
 		if fmt.Sprint(requests.notices) != "[RefusedInvalid RefusedNotReady]" {
 			t.Errorf("got Events %v", requests.notices)
@@ -312,10 +313,10 @@ func TestEventsOfNewAndGoneIngresses(t *testing.T) {
 		w := leadFor(t, Options{}, &requests)
 		object := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "one"}
 		w.Ingress(testIngress("one", "1", 1), true, engine.Condition{})
-		w.Refusals(object, faults(snapshot.Invalid, "", "no"))
+		w.Refusals(object, faults(refusal.Invalid, "", "no"))
 		pass(time.Second)
 		w.Ingress(testIngress("one", "2", 5), true, engine.Condition{})
-		w.Refusals(object, faults(snapshot.Invalid, "", "no"))
+		w.Refusals(object, faults(refusal.Invalid, "", "no"))
 		pass(time.Second)
 		if requests.number() != 2 {
 			t.Errorf("got Events %v, want one for each of the two", requests.notices)
@@ -334,7 +335,7 @@ func TestEventRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := asked{fail: errors.New("no")}
 		w := leadFor(t, Options{}, &requests)
-		w.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: "one"}, faults(snapshot.Invalid, "", "no"))
+		w.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: "one"}, faults(refusal.Invalid, "", "no"))
 		pass(time.Hour)
 		if got := requests.number(); got < 45 || got > 70 {
 			t.Errorf("%d tries in an hour", got)

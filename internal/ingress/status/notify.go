@@ -100,7 +100,7 @@ func noticeOf(regarding corev1.ObjectReference, news eventPayload, times int) ku
 	}
 	notice.Warning = true
 	notice.Reason = reasonRefused + string(news.fault.Reason)
-	notice.Note = news.fault.Error()
+	notice.Note = news.fault.Text()
 	return notice
 }
 

@@ -10,15 +10,16 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-func faults(reason snapshot.Reason, field string, messages ...string) []snapshot.Refusal {
-	var refusals []snapshot.Refusal
+func faults(reason refusal.Reason, field string, messages ...string) []refusal.Refusal {
+	var refusals []refusal.Refusal
 	for _, message := range messages {
-		refusals = append(refusals, snapshot.Refusal{Fault: snapshot.Fault{Field: field, Reason: reason, Message: message}})
+		refusals = append(refusals, refusal.Refusal{Field: field, Reason: reason, Message: message})
 	}
 	return refusals
 }
@@ -36,7 +37,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 		second   = "Warning RefusedNotFound spec.rules[1]: it is not there"
 		accepted = "Normal Accepted nothing is refused any more"
 	)
-	blue := faults(snapshot.Invalid, "spec.rules[0]", "it is blue")
+	blue := faults(refusal.Invalid, "spec.rules[0]", "it is blue")
 	for range 3 {
 		r.Refusals(shop, blue)
 	}
@@ -44,7 +45,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 	if event.Regarding.UID != made.UID || event.Regarding.APIVersion != "networking.k8s.io/v1" || event.ReportingController != reportingController {
 		t.Errorf("got %+v", event)
 	}
-	both := append(blue, faults(snapshot.NotFound, "spec.rules[1]", "it is not there")...)
+	both := append(blue, faults(refusal.NotFound, "spec.rules[1]", "it is not there")...)
 	r.Refusals(shop, both)
 	waitEvents(t, cluster, namespace, "shop", first, second)
 	r.Refusals(shop, both[1:])
@@ -82,22 +83,22 @@ func TestEventsRegardEachKind(t *testing.T) {
 		snapshot.TraefikServersTransport: "traefik.io/v1alpha1 ServersTransport",
 	} {
 		name := strings.ToLower(string(kind))
-		r.Refusals(snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}, faults(snapshot.Unsupported, "", "no"))
+		r.Refusals(snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}, faults(refusal.Unsupported, "", "no"))
 		event := waitEvents(t, cluster, namespace, name, "Warning RefusedUnsupported no")[0]
 		if got := event.Regarding.APIVersion + " " + event.Regarding.Kind; got != want {
 			t.Errorf("%s: got %s, want %s", kind, got, want)
 		}
 	}
-	r.Refusals(snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "published"}, faults(snapshot.Unsupported, "", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "published"}, faults(refusal.Unsupported, "", "no"))
 	if event := waitEvents(t, cluster, namespace, "published", "Warning RefusedUnsupported no")[0]; event.Regarding.UID != "1-2-3" {
 		t.Errorf("got UID %q", event.Regarding.UID)
 	}
 	// What no Event can be about is given up, and holds up nothing.
-	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "no name"}, faults(snapshot.Invalid, "", "no"))
-	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "no-such-namespace", Name: "any"}, faults(snapshot.Invalid, "", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "no name"}, faults(refusal.Invalid, "", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "no-such-namespace", Name: "any"}, faults(refusal.Invalid, "", "no"))
 	eventually(t, "two are given up", func() bool { return r.count("events_total", resultFailed) == 2 })
 	class := snapshot.Ref{Kind: snapshot.IngressClass, Name: namespace}
-	r.Refusals(class, faults(snapshot.Invalid, "", "no"))
+	r.Refusals(class, faults(refusal.Invalid, "", "no"))
 	waitEvents(t, cluster, metav1.NamespaceDefault, namespace, "Warning RefusedInvalid no")
 }
 
@@ -107,7 +108,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
-	missing := &snapshot.Fault{Field: "spec", Reason: snapshot.Conflict, Message: "nobody gives it"}
+	missing := refusal.New("spec", refusal.Conflict, "nobody gives it")
 	led, ended := make(chan struct{}), make(chan struct{})
 	w := (*Writer)(nil)
 	first := start(t, cluster, namespace, Options{WhileLeading: func(ctx context.Context) {
@@ -143,7 +144,7 @@ func TestNewLeaderTellsAgain(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
-	tell := func(w *Writer) { w.Refusals(shop, faults(snapshot.Invalid, "spec", "no")) }
+	tell := func(w *Writer) { w.Refusals(shop, faults(refusal.Invalid, "spec", "no")) }
 	first := start(t, cluster, namespace, Options{}, tell)
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
 	second := start(t, cluster, namespace, Options{}, tell)

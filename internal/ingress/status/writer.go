@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -210,20 +211,16 @@ func (w *Writer) Identify(object snapshot.Ref, uid types.UID) {
 }
 
 // Refusals sets all refusals of an object; none, if nothing is refused any more.
-func (w *Writer) Refusals(object snapshot.Ref, refusals []snapshot.Refusal) {
-	faults := make([]snapshot.Fault, 0, len(refusals))
-	for i := range refusals {
-		faults = append(faults, refusals[i].Fault)
-	}
+func (w *Writer) Refusals(object snapshot.Ref, refusals []refusal.Refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.updateFaults(object, func(a *eventRecorder) { a.refusals = faults })
+	w.updateFaults(object, func(a *eventRecorder) { a.refusals = refusals })
 }
 
 // SetFetchFailure sets why the leader could not get something for an object, by a
 // name; nil clears it. It is dropped when the leadership ends: only the leader
 // tries.
-func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *snapshot.Fault) {
+func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *refusal.Refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.term == nil || w.recorders[object] == nil && fault == nil {
@@ -235,7 +232,7 @@ func (w *Writer) SetFetchFailure(object snapshot.Ref, name string, fault *snapsh
 			return
 		}
 		if a.fetchFailures == nil {
-			a.fetchFailures = map[string]snapshot.Fault{}
+			a.fetchFailures = map[string]refusal.Refusal{}
 		}
 		a.fetchFailures[name] = *fault
 	})

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -24,12 +25,12 @@ func ipAllowList(r *record) *route.Policy {
 	filter := &route.IPFilter{Status: int(r.count("rejectStatusCode"))}
 	ranges := r.texts("sourceRange")
 	if len(ranges) == 0 {
-		r.fault("sourceRange", snapshot.Invalid, "nobody is allowed: list addresses or networks such as 10.0.0.0/8")
+		r.fault("sourceRange", refusal.Invalid, "nobody is allowed: list addresses or networks such as 10.0.0.0/8")
 	}
 	for _, text := range ranges {
 		prefix, err := network(strings.TrimSpace(text))
 		if err != nil {
-			r.fault("sourceRange", snapshot.Invalid, "%q is neither an address nor a network: write 10.0.0.1 or 10.0.0.0/8", brief(text))
+			r.fault("sourceRange", refusal.Invalid, "%q is neither an address nor a network: write 10.0.0.1 or 10.0.0.0/8", brief(text))
 			continue
 		}
 		filter.Allow = append(filter.Allow, prefix)
@@ -86,7 +87,7 @@ func (s *step) basicAuth(r *record) *route.Policy {
 	}
 	users, problem := usersOf(body)
 	if problem != "" {
-		r.fault("secret", snapshot.Invalid, "the Secret %s/%s %s", body.Namespace, body.Name, problem)
+		r.fault("secret", refusal.Invalid, "the Secret %s/%s %s", body.Namespace, body.Name, problem)
 		return nil
 	}
 	auth.Users = route.NewSecret(users)
@@ -176,7 +177,7 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	forward, most := r.flag("forwardBody"), r.whole("maxBodySize")
 	switch {
 	case forward && most <= 0:
-		r.fault("maxBodySize", snapshot.Unsupported, "the body is held in memory, so it needs a limit: give the most bytes that may be forwarded")
+		r.fault("maxBodySize", refusal.Unsupported, "the body is held in memory, so it needs a limit: give the most bytes that may be forwarded")
 	case forward:
 		auth.MaxBodyBytes = most
 	}

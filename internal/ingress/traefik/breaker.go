@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -28,11 +28,11 @@ func circuitBreaker(r *record) *route.Policy {
 	}
 	percent, problem := failurePercent(r.text("expression"))
 	if problem != "" {
-		r.fault("expression", snapshot.Unsupported, "%s", problem)
+		r.fault("expression", refusal.Unsupported, "%s", problem)
 	}
 	breaker.FailurePercent = percent
 	if status := r.count("responseCode"); status != 0 && status != 503 {
-		r.fault("responseCode", snapshot.Unsupported, "an open breaker answers 503, so that clients come again; remove it")
+		r.fault("responseCode", refusal.Unsupported, "an open breaker answers 503, so that clients come again; remove it")
 	}
 	// Intervals of the check and of the recovery have no effect: our breaker
 	// evaluates every response, and sends one probe request when it half-opens.

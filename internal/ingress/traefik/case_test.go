@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
@@ -24,24 +25,24 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")
 
 // reading is one of the three functions: an object, and what it stands for.
-type reading func(*snapshot.Resource, reference.Source) (any, []snapshot.Fault)
+type reading func(*snapshot.Resource, reference.Source) (any, []refusal.Refusal)
 
 func TestMiddleware(t *testing.T) {
-	eachCase(t, "middleware", snapshot.TraefikMiddleware, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+	eachCase(t, "middleware", snapshot.TraefikMiddleware, func(object *snapshot.Resource, source reference.Source) (any, []refusal.Refusal) {
 		policies, faults := traefik.Middleware(object, source)
 		return policies, faults
 	})
 }
 
 func TestTLSOption(t *testing.T) {
-	eachCase(t, "tlsoption", snapshot.TraefikTLSOption, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+	eachCase(t, "tlsoption", snapshot.TraefikTLSOption, func(object *snapshot.Resource, source reference.Source) (any, []refusal.Refusal) {
 		conditions, faults := traefik.TLSOption(object, source)
 		return conditions, faults
 	})
 }
 
 func TestServersTransport(t *testing.T) {
-	eachCase(t, "transport", snapshot.TraefikServersTransport, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+	eachCase(t, "transport", snapshot.TraefikServersTransport, func(object *snapshot.Resource, source reference.Source) (any, []refusal.Refusal) {
 		transport, faults := traefik.ServersTransport(object, source)
 		return transport, faults
 	})
@@ -104,7 +105,7 @@ func outcome(t *testing.T, read reading, object *snapshot.Resource, source refer
 	}
 	var lines strings.Builder
 	for _, fault := range faults {
-		fmt.Fprintf(&lines, "%s %s\n", fault.Reason, fault.Error())
+		fmt.Fprintf(&lines, "%s %s\n", fault.Reason, fault.Text())
 	}
 	if len(faults) > 0 {
 		return lines.String()

@@ -1,7 +1,7 @@
 package traefik
 
 import (
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -37,7 +37,7 @@ func passCertificate(r *record) *route.Policy {
 	// is empty.
 	if len(forward.Info) == 0 {
 		if len(r.found.faults) == 0 {
-			r.found.add(r.path, snapshot.Invalid, "nothing is passed on: set a field of info")
+			r.found.add(r.path, refusal.Invalid, "nothing is passed on: set a field of info")
 		}
 		return nil
 	}

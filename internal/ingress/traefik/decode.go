@@ -10,12 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // findings collects the faults of an object. All records of one object share
 // it, so that the bound applies to the object as a whole.
-type findings struct{ faults []snapshot.Fault }
+type findings struct{ faults []refusal.Refusal }
 
 // maxFaults bounds the faults of one object: the first ones are enough to repair it.
 const maxFaults = 16
@@ -26,9 +26,9 @@ const maxMessage = 600
 // add appends a fault with a bounded, printable message, unless the bound of
 // faults is reached. Callers check the number of faults, not their content, so
 // a dropped fault still closes the routes.
-func (f *findings) add(field string, reason snapshot.Reason, format string, args ...any) {
+func (f *findings) add(field string, reason refusal.Reason, format string, args ...any) {
 	if len(f.faults) < maxFaults {
-		f.faults = append(f.faults, snapshot.Fault{Field: field, Reason: reason, Message: shown(fmt.Sprintf(format, args...), maxMessage)})
+		f.faults = append(f.faults, refusal.Refusal{Field: field, Reason: reason, Message: shown(fmt.Sprintf(format, args...), maxMessage)})
 	}
 }
 
@@ -54,7 +54,7 @@ func newRecord(path string, fields map[string]any, found *findings) *record {
 func (r *record) at(name string) string { return r.path + "." + brief(name) }
 
 // fault adds a fault of a field.
-func (r *record) fault(name string, reason snapshot.Reason, format string, args ...any) {
+func (r *record) fault(name string, reason refusal.Reason, format string, args ...any) {
 	r.found.add(r.at(name), reason, format, args...)
 }
 
@@ -77,7 +77,7 @@ func (r *record) ignore(names ...string) {
 // default.
 func (r *record) refuse(name, instead string) {
 	if value, there := r.take(name); there && !asksNothing(value) {
-		r.fault(name, snapshot.Unsupported, "is not supported: %s", instead)
+		r.fault(name, refusal.Unsupported, "is not supported: %s", instead)
 	}
 }
 
@@ -87,13 +87,13 @@ func (r *record) refuse(name, instead string) {
 func (r *record) rest() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
 		if !r.taken[name] && !asksNothing(r.fields[name]) {
-			r.fault(name, snapshot.Unsupported, "the field is unknown: correct its name, or remove it")
+			r.fault(name, refusal.Unsupported, "the field is unknown: correct its name, or remove it")
 		}
 	}
 }
 
 // wrong adds the fault of a value of a wrong type.
-func (r *record) wrong(name, form string) { r.fault(name, snapshot.Invalid, "is not %s", form) }
+func (r *record) wrong(name, form string) { r.fault(name, refusal.Invalid, "is not %s", form) }
 
 // text takes a string, empty if missing. Invalid UTF-8 is refused: the table is
 // JSON and could not carry it unchanged.
@@ -148,7 +148,7 @@ func (r *record) wholeIfSet(name string) (number int64, there bool) {
 func (r *record) count(name string) int64 {
 	number := r.whole(name)
 	if number < 0 {
-		r.fault(name, snapshot.Invalid, "%d is negative: give a number from 0", number)
+		r.fault(name, refusal.Invalid, "%d is negative: give a number from 0", number)
 		return 0
 	}
 	return number
@@ -183,7 +183,7 @@ func (r *record) span(name string) time.Duration {
 // fault.
 func (r *record) notNegative(name string, span time.Duration) time.Duration {
 	if span < 0 {
-		r.fault(name, snapshot.Invalid, "%s is negative: give a time from 0", span)
+		r.fault(name, refusal.Invalid, "%s is negative: give a time from 0", span)
 		return 0
 	}
 	return span

@@ -2,7 +2,7 @@
 // table, so that a cluster can migrate without rewriting them: Middleware, TLSOption
 // and ServersTransport, as an Ingress or a Service names them.
 //
-// It promises the meaning that Traefik gives a field, or a Fault that names the
+// It promises the meaning that Traefik gives a field, or a Refusal that names the
 // field. Nothing is ignored silently: no unsupported field, no unknown field and no
 // value of a wrong type. A field with its zero value (false, 0, empty) is no fault,
 // even if it is unsupported. docs/migration-traefik.md lists the differences.

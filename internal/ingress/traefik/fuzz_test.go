@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
@@ -53,12 +54,12 @@ func specOf(data []byte) (map[string]any, bool) {
 }
 
 // checkFaults holds faults to what people are promised of them.
-func checkFaults(t *testing.T, faults []snapshot.Fault) {
+func checkFaults(t *testing.T, faults []refusal.Refusal) {
 	for _, fault := range faults {
 		if !strings.HasPrefix(fault.Field, "spec") || fault.Reason == "" || fault.Message == "" {
 			t.Errorf("%#v is incomplete", fault)
 		}
-		if text := fault.Error(); len(text) > 1200 || !utf8.ValidString(text) || strings.ContainsAny(text, "\n\x00") {
+		if text := fault.Text(); len(text) > 1200 || !utf8.ValidString(text) || strings.ContainsAny(text, "\n\x00") {
 			t.Errorf("%q cannot be shown", text)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -77,11 +77,11 @@ func (c *changes) custom(r *record, field string) {
 		at := field + "." + header.name
 		switch lower := strings.ToLower(header.name); {
 		case lower == "host":
-			r.fault(at, snapshot.Unsupported, "the Host header is the backend's to choose: set service.passhostheader of the Service to false, or use an ExternalName")
+			r.fault(at, refusal.Unsupported, "the Host header is the backend's to choose: set service.passhostheader of the Service to false, or use an ExternalName")
 		case lower == "expect" || lower == "http2-settings":
-			r.fault(at, snapshot.Unsupported, "the header belongs to the connection and cannot be changed")
+			r.fault(at, refusal.Unsupported, "the header belongs to the connection and cannot be changed")
 		case seen[lower]:
-			r.fault(at, snapshot.Invalid, "the header is there twice, in two spellings: remove one")
+			r.fault(at, refusal.Invalid, "the header is there twice, in two spellings: remove one")
 		case header.value == "":
 			c.drop(header.name)
 		default:
@@ -122,7 +122,7 @@ func (c *changes) secure(r *record) {
 	} {
 		value := r.text(option.field)
 		if strings.Contains(value, "$NONCE") {
-			r.fault(option.field, snapshot.Unsupported, "$NONCE has no value, because the backend could not know it: let the backend send the header")
+			r.fault(option.field, refusal.Unsupported, "$NONCE has no value, because the backend could not know it: let the backend send the header")
 		}
 		if value != "" {
 			c.put(option.header, value)
@@ -170,7 +170,7 @@ func crossOrigin(r *record) *route.CORS {
 	vary := r.flag("addVaryHeader")
 	age := r.count("accessControlMaxAge")
 	if age > int64(100*365*24*time.Hour/time.Second) {
-		r.fault("accessControlMaxAge", snapshot.Invalid, "%d seconds are more than a hundred years: give fewer", age)
+		r.fault("accessControlMaxAge", refusal.Invalid, "%d seconds are more than a hundred years: give fewer", age)
 		age = 0
 	}
 	cors.MaxAge = route.Duration(time.Duration(age) * time.Second)
@@ -184,7 +184,7 @@ func crossOrigin(r *record) *route.CORS {
 	asked := vary || age > 0 || cors.AllowCredentials || len(cors.AllowMethods)+len(cors.AllowHeaders)+len(cors.ExposeHeaders) > 0
 	if len(cors.AllowOrigins)+len(cors.AllowOriginRegexps) == 0 {
 		if asked {
-			r.fault("accessControlAllowOriginList", snapshot.Invalid, "no origin is allowed, so the other accessControl options have no effect: list the origins, or * for all")
+			r.fault("accessControlAllowOriginList", refusal.Invalid, "no origin is allowed, so the other accessControl options have no effect: list the origins, or * for all")
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -16,7 +17,7 @@ import (
 //
 // References of the object are resolved from its own namespace, not from that of the
 // source.
-func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []refusal.Refusal) {
 	return (&walk{}).middleware(object, source)
 }
 
@@ -40,7 +41,7 @@ type step struct {
 }
 
 // middleware converts one object. Exactly one field of the spec selects its kind.
-func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []refusal.Refusal) {
 	s := &step{findings: &findings{}, walk: w, object: object, source: source.In(object.Namespace)}
 	spec := newRecord("spec", object.Spec, s.findings)
 	// A null field counts as missing, also for objects from files, which no API
@@ -48,11 +49,11 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(object.Spec)), func(name string) bool { return object.Spec[name] == nil })
 	switch len(kinds) {
 	case 0:
-		s.add("spec", snapshot.Invalid, "the Middleware does nothing: give it one of the fields that say what it does")
+		s.add("spec", refusal.Invalid, "the Middleware does nothing: give it one of the fields that say what it does")
 		return nil, s.faults
 	case 1:
 	default:
-		s.add("spec", snapshot.Invalid, "a Middleware does one thing, and this one has %s: make one of each, and a chain of them",
+		s.add("spec", refusal.Invalid, "a Middleware does one thing, and this one has %s: make one of each, and a chain of them",
 			brief(strings.Join(kinds, ", ")))
 		return nil, s.faults
 	}
@@ -89,13 +90,13 @@ func (s *step) read(kind string, spec *record) []route.Policy {
 		return policies
 	}
 	if instead, known := notDone(kind); known {
-		spec.fault(kind, snapshot.Unsupported, "is not supported: %s", instead)
+		spec.fault(kind, refusal.Unsupported, "is not supported: %s", instead)
 		return nil
 	}
 	if kind == "contentType" {
 		return s.contentType(spec.inner(kind))
 	}
-	spec.fault(kind, snapshot.Unsupported, "no such Middleware is known: correct its name, or remove it")
+	spec.fault(kind, refusal.Unsupported, "no such Middleware is known: correct its name, or remove it")
 	return nil
 }
 
@@ -174,7 +175,7 @@ func notDone(kind string) (instead string, known bool) {
 func (s *step) contentType(r *record) []route.Policy {
 	_, said := r.take("autoDetect")
 	if detect := r.flag("autoDetect"); detect || !said {
-		s.add(r.path, snapshot.Unsupported, "is not supported: the type of an answer is not guessed from its content; let the backend send Content-Type")
+		s.add(r.path, refusal.Unsupported, "is not supported: the type of an answer is not guessed from its content; let the backend send Content-Type")
 	}
 	r.rest()
 	return nil
@@ -189,17 +190,17 @@ func (s *step) chain(r *record) []route.Policy {
 	s.walk.above = append(s.walk.above, self)
 	defer func() { s.walk.above = s.walk.above[:len(s.walk.above)-1] }()
 	if len(s.walk.above) > route.MaxChainDepth {
-		s.add(r.path, snapshot.TooLarge, "chains are nested more than %d deep: put the Middlewares into one list", route.MaxChainDepth)
+		s.add(r.path, refusal.TooLarge, "chains are nested more than %d deep: put the Middlewares into one list", route.MaxChainDepth)
 		return nil
 	}
 	var policies []route.Policy
 	links := r.inners("middlewares")
 	if len(links) == 0 {
-		r.fault("middlewares", snapshot.Invalid, "the chain is empty: name a Middleware")
+		r.fault("middlewares", refusal.Invalid, "the chain is empty: name a Middleware")
 	}
 	for _, link := range links {
 		if s.walk.visits++; s.walk.visits > route.MaxPolicies {
-			s.add(r.path, snapshot.TooLarge, "the chain leads to more than %d Middlewares: use fewer", route.MaxPolicies)
+			s.add(r.path, refusal.TooLarge, "the chain leads to more than %d Middlewares: use fewer", route.MaxPolicies)
 			return nil
 		}
 		policies = append(policies, s.link(link)...)
@@ -216,7 +217,7 @@ func (s *step) link(link *record) []route.Policy {
 	link.rest()
 	// A provider such as @file names an object that is not in the cluster.
 	if strings.Contains(name, "@") {
-		link.fault("name", snapshot.Unsupported, "%q names a provider: write the name of a Middleware, and its namespace where it is another", brief(name))
+		link.fault("name", refusal.Unsupported, "%q names a provider: write the name of a Middleware, and its namespace where it is another", brief(name))
 		return nil
 	}
 	if namespace != "" {
@@ -229,12 +230,12 @@ func (s *step) link(link *record) []route.Policy {
 	}
 	ref := snapshot.Ref{Kind: snapshot.TraefikMiddleware, Namespace: object.Namespace, Name: object.Name}
 	if slices.Contains(s.walk.above, ref) {
-		link.fault("name", snapshot.Invalid, "%s/%s is in its own chain: remove it from there", ref.Namespace, ref.Name)
+		link.fault("name", refusal.Invalid, "%s/%s is in its own chain: remove it from there", ref.Namespace, ref.Name)
 		return nil
 	}
 	policies, faults := s.walk.middleware(object, s.source)
 	for _, fault := range faults {
-		s.add(link.at("name"), fault.Reason, "%s/%s cannot be used: %s", object.Namespace, object.Name, fault.Error())
+		s.add(link.at("name"), fault.Reason, "%s/%s cannot be used: %s", object.Namespace, object.Name, fault.Text())
 	}
 	return policies
 }
@@ -265,9 +266,9 @@ func placed(place, message string) string {
 }
 
 // reasonOf maps a problem of the table to the reason of a fault.
-func reasonOf(problem route.Problem) snapshot.Reason {
+func reasonOf(problem route.Problem) refusal.Reason {
 	if problem.Fault == route.FaultTooMany {
-		return snapshot.TooLarge
+		return refusal.TooLarge
 	}
-	return snapshot.Invalid
+	return refusal.Invalid
 }

@@ -1,10 +1,9 @@
 package traefik
 
 import (
-	"fmt"
 	"strings"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 )
 
 // provider is the name of Traefik's provider of custom resources in references.
@@ -34,7 +33,7 @@ type Name struct {
 // provider is a name in the own namespace.
 //
 // Other providers are refused: their objects are not in the cluster.
-func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
+func Candidates(text, ownNamespace string) ([]Name, *refusal.Refusal) {
 	joined, from, qualified := strings.Cut(text, "@")
 	switch {
 	case !qualified:
@@ -43,9 +42,9 @@ func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
 		}
 		return []Name{{ownNamespace, text}}, nil
 	case from != provider:
-		return nil, &snapshot.Fault{Reason: snapshot.Unsupported, Message: fmt.Sprintf(
+		return nil, refusal.New("", refusal.Unsupported,
 			"%s names something of the provider %s, which is not read: declare it as an object in the cluster, and name it NAMESPACE-NAME@%s",
-			brief(text), brief(from), provider)}
+			brief(text), brief(from), provider)
 	// No valid reference is longer, and splits takes quadratic time.
 	case len(joined) > maxNamespace+1+maxName:
 		return nil, noName(text)
@@ -83,9 +82,9 @@ func splits(joined, ownNamespace string) []Name {
 }
 
 // noName returns the fault of a text that is not a reference.
-func noName(text string) *snapshot.Fault {
-	return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-		"%q is no name: write NAMESPACE-NAME@%s, or the name of an object in the same namespace", brief(text), provider)}
+func noName(text string) *refusal.Refusal {
+	return refusal.New("", refusal.Invalid,
+		"%q is no name: write NAMESPACE-NAME@%s, or the name of an object in the same namespace", brief(text), provider)
 }
 
 // validNamespace reports whether a text has the form of a namespace's name.

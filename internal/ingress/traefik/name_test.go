@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/traefik"
 )
 
@@ -14,7 +14,7 @@ func TestCandidates(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		want   string
-		reason snapshot.Reason
+		reason refusal.Reason
 	}{
 		{text: "auth", want: "team-a/auth"},
 		{text: "team-a-auth", want: "team-a/team-a-auth"},
@@ -24,21 +24,21 @@ func TestCandidates(t *testing.T) {
 		{text: "x-team-a-auth@kubernetescrd", want: "x/team-a-auth x-team/a-auth x-team-a/auth"},
 		{text: "team-a_my-auth@kubernetescrd", want: "team-a/my-auth"},
 		{text: "default-v1.auth@kubernetescrd", want: "default/v1.auth"},
-		{text: "a--b@kubernetescrd", reason: snapshot.Invalid},
-		{text: "v1.x-auth@kubernetescrd", reason: snapshot.Invalid},
+		{text: "a--b@kubernetescrd", reason: refusal.Invalid},
+		{text: "v1.x-auth@kubernetescrd", reason: refusal.Invalid},
 		{text: long + "-x@kubernetescrd", want: long + "/x"},
-		{text: long + "a-x@kubernetescrd", reason: snapshot.Invalid},
-		{text: "auth@kubernetescrd", reason: snapshot.Invalid},
-		{text: "_auth@kubernetescrd", reason: snapshot.Invalid},
-		{text: "a_b_c@kubernetescrd", reason: snapshot.Invalid},
-		{text: "@kubernetescrd", reason: snapshot.Invalid},
-		{text: "", reason: snapshot.Invalid},
-		{text: "other/auth", reason: snapshot.Invalid},
-		{text: "Auth", reason: snapshot.Invalid},
-		{text: strings.Repeat("a-", 400) + "a@kubernetescrd", reason: snapshot.Invalid},
-		{text: "auth@file", reason: snapshot.Unsupported},
-		{text: "auth@", reason: snapshot.Unsupported},
-		{text: "shop-auth@kubernetescrd@file", reason: snapshot.Unsupported},
+		{text: long + "a-x@kubernetescrd", reason: refusal.Invalid},
+		{text: "auth@kubernetescrd", reason: refusal.Invalid},
+		{text: "_auth@kubernetescrd", reason: refusal.Invalid},
+		{text: "a_b_c@kubernetescrd", reason: refusal.Invalid},
+		{text: "@kubernetescrd", reason: refusal.Invalid},
+		{text: "", reason: refusal.Invalid},
+		{text: "other/auth", reason: refusal.Invalid},
+		{text: "Auth", reason: refusal.Invalid},
+		{text: strings.Repeat("a-", 400) + "a@kubernetescrd", reason: refusal.Invalid},
+		{text: "auth@file", reason: refusal.Unsupported},
+		{text: "auth@", reason: refusal.Unsupported},
+		{text: "shop-auth@kubernetescrd@file", reason: refusal.Unsupported},
 	} {
 		names, fault := traefik.Candidates(test.text, "team-a")
 		var got []string

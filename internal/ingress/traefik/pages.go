@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -36,11 +36,11 @@ func pagePath(r *record) string {
 	path = strings.ReplaceAll(path, "{originalStatus}", "{status}")
 	switch {
 	case strings.Contains(path, "{url}"):
-		r.fault("query", snapshot.Unsupported, "{url} has no value here: read the header X-Forwarded-Uri")
+		r.fault("query", refusal.Unsupported, "{url} has no value here: read the header X-Forwarded-Uri")
 	case strings.ContainsAny(path, "?#"):
-		r.fault("query", snapshot.Unsupported, "a page is asked for by a path without ? and #: write one such as /{status}.html")
+		r.fault("query", refusal.Unsupported, "a page is asked for by a path without ? and #: write one such as /{status}.html")
 	case strings.Trim(strings.ReplaceAll(path, "{status}", "0"), pathCharacters) != "":
-		r.fault("query", snapshot.Invalid, "it has a character that is not for paths: write one such as /{status}.html")
+		r.fault("query", refusal.Invalid, "it has a character that is not for paths: write one such as /{status}.html")
 	}
 	return path
 }
@@ -63,10 +63,10 @@ func statusRanges(r *record, name string) []route.StatusRange {
 			to, errTo := strconv.ParseUint(strings.TrimSpace(last), 10, 10)
 			switch {
 			case err != nil || errTo != nil || from < 100 || to > 599 || from > to:
-				r.fault(name, snapshot.Invalid, "%q is neither a status nor a range of them: write 404 or 500-599", brief(part))
+				r.fault(name, refusal.Invalid, "%q is neither a status nor a range of them: write 404 or 500-599", brief(part))
 				return nil
 			case len(ranges) == maxStatuses:
-				r.fault(name, snapshot.TooLarge, "there are more than %d ranges: put them together", maxStatuses)
+				r.fault(name, refusal.TooLarge, "there are more than %d ranges: put them together", maxStatuses)
 				return nil
 			}
 			ranges = append(ranges, route.StatusRange{From: int(from), To: int(to)})

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -21,7 +21,7 @@ const (
 func addPrefix(r *record) *route.Policy {
 	prefix := r.text("prefix")
 	if prefix == "" {
-		r.fault("prefix", snapshot.Invalid, "there is no prefix to add: give one")
+		r.fault("prefix", refusal.Invalid, "there is no prefix to add: give one")
 	}
 	r.rest()
 	return &route.Policy{AddPrefix: &route.AddPrefix{Prefix: rooted(prefix)}}
@@ -64,7 +64,7 @@ func replacePath(r *record) *route.Policy {
 func replacePathRegex(r *record) *route.Policy {
 	expression, replacement := r.rewriting()
 	if strings.ContainsAny(replacement, "?#") {
-		r.fault("replacement", snapshot.Unsupported, "a path has no ? and no #: the query is passed on as it came")
+		r.fault("replacement", refusal.Unsupported, "a path has no ? and no #: the query is passed on as it came")
 	}
 	r.rest()
 	return &route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: expression, Replacement: replacement}}
@@ -121,12 +121,12 @@ func (r *record) rewriting() (expression, replacement string) {
 // expression compiles an expression of bounded length.
 func (r *record) expression(name, text string) (*regexp.Regexp, bool) {
 	if text == "" || len(text) > route.MaxExpressionLength {
-		r.fault(name, snapshot.Invalid, "give a regular expression of at most %d bytes", route.MaxExpressionLength)
+		r.fault(name, refusal.Invalid, "give a regular expression of at most %d bytes", route.MaxExpressionLength)
 		return nil, false
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		r.fault(name, snapshot.Invalid, "is not a regular expression in RE2 syntax: %s", brief(err.Error()))
+		r.fault(name, refusal.Invalid, "is not a regular expression in RE2 syntax: %s", brief(err.Error()))
 		return nil, false
 	}
 	return compiled, true
@@ -146,10 +146,10 @@ func (r *record) groups(name, replacement string, expression *regexp.Regexp) {
 		number, err := strconv.ParseUint(group, 10, 16)
 		switch {
 		case group == "":
-			r.fault(name, snapshot.Invalid, "a $ is not followed by a group: write ${1} for the first group, $$ for a dollar sign")
+			r.fault(name, refusal.Invalid, "a $ is not followed by a group: write ${1} for the first group, $$ for a dollar sign")
 			return
 		case err == nil && int(number) > expression.NumSubexp(), err != nil && expression.SubexpIndex(group) < 0:
-			r.fault(name, snapshot.Invalid, "names a group %q that the expression does not have: put braces around it where letters follow, as in ${1}x", brief(group))
+			r.fault(name, refusal.Invalid, "names a group %q that the expression does not have: put braces around it where letters follow, as in ${1}x", brief(group))
 			return
 		}
 		text = rest

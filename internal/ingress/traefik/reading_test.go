@@ -3,6 +3,7 @@ package traefik_test
 import (
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
@@ -35,7 +36,7 @@ func TestBasicAuthUsers(t *testing.T) {
 			cluster.Put(body)
 			policies, faults := readMiddleware(cluster, map[string]any{"basicAuth": map[string]any{"secret": "users"}})
 			if test.want == "" {
-				if len(faults) != 1 || faults[0].Reason != snapshot.Invalid {
+				if len(faults) != 1 || faults[0].Reason != refusal.Invalid {
 					t.Errorf("faults %v", faults)
 				}
 				return
@@ -50,7 +51,7 @@ func TestBasicAuthUsers(t *testing.T) {
 	}
 }
 
-func readMiddleware(cluster *snapshot.Snapshot, spec map[string]any) ([]route.Policy, []snapshot.Fault) {
+func readMiddleware(cluster *snapshot.Snapshot, spec map[string]any) ([]route.Policy, []refusal.Refusal) {
 	object := &snapshot.Resource{Kind: snapshot.TraefikMiddleware, Namespace: "shop", Name: "it", Spec: spec}
 	return traefik.Middleware(object, reference.Source{View: cluster.View(), Namespace: "elsewhere"})
 }
@@ -71,7 +72,7 @@ func TestReadsAreRemembered(t *testing.T) {
 		Spec: map[string]any{"forwardAuth": map[string]any{"address": "http://auth"}},
 	})
 	_, faults := traefik.Middleware(object, reference.Source{View: view, Namespace: "elsewhere"})
-	if len(faults) != 1 || faults[0].Reason != snapshot.NotFound {
+	if len(faults) != 1 || faults[0].Reason != refusal.NotFound {
 		t.Fatalf("faults %v", faults)
 	}
 	want := map[snapshot.Ref]bool{

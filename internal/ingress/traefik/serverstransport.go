@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -11,7 +12,7 @@ import (
 
 // ServersTransport converts a ServersTransport. Fields that tune connections are
 // accepted without effect: the edge sizes its pools itself.
-func ServersTransport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
+func ServersTransport(object *snapshot.Resource, source reference.Source) (reference.Transport, []refusal.Refusal) {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
 	source = source.In(object.Namespace)
@@ -56,7 +57,7 @@ func upstreamAuthority(r *record, object *snapshot.Resource, source reference.So
 		if name := root.text("secret"); name != "" {
 			names = append(names, name)
 		} else if root.text("configMap") == "" {
-			root.fault("secret", snapshot.Invalid, "name a Secret with ca.crt")
+			root.fault("secret", refusal.Invalid, "name a Secret with ca.crt")
 		}
 		root.refuse("configMap", "ConfigMaps are not read: put the bundle into a Secret, under ca.crt, and name it as secret")
 		root.rest()
@@ -80,7 +81,7 @@ func upstreamAuthority(r *record, object *snapshot.Resource, source reference.So
 	if len(bundles) > 1 {
 		authority = joined(object, bundles)
 		if problems := authority.Validate(); len(problems) > 0 {
-			r.fault("rootCAs", snapshot.Invalid, "several Secrets cannot be put together: %s", problems[0].Message)
+			r.fault("rootCAs", refusal.Invalid, "several Secrets cannot be put together: %s", problems[0].Message)
 			return
 		}
 	}
@@ -112,10 +113,10 @@ func upstreamCertificate(r *record, source reference.Source, transport *referenc
 	case len(names) == 0:
 		return
 	case len(names) > 1:
-		r.fault("certificatesSecrets", snapshot.Unsupported, "one certificate can be shown to endpoints: name one Secret")
+		r.fault("certificatesSecrets", refusal.Unsupported, "one certificate can be shown to endpoints: name one Secret")
 		return
 	case strings.Contains(names[0], "/"):
-		r.fault("certificatesSecrets", snapshot.Invalid, "%q is no name: name a Secret of the same namespace", brief(names[0]))
+		r.fault("certificatesSecrets", refusal.Invalid, "%q is no name: name a Secret of the same namespace", brief(names[0]))
 		return
 	}
 	certificate, fault := source.Certificate(names[0])
@@ -124,7 +125,7 @@ func upstreamCertificate(r *record, source reference.Source, transport *referenc
 		return
 	}
 	if problems := certificate.Validate(); len(problems) > 0 {
-		r.fault("certificatesSecrets", snapshot.Invalid, "the Secret %s: %s", certificate.ID, problems[0].Message)
+		r.fault("certificatesSecrets", refusal.Invalid, "the Secret %s: %s", certificate.ID, problems[0].Message)
 		return
 	}
 	tls.Certificate = certificate.ID

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -23,21 +23,21 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 	address := r.text("address")
 	parsed, err := url.Parse(address)
 	if err != nil || address == "" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Opaque != "" || parsed.Host == "" {
-		r.fault("address", snapshot.Invalid, "%q is not an http or https URL: %s", brief(address), outsideHint)
+		r.fault("address", refusal.Invalid, "%q is not an http or https URL: %s", brief(address), outsideHint)
 		return
 	}
 	switch {
 	// Credentials in a spec would end up in the table and its dumps.
 	case parsed.User != nil:
-		r.fault("address", snapshot.Unsupported, "it has a user: let the server recognise the edge in another way")
+		r.fault("address", refusal.Unsupported, "it has a user: let the server recognise the edge in another way")
 		return
 	case parsed.Fragment != "":
-		r.fault("address", snapshot.Unsupported, "the part behind # is never sent: remove it")
+		r.fault("address", refusal.Unsupported, "the part behind # is never sent: remove it")
 		return
 	}
 	name, found := serviceName(strings.TrimSuffix(strings.ToLower(parsed.Hostname()), "."))
 	if !found {
-		r.fault("address", snapshot.Unsupported, "%q is not the name of a Service: %s", brief(parsed.Host), outsideHint)
+		r.fault("address", refusal.Unsupported, "%q is not the name of a Service: %s", brief(parsed.Host), outsideHint)
 		return
 	}
 	// The port must be one of the Service; the default is that of the scheme.
@@ -48,7 +48,7 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 	if text := parsed.Port(); text != "" {
 		number, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || number == 0 {
-			r.fault("address", snapshot.Invalid, "%q is no port", brief(text))
+			r.fault("address", refusal.Invalid, "%q is no port", brief(text))
 			return
 		}
 		port.Number = int32(number)
@@ -101,13 +101,13 @@ func (s *step) wantScheme(r *record, field, scheme string, backend route.Backend
 	switch {
 	case scheme == "" || scheme == "http" && !encrypted || scheme == "https" && encrypted:
 	case scheme == "https":
-		r.fault(field, snapshot.Unsupported, "it asks for https, and the Service %s/%s is spoken to without encryption: set its annotation %s to https",
+		r.fault(field, refusal.Unsupported, "it asks for https, and the Service %s/%s is spoken to without encryption: set its annotation %s to https",
 			backend.Namespace, backend.Name, schemeAnnotation)
 	case scheme == "http":
-		r.fault(field, snapshot.Unsupported, "it asks for http, and the Service %s/%s is spoken to with encryption: write https",
+		r.fault(field, refusal.Unsupported, "it asks for http, and the Service %s/%s is spoken to with encryption: write https",
 			backend.Namespace, backend.Name)
 	default:
-		r.fault(field, snapshot.Unsupported, "%q is neither http nor https: set the annotation %s of the Service", brief(scheme), schemeAnnotation)
+		r.fault(field, refusal.Unsupported, "%q is neither http nor https: set the annotation %s of the Service", brief(scheme), schemeAnnotation)
 	}
 }
 
@@ -152,16 +152,16 @@ func (s *step) service(r *record) (route.BackendID, bool) {
 	name, namespace, port := r.text("name"), r.text("namespace"), r.textOrNumber("port")
 	scheme := r.text("scheme")
 	if kind := r.text("kind"); kind != "" && kind != "Service" {
-		r.fault("kind", snapshot.Unsupported, "%q is not supported: name a Service", brief(kind))
+		r.fault("kind", refusal.Unsupported, "%q is not supported: name a Service", brief(kind))
 		return route.BackendID{}, false
 	}
 	// With one Service the weight has no effect.
 	r.ignore("weight")
 	if pass, said := r.take("passHostHeader"); said && !r.flag("passHostHeader") && pass == false {
-		r.fault("passHostHeader", snapshot.Unsupported, "set service.passhostheader of the Service to false instead")
+		r.fault("passHostHeader", refusal.Unsupported, "set service.passhostheader of the Service to false instead")
 	}
 	if strategy := r.text("strategy"); strategy != "" && strategy != "RoundRobin" && strategy != "wrr" {
-		r.fault("strategy", snapshot.Unsupported, "set the annotation slipway.dev/balance of the Service instead")
+		r.fault("strategy", refusal.Unsupported, "set the annotation slipway.dev/balance of the Service instead")
 	}
 	// These are settings of the backend, and a backend is shared by all rules
 	// that use the Service.

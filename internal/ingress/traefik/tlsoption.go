@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -12,7 +13,7 @@ import (
 // TLSOption converts a TLSOption to TLS conditions, without hosts. Their identity has
 // the name of the object with a mark, so that it differs from an object of our own
 // kind with that name.
-func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
+func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []refusal.Refusal) {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
 	conditions := reference.TLSConditions{Options: route.TLSOptions{
@@ -50,7 +51,7 @@ func tlsVersion(r *record, name string) route.TLSVersion {
 	}
 	version, known := versions[text]
 	if !known {
-		r.fault(name, snapshot.Invalid, "%q is none of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13", brief(text))
+		r.fault(name, refusal.Invalid, "%q is none of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13", brief(text))
 	}
 	return version
 }
@@ -68,7 +69,7 @@ func cipherSuites(r *record, least route.TLSVersion) []string {
 		return false
 	})
 	if len(names) > 0 && len(chosen) == 0 && least != "1.3" {
-		r.fault("cipherSuites", snapshot.Invalid, "all of them are of TLS 1.3, so no older version could be spoken: set minVersion to VersionTLS13")
+		r.fault("cipherSuites", refusal.Invalid, "all of them are of TLS 1.3, so no older version could be spoken: set minVersion to VersionTLS13")
 	}
 	return chosen
 }
@@ -79,11 +80,11 @@ func protocols(r *record) []string {
 	names := r.texts("alpnProtocols")
 	chosen := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "acme-tls/1" })
 	if len(names) > 0 && len(chosen) == 0 {
-		r.fault("alpnProtocols", snapshot.Invalid, "no protocol is left that requests come by: list h2 or http/1.1")
+		r.fault("alpnProtocols", refusal.Invalid, "no protocol is left that requests come by: list h2 or http/1.1")
 	}
 	for _, name := range chosen {
 		if name != "h2" && name != "http/1.1" {
-			r.fault("alpnProtocols", snapshot.Unsupported, "%q is not spoken: list h2 or http/1.1", brief(name))
+			r.fault("alpnProtocols", refusal.Unsupported, "%q is not spoken: list h2 or http/1.1", brief(name))
 		}
 	}
 	return chosen
@@ -102,7 +103,7 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 	}
 	auth, known := kinds[kind]
 	if !known {
-		r.fault("clientAuthType", snapshot.Invalid, "%q is none of NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert", brief(kind))
+		r.fault("clientAuthType", refusal.Invalid, "%q is none of NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert", brief(kind))
 		return
 	}
 	if kind == "" && len(secrets) > 0 {
@@ -113,9 +114,9 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 	verifies := auth == route.ClientAuthVerifyIfGiven || auth == route.ClientAuthVerify
 	switch {
 	case verifies && len(secrets) == 0:
-		r.fault("secretNames", snapshot.Invalid, "certificates are to be verified, and nobody can vouch for them: name a Secret with ca.crt")
+		r.fault("secretNames", refusal.Invalid, "certificates are to be verified, and nobody can vouch for them: name a Secret with ca.crt")
 	case !verifies && len(secrets) > 0:
-		r.fault("clientAuthType", snapshot.Invalid, "there are authorities, but certificates are not verified: set RequireAndVerifyClientCert or VerifyClientCertIfGiven, or remove secretNames")
+		r.fault("clientAuthType", refusal.Invalid, "there are authorities, but certificates are not verified: set RequireAndVerifyClientCert or VerifyClientCertIfGiven, or remove secretNames")
 		return
 	}
 	for _, name := range secrets {
@@ -133,16 +134,16 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 
 // namedAuthority returns the bundle of a Secret of the same namespace: Traefik has no
 // other form of these references.
-func namedAuthority(name string, source reference.Source) (*route.Authority, *snapshot.Fault) {
+func namedAuthority(name string, source reference.Source) (*route.Authority, *refusal.Refusal) {
 	if strings.Contains(name, "/") {
-		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: brief(name) + " is no name: name a Secret of the same namespace"}
+		return nil, &refusal.Refusal{Reason: refusal.Invalid, Message: brief(name) + " is no name: name a Secret of the same namespace"}
 	}
 	authority, fault := source.Authority(name)
 	if fault != nil {
 		return nil, fault
 	}
 	if problems := authority.Validate(); len(problems) > 0 {
-		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: "the Secret " + authority.ID.String() + ": " + problems[0].Message}
+		return nil, &refusal.Refusal{Reason: refusal.Invalid, Message: "the Secret " + authority.ID.String() + ": " + problems[0].Message}
 	}
 	return authority, nil
 }

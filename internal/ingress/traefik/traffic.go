@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -33,7 +33,7 @@ func rateLimit(r *record) *route.Policy {
 func inFlight(r *record) *route.Policy {
 	amount, said := r.wholeIfSet("amount")
 	if !said || amount < 1 {
-		r.fault("amount", snapshot.Invalid, "no request may run: give a number from 1")
+		r.fault("amount", refusal.Invalid, "no request may run: give a number from 1")
 	}
 	key := sourceCriterion(r, route.KeyHost)
 	r.rest()
@@ -51,7 +51,7 @@ func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 	strategy := criterion.inner("ipStrategy")
 	addressStrategy(strategy)
 	if bits := strategy.count("ipv6Subnet"); bits != 0 && bits != 64 {
-		strategy.fault("ipv6Subnet", snapshot.Unsupported, "an IPv6 client always is its network of 64 bits; remove it")
+		strategy.fault("ipv6Subnet", refusal.Unsupported, "an IPv6 client always is its network of 64 bits; remove it")
 	}
 	strategy.rest()
 	criterion.rest()
@@ -70,7 +70,7 @@ func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 		chosen++
 	}
 	if chosen > 1 {
-		r.fault("sourceCriterion", snapshot.Invalid, "ipStrategy, requestHeaderName and requestHost exclude each other: keep one")
+		r.fault("sourceCriterion", refusal.Invalid, "ipStrategy, requestHeaderName and requestHost exclude each other: keep one")
 	}
 	return key
 }
@@ -81,7 +81,7 @@ func buffering(r *record) *route.Policy {
 		MaxRequestBytes: r.count("maxRequestBodyBytes"), MaxResponseBytes: r.count("maxResponseBodyBytes"),
 	}
 	if buffer.MaxRequestBytes+buffer.MaxResponseBytes == 0 {
-		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "a body is buffered only up to a limit: give the most bytes of a request, or of a response")
+		r.fault("maxRequestBodyBytes", refusal.Unsupported, "a body is buffered only up to a limit: give the most bytes of a request, or of a response")
 	}
 	// The edge decides about memory and disk.
 	r.ignore("memRequestBodyBytes", "memResponseBodyBytes")
@@ -98,13 +98,13 @@ func compress(r *record) *route.Policy {
 		ExcludeContentTypes: r.mediaTypes("excludedContentTypes"),
 	}
 	if len(compression.ContentTypes) > 0 && len(compression.ExcludeContentTypes) > 0 {
-		r.fault("excludedContentTypes", snapshot.Invalid, "it excludes includedContentTypes: keep one of them")
+		r.fault("excludedContentTypes", refusal.Invalid, "it excludes includedContentTypes: keep one of them")
 	}
 	// A written 0 means every size, which is not the default.
 	least, said := r.wholeIfSet("minResponseBodyBytes")
 	switch {
 	case least < 0:
-		r.fault("minResponseBodyBytes", snapshot.Invalid, "%d is negative: give a number from 0", least)
+		r.fault("minResponseBodyBytes", refusal.Invalid, "%d is negative: give a number from 0", least)
 	case said:
 		compression.MinBytes = max(1, least) // 0 would be the default
 	}
@@ -123,7 +123,7 @@ func (r *record) mediaTypes(name string) []string {
 		kind, _, _ := strings.Cut(text, ";")
 		main, sub, found := strings.Cut(strings.TrimSpace(kind), "/")
 		if !found || main == "" || sub == "" || main == "*" && sub != "*" {
-			r.fault(name, snapshot.Invalid, "%q is not a media type: write one such as text/html", brief(text))
+			r.fault(name, refusal.Invalid, "%q is not a media type: write one such as text/html", brief(text))
 		}
 	}
 	return types
@@ -135,9 +135,9 @@ func retry(r *record) *route.Policy {
 	attempts := r.whole("attempts")
 	switch {
 	case attempts < 1:
-		r.fault("attempts", snapshot.Invalid, "give the number of attempts, the first one included")
+		r.fault("attempts", refusal.Invalid, "give the number of attempts, the first one included")
 	case attempts > 10:
-		r.fault("attempts", snapshot.TooLarge, "%d are more than 10: every one of them adds to the load of a backend in trouble", attempts)
+		r.fault("attempts", refusal.TooLarge, "%d are more than 10: every one of them adds to the load of a backend in trouble", attempts)
 	}
 	again.Attempts = int(attempts)
 	// Network errors are retried unless disabled, statuses only if listed. The
@@ -146,9 +146,9 @@ func retry(r *record) *route.Policy {
 	network := !r.flag("disableRetryOnNetworkError")
 	switch {
 	case len(statuses) == 0 && !network:
-		r.fault("disableRetryOnNetworkError", snapshot.Invalid, "nothing is left to repeat a request for: list 502-504 in status")
+		r.fault("disableRetryOnNetworkError", refusal.Invalid, "nothing is left to repeat a request for: list 502-504 in status")
 	case len(statuses) > 0 && !gatewayErrors(statuses):
-		r.fault("status", snapshot.Unsupported, "requests are repeated for all of 502, 503 and 504, and for no others: write 502-504")
+		r.fault("status", refusal.Unsupported, "requests are repeated for all of 502, 503 and 504, and for no others: write 502-504")
 	case len(statuses) > 0 && network:
 		again.On = []route.RetryCondition{route.RetryConnect, route.RetryUnavailable}
 	case len(statuses) > 0:
@@ -156,7 +156,7 @@ func retry(r *record) *route.Policy {
 	}
 	r.refuse("timeout", "use initialInterval and fewer attempts")
 	if most := r.whole("maxRequestBodyBytes"); most > 0 {
-		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "use the Middleware buffering")
+		r.fault("maxRequestBodyBytes", refusal.Unsupported, "use the Middleware buffering")
 	}
 	r.rest()
 	// Checked after rest, so that faults of a Middleware without effect are

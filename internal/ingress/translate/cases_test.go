@@ -90,7 +90,7 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 	var refusals []string
 	for _, refusal := range w.refusals() {
 		refusals = append(refusals, fmt.Sprintf("%s %s %s", refusal.Object, refusal.Field, refusal.Reason))
-		t.Logf("refused: %s %s: %s", refusal.Object, refusal.Reason, refusal.Error())
+		t.Logf("refused: %s %s: %s", refusal.Object, refusal.Reason, refusal.Text())
 	}
 	same(t, "refusals.txt", files, refusals)
 }

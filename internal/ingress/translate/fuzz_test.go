@@ -101,7 +101,7 @@ func checkOutcome(t *testing.T, outcome *translate.Outcome) {
 		t.Fatalf("%d refusals", len(outcome.Refusals))
 	}
 	for _, refusal := range outcome.Refusals {
-		if refusal.Reason == "" || refusal.Message == "" || len(refusal.Error()) > 1400 || !utf8.ValidString(refusal.Error()) {
+		if refusal.Reason == "" || refusal.Message == "" || len(refusal.Text()) > 1400 || !utf8.ValidString(refusal.Text()) {
 			t.Fatalf("a refusal that cannot be told: %+v", refusal)
 		}
 	}

@@ -12,6 +12,7 @@ package translate
 import (
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -33,7 +34,7 @@ type Outcome struct {
 	Requests []resolve.CertificateRequest
 	// Hosts are all hosts of the Ingress, of rules and of TLS, sorted, each once.
 	Hosts    []string
-	Refusals []snapshot.Refusal
+	Refusals []refusal.Refusal
 }
 
 // CertificateClaim claims that a certificate is served for some hosts.
@@ -58,5 +59,5 @@ type OptionsClaim struct {
 	// Field is the field of the Ingress that names the options.
 	Field string
 	// Refused is why the options cannot be used; nil if they can.
-	Refused *snapshot.Fault
+	Refused *refusal.Refusal
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/resolve"
-	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -43,7 +43,7 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 type translation struct {
 	resolved *resolve.ResolvedIngress
 	// closed is why no path may be served; nil if they may.
-	closed  *snapshot.Fault
+	closed  *refusal.Refusal
 	outcome Outcome
 }
 
@@ -150,20 +150,20 @@ func (t *translation) problemOf(rule *route.Rule) *route.Problem {
 }
 
 // refuse records a problem that package resolve did not find.
-func (t *translation) refuse(field string, problem route.Problem) *snapshot.Fault {
-	fault := snapshot.Fault{Field: field, Reason: snapshot.Invalid, Message: "the routing table cannot hold it: " + problem.Field + ": " + problem.Message}
+func (t *translation) refuse(field string, problem route.Problem) *refusal.Refusal {
+	fault := refusal.Refusal{Object: t.resolved.Ingress.Object(), Field: field, Reason: refusal.Invalid, Message: "the routing table cannot hold it: " + problem.Field + ": " + problem.Message}
 	if problem.Fault == route.FaultTooMany {
-		fault.Reason = snapshot.TooLarge
+		fault.Reason = refusal.TooLarge
 	}
 	// At the limit the list ends with a refusal about those that are omitted.
 	if len(t.outcome.Refusals) < resolve.MaxRefusals {
-		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], snapshot.Refusal{Object: t.resolved.Ingress, Fault: fault})
+		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], fault)
 	}
 	return &fault
 }
 
-func refused(fault *snapshot.Fault) *route.Response {
-	return unavailable(route.ReasonRefused, fault.Error())
+func refused(fault *refusal.Refusal) *route.Response {
+	return unavailable(route.ReasonRefused, fault.Text())
 }
 
 func unavailable(reason route.Reason, message string) *route.Response {

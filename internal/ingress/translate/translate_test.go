@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -55,7 +56,7 @@ func TestRule(t *testing.T) {
 // TestClosed: a rule that must not be served keeps its place, and nothing that
 // it was to do.
 func TestClosed(t *testing.T) {
-	fault := &snapshot.Fault{Field: "spec", Reason: snapshot.Invalid, Message: "broken"}
+	fault := refusal.New("spec", refusal.Invalid, "broken")
 	tests := []struct {
 		name    string
 		change  func(*resolve.ResolvedIngress)
@@ -101,7 +102,7 @@ func TestDisplaced(t *testing.T) {
 	site := siteOf()
 	site.EntryPoints = make([]string, route.MaxEntryPoints+1)
 	outcome := translate.Ingress(site)
-	if len(outcome.Rules) != 0 || len(outcome.Refusals) != 1 || outcome.Refusals[0].Reason != snapshot.TooLarge {
+	if len(outcome.Rules) != 0 || len(outcome.Refusals) != 1 || outcome.Refusals[0].Reason != refusal.TooLarge {
 		t.Errorf("%+v", outcome)
 	}
 	if len(site.Refusals) != 0 {
@@ -129,7 +130,7 @@ func TestDefault(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	site := siteOf()
-	fault := &snapshot.Fault{Reason: snapshot.NotFound, Message: "missing"}
+	fault := refusal.New("", refusal.NotFound, "missing")
 	certificate := &route.Certificate{ID: route.CertificateID{Namespace: "shop", Name: "tls"}}
 	site.Certificates = []resolve.CertificateUse{{Certificate: certificate, Hosts: site.Hosts, Field: "spec.tls[0].secretName"}}
 	refused := reference.TLSConditions{Options: route.TLSOptions{Refused: true}}

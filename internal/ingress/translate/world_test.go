@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/resolve"
@@ -80,12 +81,12 @@ func (w *world) compile(t testing.TB) *program.Program {
 }
 
 // refusals are those of all Ingresses, sorted.
-func (w *world) refusals() []snapshot.Refusal {
-	var all []snapshot.Refusal
+func (w *world) refusals() []refusal.Refusal {
+	var all []refusal.Refusal
 	for _, ref := range slices.SortedFunc(maps.Keys(w.outcomes), snapshot.Ref.Compare) {
 		all = append(all, w.outcomes[ref].Refusals...)
 	}
-	slices.SortStableFunc(all, func(a, b snapshot.Refusal) int {
+	slices.SortStableFunc(all, func(a, b refusal.Refusal) int {
 		return cmp.Or(a.Object.Compare(b.Object), strings.Compare(a.Field, b.Field))
 	})
 	return all

@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/api/refusal"
 )
 
 var secretsResource = schema.GroupResource{Resource: "secrets"}
@@ -90,7 +90,7 @@ func TestVerdict(t *testing.T) {
 			if (fault != nil) != test.want {
 				t.Fatalf("got %v, want a fault: %t", fault, test.want)
 			}
-			if fault != nil && fault.Reason != snapshot.Unreadable {
+			if fault != nil && fault.Reason != refusal.Unreadable {
 				t.Errorf("the reason is %s", fault.Reason)
 			}
 		})

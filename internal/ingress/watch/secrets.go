@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -48,7 +48,7 @@ type wantedSecret struct {
 	// version is the resource version of the published data.
 	version string
 	// failure is the fault that was published in the place of data.
-	failure *snapshot.Fault
+	failure *refusal.Refusal
 	// published is set while the Snapshot has the Secret, or it is queued.
 	published bool
 	// delivered is set once Next has returned the first result.
@@ -187,8 +187,8 @@ func (k *secretReader) get(ctx context.Context, at name) (*snapshot.SecretBody, 
 	}
 	body := &snapshot.SecretBody{Namespace: at.namespace, Name: at.own}
 	if !k.watcher.reads(at.namespace) {
-		body.Failure = &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
-			"the Secret %s/%s is not read: add %[1]s to providers.kubernetesIngress.namespaces", at.namespace, at.own)}
+		body.Failure = refusal.New("", refusal.Unreadable,
+			"the Secret %s/%s is not read: add %[1]s to providers.kubernetesIngress.namespaces", at.namespace, at.own)
 		return body, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.watcher.timing.requestTimeout)
@@ -205,18 +205,18 @@ func (k *secretReader) get(ctx context.Context, at name) (*snapshot.SecretBody, 
 }
 
 // unusable returns why a Secret is not published, or nil.
-func unusable(secret *corev1.Secret) *snapshot.Fault {
+func unusable(secret *corev1.Secret) *refusal.Refusal {
 	size := 0
 	for _, value := range secret.Data {
 		size += len(value)
 	}
 	switch {
 	case secret.Type == helmRelease:
-		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
-			"the Secret %s/%s is a release of Helm: name another one", secret.Namespace, secret.Name)}
+		return refusal.New("", refusal.Invalid,
+			"the Secret %s/%s is a release of Helm: name another one", secret.Namespace, secret.Name)
 	case size > secretLimit:
-		return &snapshot.Fault{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
-			"the Secret %s/%s has more than %d bytes of data", secret.Namespace, secret.Name, secretLimit)}
+		return refusal.New("", refusal.TooLarge,
+			"the Secret %s/%s has more than %d bytes of data", secret.Namespace, secret.Name, secretLimit)
 	}
 	return nil
 }
@@ -225,18 +225,18 @@ func unusable(secret *corev1.Secret) *snapshot.Fault {
 // server that starts denies rights that we have, so published data is not dropped
 // at the first denial. Other errors must not block readiness for ever, but never
 // replace published data.
-func (s *wantedSecret) faultOf(at name, err error) *snapshot.Fault {
+func (s *wantedSecret) faultOf(at name, err error) *refusal.Refusal {
 	good := s.published && s.failure == nil
 	switch {
 	case apierrors.IsForbidden(err):
 		if good && s.failed < denialsBelieved {
 			return nil
 		}
-		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
-			"the edge may not read the Secret %s/%s: allow its role to get it", at.namespace, at.own)}
+		return refusal.New("", refusal.Unreadable,
+			"the edge may not read the Secret %s/%s: allow its role to get it", at.namespace, at.own)
 	case !good && s.failed >= denialsBelieved && isBroken(err):
-		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
-			"the API server cannot read the Secret %s/%s: %v", at.namespace, at.own, err)}
+		return refusal.New("", refusal.Unreadable,
+			"the API server cannot read the Secret %s/%s: %v", at.namespace, at.own, err)
 	}
 	return nil
 }
@@ -294,6 +294,6 @@ func refOf(at name) snapshot.Ref {
 }
 
 // sameFault reports whether two faults are equal, or both are nil.
-func sameFault(a, b *snapshot.Fault) bool {
+func sameFault(a, b *refusal.Refusal) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }

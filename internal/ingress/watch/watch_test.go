@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -247,7 +248,7 @@ stringData: {key: value}
 	if body := r.secret(namespace, "cart"); body == nil || string(body.Data["key"]) != "value" {
 		t.Errorf("the Secret is %+v", body)
 	}
-	if body := r.secret(other, "cart"); body == nil || body.Failure == nil || body.Failure.Reason != snapshot.Unreadable {
+	if body := r.secret(other, "cart"); body == nil || body.Failure == nil || body.Failure.Reason != refusal.Unreadable {
 		t.Errorf("the Secret of a namespace that is not read is %+v, want a failure", body)
 	}
 	if !r.has(snapshot.Ingress, namespace, "cart") || r.has(snapshot.Ingress, other, "cart") {
