@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/route"
@@ -85,9 +86,7 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 			// The table and the program change together, so this is an internal
 			// error, and the edge keeps serving the previous routes.
 			s.options.Log.Error("applying a routing change failed, keeping the previous routes", "error", err)
-			return s.proxy.Program(), &route.Change{}, append(all, route.Problem{
-				Subject: route.WholeTable{}, Fault: route.FaultInvalid, Message: err.Error(),
-			})
+			return s.proxy.Program(), &route.Change{}, append(all, route.NewProblem(route.WholeTable{}, "", refusal.Invalid, "%s", err))
 		}
 		all = append(all, invalid.Problems...)
 		smaller, out := change.Contain(invalid.Problems)
@@ -146,7 +145,7 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 
 // noteRefused keeps the problem of a rule whose policies cannot be compiled.
 func (s *Server) noteRefused(id route.ID, err error) {
-	s.refused = append(s.refused, route.Problem{Subject: id, Field: "policies", Fault: route.FaultInvalid, Message: err.Error()})
+	s.refused = append(s.refused, route.NewProblem(id, "policies", refusal.Invalid, "%s", err))
 }
 
 // SetZone sets the zone that this replica runs in. It is called before the

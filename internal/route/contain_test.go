@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 func status(code int) *Response { return &Response{Status: code} }
@@ -175,7 +177,7 @@ func TestCrowds(t *testing.T) {
 	}
 	var got []string
 	for _, problem := range table.Validate() {
-		if problem.Fault != FaultTooMany {
+		if problem.Reason != refusal.TooMany {
 			t.Errorf("another problem: %s", problem)
 		}
 		got = append(got, problem.Subject.String())

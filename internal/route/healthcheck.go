@@ -3,6 +3,8 @@ package route
 import (
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // HealthCheck probes every endpoint of a backend periodically. An unhealthy one gets
@@ -105,10 +107,10 @@ func (h *HealthCheck) check(r *report, protocol Protocol) {
 	case "", CheckHTTP, CheckTCP:
 	case CheckGRPC:
 		if !protocol.HTTP2() {
-			r.add("mode", FaultConflict, "gRPC needs HTTP/2; set the protocol to h2c, h2 or alpn, or use another mode")
+			r.add("mode", refusal.Conflict, "gRPC needs HTTP/2; set the protocol to h2c, h2 or alpn, or use another mode")
 		}
 	default:
-		r.add("mode", FaultInvalid, "%q is none of http, tcp, grpc", h.Mode)
+		r.add("mode", refusal.Invalid, "%q is none of http, tcp, grpc", h.Mode)
 	}
 	h.checkRequest(r)
 	h.checkTimes(r)
@@ -118,7 +120,7 @@ func (h *HealthCheck) check(r *report, protocol Protocol) {
 
 func checkThreshold(r *report, field string, count int) {
 	if count < 0 || count > maxCheckThreshold {
-		r.add(field, FaultInvalid, "%d is not between 0 and %d", count, maxCheckThreshold)
+		r.add(field, refusal.Invalid, "%d is not between 0 and %d", count, maxCheckThreshold)
 	}
 }
 
@@ -128,32 +130,32 @@ func (h *HealthCheck) checkRequest(r *report) {
 	if h.Path != "" {
 		switch {
 		case !http:
-			r.add("path", FaultConflict, "only the mode http asks for a path; remove it")
+			r.add("path", refusal.Conflict, "only the mode http asks for a path; remove it")
 		case len(h.Path) > MaxPathLength:
-			r.add("path", FaultInvalid, "the path has %d bytes; at most %d are allowed", len(h.Path), MaxPathLength)
+			r.add("path", refusal.Invalid, "the path has %d bytes; at most %d are allowed", len(h.Path), MaxPathLength)
 		case !validTarget(h.Path):
-			r.add("path", FaultInvalid, "%s is not a path; start it with a slash, and escape all but visible ASCII characters", shorten(h.Path))
+			r.add("path", refusal.Invalid, "%s is not a path; start it with a slash, and escape all but visible ASCII characters", shorten(h.Path))
 		}
 	}
 	if h.Service != "" {
 		if h.Mode != CheckGRPC {
-			r.add("service", FaultConflict, "only the mode grpc asks for a service; remove it")
+			r.add("service", refusal.Conflict, "only the mode grpc asks for a service; remove it")
 		} else {
 			checkOptionalName(r, "service", h.Service)
 		}
 	}
 	if h.Host != "" && h.Mode == CheckTCP {
-		r.add("host", FaultConflict, "the mode tcp sends no Host; remove it")
+		r.add("host", refusal.Conflict, "the mode tcp sends no Host; remove it")
 	} else if h.Host != "" && !validHostHeader(h.Host) {
-		r.add("host", FaultInvalid, "%q is not a host", h.Host)
+		r.add("host", refusal.Invalid, "%q is not a host", h.Host)
 	}
 	if len(h.Statuses) > 0 && !http {
-		r.add("statuses", FaultConflict, "only the mode http has statuses; remove them")
+		r.add("statuses", refusal.Conflict, "only the mode http has statuses; remove them")
 	}
 	for i, status := range h.Statuses {
 		if status.From < 100 || status.To > 599 || status.From > status.To {
 			r.enterItem("statuses", i)
-			r.add("", FaultInvalid, "%d to %d is not a range within 100 to 599", status.From, status.To)
+			r.add("", refusal.Invalid, "%d to %d is not a range within 100 to 599", status.From, status.To)
 			r.leave()
 		}
 	}
@@ -161,13 +163,13 @@ func (h *HealthCheck) checkRequest(r *report) {
 
 func (h *HealthCheck) checkTimes(r *report) {
 	if interval := time.Duration(h.Interval); interval != 0 && (interval < minCheckInterval || interval > maxCheckInterval) {
-		r.add("interval", FaultInvalid, "%s is not between %s and %s", h.Interval, minCheckInterval, maxCheckInterval)
+		r.add("interval", refusal.Invalid, "%s is not between %s and %s", h.Interval, minCheckInterval, maxCheckInterval)
 	}
 	switch settled := h.Settled(); {
 	case h.Timeout < 0:
 		checkDuration(r, "timeout", h.Timeout)
 	case h.Timeout > settled.Interval && settled.Interval > 0:
-		r.add("timeout", FaultConflict, "%s is longer than the interval of %s; make it shorter", h.Timeout, settled.Interval)
+		r.add("timeout", refusal.Conflict, "%s is longer than the interval of %s; make it shorter", h.Timeout, settled.Interval)
 	}
 }
 

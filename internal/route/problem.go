@@ -4,29 +4,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Problem is a part of a table that cannot be served as it is written.
 type Problem struct {
 	Subject Identity
-	// Field is the place in the subject, as in the JSON form:
-	// policies[1].rateLimit.period.
-	Field string
-	Fault Fault
-	// Message is for people: what is wrong and what to do.
-	Message string
+	// Refusal has the subject as its object, in words. Its field is a place in the
+	// JSON form: policies[1].rateLimit.period.
+	refusal.Refusal
 }
 
-// String returns the problem for people, on one line.
-func (p Problem) String() string {
-	where := p.Subject.String()
-	if kind := subjectKind(p.Subject); kind != "" {
-		where = kind + " " + where
-	}
-	if p.Field != "" {
-		where += ": " + p.Field
-	}
-	return where + ": " + p.Message
+// NewProblem returns a problem of a subject.
+func NewProblem(subject Identity, field string, reason refusal.Reason, format string, args ...any) Problem {
+	object := refusal.Object{Kind: subjectKind(subject), Name: subject.String()}
+	return Problem{Subject: subject, Refusal: refusal.New(field, reason, format, args...).Of(object)}
 }
 
 // subjectKind returns the word for an identity in messages.
@@ -48,25 +41,6 @@ func subjectKind(subject Identity) string {
 		return ""
 	}
 }
-
-// Fault is the kind of a problem, as a word for metrics and events.
-type Fault string
-
-// The kinds of problems.
-const (
-	// FaultRequired: something is missing.
-	FaultRequired Fault = "Required"
-	// FaultInvalid: a value is out of its range or form.
-	FaultInvalid Fault = "Invalid"
-	// FaultConflict: two values cannot go together.
-	FaultConflict Fault = "Conflict"
-	// FaultDuplicate: two things have one identity.
-	FaultDuplicate Fault = "Duplicate"
-	// FaultUnknown: a reference to something that is not there.
-	FaultUnknown Fault = "Unknown"
-	// FaultTooMany: a limit is exceeded.
-	FaultTooMany Fault = "TooMany"
-)
 
 // InvalidError is the error of a table with problems, which is not used.
 type InvalidError struct {
@@ -116,17 +90,12 @@ func (r *report) leave() { r.trail = r.trail[:len(r.trail)-1] }
 
 // add reports a problem with a field of where the walk is, or with that place
 // itself when the field is empty.
-func (r *report) add(field string, fault Fault, format string, args ...any) {
+func (r *report) add(field string, reason refusal.Reason, format string, args ...any) {
 	if field != "" {
 		r.enter(field)
 		defer r.leave()
 	}
-	r.problems = append(r.problems, Problem{
-		Subject: r.subject,
-		Field:   trailText(r.trail),
-		Fault:   fault,
-		Message: bounded(fmt.Sprintf(format, args...)),
-	})
+	r.problems = append(r.problems, NewProblem(r.subject, trailText(r.trail), reason, "%s", bounded(fmt.Sprintf(format, args...))))
 }
 
 // bounded truncates a message: it can quote a value of a hostile object.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // maxNameLength is the longest name that Kubernetes gives an object.
@@ -28,7 +30,7 @@ func validName(name string) bool {
 // checkName requires a valid name.
 func checkName(r *report, field, name string) {
 	if name == "" {
-		r.add(field, FaultRequired, "it has no name; give it one")
+		r.add(field, refusal.Required, "it has no name; give it one")
 		return
 	}
 	checkOptionalName(r, field, name)
@@ -36,7 +38,7 @@ func checkName(r *report, field, name string) {
 
 func checkOptionalName(r *report, field, name string) {
 	if name != "" && !validName(name) {
-		r.add(field, FaultInvalid, "%s is not a name; use letters, digits, dots, dashes and underscores, at most %d", shorten(name), maxNameLength)
+		r.add(field, refusal.Invalid, "%s is not a name; use letters, digits, dots, dashes and underscores, at most %d", shorten(name), maxNameLength)
 	}
 }
 
@@ -44,7 +46,7 @@ func checkOptionalName(r *report, field, name string) {
 // wildcards.
 func checkHost(r *report, field, host string) {
 	if strings.ToLower(host) != host {
-		r.add(field, FaultInvalid, "%s has capitals; hosts are compared in lower case, so write it so", shorten(host))
+		r.add(field, refusal.Invalid, "%s has capitals; hosts are compared in lower case, so write it so", shorten(host))
 		return
 	}
 	name, wildcard := WildcardParent(host)
@@ -54,7 +56,7 @@ func checkHost(r *report, field, host string) {
 		}
 	}
 	if !validHost(name) {
-		r.add(field, FaultInvalid, "%s is not a host; write a name such as a.example.com or *.example.com, without port", shorten(host))
+		r.add(field, refusal.Invalid, "%s is not a host; write a name such as a.example.com or *.example.com, without port", shorten(host))
 	}
 }
 
@@ -91,13 +93,13 @@ func validHostHeader(host string) bool {
 func checkPath(r *report, field, path string) {
 	switch {
 	case !strings.HasPrefix(path, "/"):
-		r.add(field, FaultInvalid, "%s does not start with a slash; a path does", shorten(path))
+		r.add(field, refusal.Invalid, "%s does not start with a slash; a path does", shorten(path))
 	case len(path) > MaxPathLength:
-		r.add(field, FaultInvalid, "the path has %d bytes; at most %d are allowed", len(path), MaxPathLength)
+		r.add(field, refusal.Invalid, "the path has %d bytes; at most %d are allowed", len(path), MaxPathLength)
 	case hasControl(path) || strings.ContainsAny(path, "?#"):
-		r.add(field, FaultInvalid, "a path has no control characters, no ? and no #")
+		r.add(field, refusal.Invalid, "a path has no control characters, no ? and no #")
 	case !cleanPath(path):
-		r.add(field, FaultInvalid, "%s matches no request, because paths are normalised first; write it without //, /./, /../ and %%2f", shorten(path))
+		r.add(field, refusal.Invalid, "%s matches no request, because paths are normalised first; write it without //, /./, /../ and %%2f", shorten(path))
 	}
 }
 
@@ -115,14 +117,14 @@ func cleanPath(path string) bool {
 // checkExpressionField validates an expression, and its size.
 func checkExpressionField(r *report, field, expression string) {
 	if err := checkExpression(expression); err != nil {
-		r.add(field, FaultInvalid, "%s", err)
+		r.add(field, refusal.Invalid, "%s", err)
 	}
 }
 
 // checkHeaderName requires a token of RFC 9110.
 func checkHeaderName(r *report, field, name string) {
 	if name == "" {
-		r.add(field, FaultRequired, "the name is missing")
+		r.add(field, refusal.Required, "the name is missing")
 		return
 	}
 	checkOptionalHeaderName(r, field, name)
@@ -130,7 +132,7 @@ func checkHeaderName(r *report, field, name string) {
 
 func checkOptionalHeaderName(r *report, field, name string) {
 	if name != "" && !validToken(name) {
-		r.add(field, FaultInvalid, "%s is not the name of a header or cookie", shorten(name))
+		r.add(field, refusal.Invalid, "%s is not the name of a header or cookie", shorten(name))
 	}
 }
 
@@ -138,7 +140,7 @@ func checkTokens(r *report, field string, values []string) {
 	for i, value := range values {
 		if !validToken(value) {
 			r.enterItem(field, i)
-			r.add("", FaultInvalid, "%s is not a word of a header", shorten(value))
+			r.add("", refusal.Invalid, "%s is not a word of a header", shorten(value))
 			r.leave()
 		}
 	}
@@ -149,7 +151,7 @@ func checkTexts(r *report, field string, values []string) {
 	for i, value := range values {
 		if value == "" || hasControl(value) {
 			r.enterItem(field, i)
-			r.add("", FaultInvalid, "the value is empty or has control characters")
+			r.add("", refusal.Invalid, "the value is empty or has control characters")
 			r.leave()
 		}
 	}
@@ -158,19 +160,19 @@ func checkTexts(r *report, field string, values []string) {
 // checkDuration refuses negative durations.
 func checkDuration(r *report, field string, d Duration) {
 	if d < 0 {
-		r.add(field, FaultInvalid, "%s is negative; leave it out for the default", d)
+		r.add(field, refusal.Invalid, "%s is negative; leave it out for the default", d)
 	}
 }
 
 func checkAtLeast(r *report, field string, value, least int64) {
 	if value < least {
-		r.add(field, FaultInvalid, "%d is less than %d", value, least)
+		r.add(field, refusal.Invalid, "%d is less than %d", value, least)
 	}
 }
 
 func checkPercent(r *report, field string, percent int) {
 	if percent < 1 || percent > 100 {
-		r.add(field, FaultInvalid, "%d is not a percentage from 1 to 100", percent)
+		r.add(field, refusal.Invalid, "%d is not a percentage from 1 to 100", percent)
 	}
 }
 
@@ -210,14 +212,14 @@ func hasControl(text string) bool {
 // checkText is for text that is shown or compared, and nothing more.
 func checkText(r *report, field, text string) {
 	if !utf8.ValidString(text) {
-		r.add(field, FaultInvalid, "the text is not UTF-8")
+		r.add(field, refusal.Invalid, "the text is not UTF-8")
 	}
 }
 
 // checkCreated refuses times that have no text form.
 func checkCreated(r *report, created time.Time) {
 	if _, err := created.MarshalText(); err != nil {
-		r.add("created", FaultInvalid, "the time cannot be written down; give a year from 1 to 9999")
+		r.add("created", refusal.Invalid, "the time cannot be written down; give a year from 1 to 9999")
 	}
 }
 

@@ -3,6 +3,8 @@ package route
 import (
 	"crypto/tls"
 	"slices"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // TLSOptions are the conditions of the handshakes for some hosts. They hold
@@ -109,30 +111,30 @@ func (o *TLSOptions) check(r *report) {
 		r.leave()
 	}
 	if o.Refused && !o.bare() {
-		r.add("refused", FaultConflict, "options that are refused have nothing but hosts; leave the rest out")
+		r.add("refused", refusal.Conflict, "options that are refused have nothing but hosts; leave the rest out")
 	}
 	o.checkVersions(r)
 	for i, name := range o.CipherSuites {
 		if _, ok := CipherSuiteNumber(name); !ok {
 			r.enterItem("cipherSuites", i)
-			r.add("", FaultInvalid, "%s is no cipher suite that can be chosen; those of TLS 1.3 are always on", shorten(name))
+			r.add("", refusal.Invalid, "%s is no cipher suite that can be chosen; those of TLS 1.3 are always on", shorten(name))
 			r.leave()
 		}
 	}
 	if _, ok := clientAuths[o.ClientAuth]; !ok {
-		r.add("clientAuth", FaultInvalid, "%s is none of none, request, requireAny, verifyIfGiven, verify", shorten(string(o.ClientAuth)))
+		r.add("clientAuth", refusal.Invalid, "%s is none of none, request, requireAny, verifyIfGiven, verify", shorten(string(o.ClientAuth)))
 	}
 	verifies := o.ClientAuth.Type() >= tls.VerifyClientCertIfGiven
 	switch {
 	case verifies && len(o.ClientAuthorities) == 0:
-		r.add("clientAuthorities", FaultRequired, "client certificates are to be verified, but there is no authority; name one")
+		r.add("clientAuthorities", refusal.Required, "client certificates are to be verified, but there is no authority; name one")
 	case !verifies && len(o.ClientAuthorities) > 0:
-		r.add("clientAuthorities", FaultConflict, "client certificates are not verified; set clientAuth to verify, or leave the authorities out")
+		r.add("clientAuthorities", refusal.Conflict, "client certificates are not verified; set clientAuth to verify, or leave the authorities out")
 	}
 	for i, protocol := range o.ALPN {
 		if len(protocol) > 255 {
 			r.enterItem("alpn", i)
-			r.add("", FaultInvalid, "%s is too long for the name of a protocol; use h2 or http/1.1", shorten(protocol))
+			r.add("", refusal.Invalid, "%s is too long for the name of a protocol; use h2 or http/1.1", shorten(protocol))
 			r.leave()
 		}
 	}
@@ -197,7 +199,7 @@ func soundHost(host string) bool {
 func (o *TLSOptions) checkVersions(r *report) {
 	check := func(field string, version TLSVersion) {
 		if version != "" && version.Number() == 0 {
-			r.add(field, FaultInvalid, "%s is none of 1.0, 1.1, 1.2, 1.3", shorten(string(version)))
+			r.add(field, refusal.Invalid, "%s is none of 1.0, 1.1, 1.2, 1.3", shorten(string(version)))
 		}
 	}
 	check("minVersion", o.MinVersion)
@@ -207,6 +209,6 @@ func (o *TLSOptions) checkVersions(r *report) {
 		least = tls.VersionTLS12
 	}
 	if most := o.MaxVersion.Number(); most != 0 && least > most {
-		r.add("minVersion", FaultConflict, "it is above maxVersion; change one of them")
+		r.add("minVersion", refusal.Conflict, "it is above maxVersion; change one of them")
 	}
 }

@@ -3,6 +3,8 @@ package route
 import (
 	"cmp"
 	"slices"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Validate returns everything in the table that cannot be served as it is
@@ -84,16 +86,16 @@ func identityRank(id Identity) int {
 func (t *Table) checkEntryPoints() []Problem {
 	r := report{subject: WholeTable{}}
 	if len(t.EntryPoints) > MaxEntryPoints {
-		r.add("entryPoints", FaultTooMany, "there are %d entry points; at most %d are possible", len(t.EntryPoints), MaxEntryPoints)
+		r.add("entryPoints", refusal.TooMany, "there are %d entry points; at most %d are possible", len(t.EntryPoints), MaxEntryPoints)
 	}
 	seen := make(map[string]bool, len(t.EntryPoints))
 	for i, name := range t.EntryPoints {
 		r.enterItem("entryPoints", i)
 		switch {
 		case !validName(name):
-			r.add("", FaultInvalid, "an entry point's name has letters, digits, dots, dashes and underscores, at most %d", maxNameLength)
+			r.add("", refusal.Invalid, "an entry point's name has letters, digits, dots, dashes and underscores, at most %d", maxNameLength)
 		case seen[name]:
-			r.add("", FaultDuplicate, "%s is listed twice; list it once", name)
+			r.add("", refusal.Duplicate, "%s is listed twice; list it once", name)
 		}
 		seen[name] = true
 		r.leave()
@@ -107,18 +109,14 @@ func (t *Table) checkDefaults() []Problem {
 	var certificates, options []Problem
 	for _, certificate := range t.Certificates {
 		if certificate != nil && certificate.Default {
-			certificates = append(certificates, Problem{
-				Subject: certificate.ID, Field: "default", Fault: FaultDuplicate,
-				Message: "more than one certificate is the default; choose one",
-			})
+			certificates = append(certificates, NewProblem(certificate.ID, "default", refusal.Duplicate,
+				"more than one certificate is the default; choose one"))
 		}
 	}
 	for _, o := range t.TLSOptions {
 		if o != nil && len(o.Hosts) == 0 {
-			options = append(options, Problem{
-				Subject: o.ID, Field: "hosts", Fault: FaultDuplicate,
-				Message: "more than one set of options is for every host; give the others hosts",
-			})
+			options = append(options, NewProblem(o.ID, "hosts", refusal.Duplicate,
+				"more than one set of options is for every host; give the others hosts"))
 		}
 	}
 	var problems []Problem
@@ -136,7 +134,7 @@ func checkNil(t *Table) []Problem {
 	r := report{subject: WholeTable{}}
 	holes := func(field string, found bool) {
 		if found {
-			r.add(field, FaultRequired, "the list has an element that is nil; leave it out")
+			r.add(field, refusal.Required, "the list has an element that is nil; leave it out")
 		}
 	}
 	holes("rules", slices.Contains(t.Rules, nil))
@@ -177,10 +175,8 @@ func duplicates[V any, K comparableIdentity](problems []Problem, values []*V, ke
 		id := key(value)
 		count[id]++
 		if count[id] == 2 {
-			problems = append(problems, Problem{
-				Subject: id, Field: "id", Fault: FaultDuplicate,
-				Message: "more than one element has this identity; give each its own",
-			})
+			problems = append(problems, NewProblem(id, "id", refusal.Duplicate,
+				"more than one element has this identity; give each its own"))
 		}
 	}
 	return problems

@@ -1,6 +1,10 @@
 package route
 
-import "strings"
+import (
+	"strings"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // Validate returns the problems of the backend on its own.
 func (b *Backend) Validate() []Problem {
@@ -26,7 +30,7 @@ func (b *Backend) check(r *report) {
 		endpoint.check(r)
 		place := Endpoint{Address: endpoint.Address, Host: endpoint.Host, Port: endpoint.Port}
 		if seen[place] {
-			r.add("", FaultDuplicate, "the endpoint is listed twice; list it once")
+			r.add("", refusal.Duplicate, "the endpoint is listed twice; list it once")
 		}
 		if seen != nil {
 			seen[place] = true
@@ -45,27 +49,27 @@ func (b *Backend) check(r *report) {
 func (e Endpoint) check(r *report) {
 	switch {
 	case e.Address.IsValid() && (e.Host != "" || e.Port != 0):
-		r.add("host", FaultConflict, "there is an address too; give an address, or host and port")
+		r.add("host", refusal.Conflict, "there is an address too; give an address, or host and port")
 	case e.Address.IsValid():
 		if e.Address.Port() == 0 {
-			r.add("address", FaultInvalid, "the port is 0; give the port that the endpoint listens at")
+			r.add("address", refusal.Invalid, "the port is 0; give the port that the endpoint listens at")
 		}
 	case e.Host == "":
-		r.add("address", FaultRequired, "give an address such as 10.0.0.1:8080, or host and port")
+		r.add("address", refusal.Required, "give an address such as 10.0.0.1:8080, or host and port")
 	default:
 		if strings.HasPrefix(e.Host, "*.") {
-			r.add("host", FaultInvalid, "a wildcard cannot be resolved; give a host name")
+			r.add("host", refusal.Invalid, "a wildcard cannot be resolved; give a host name")
 		} else {
 			checkHost(r, "host", e.Host)
 		}
 		if e.Port == 0 {
-			r.add("port", FaultRequired, "give the port that the endpoint listens at")
+			r.add("port", refusal.Required, "give the port that the endpoint listens at")
 		}
 	}
 	switch e.State {
 	case "", EndpointReady, EndpointDraining:
 	default:
-		r.add("state", FaultInvalid, "%q is neither ready nor draining", e.State)
+		r.add("state", refusal.Invalid, "%q is neither ready nor draining", e.State)
 	}
 	checkOptionalName(r, "zone", e.Zone)
 }
@@ -78,16 +82,16 @@ func (t *Transport) check(r *report) {
 	switch t.Protocol {
 	case "", ProtocolHTTP1, ProtocolH2C, ProtocolTLS, ProtocolH2, ProtocolALPN:
 	default:
-		r.add("protocol", FaultInvalid, "%q is none of http1, h2c, tls, h2, alpn", t.Protocol)
+		r.add("protocol", refusal.Invalid, "%q is none of http1, h2c, tls, h2, alpn", t.Protocol)
 	}
 	if t.TLS != nil && !t.Protocol.Encrypted() {
-		r.add("tls", FaultConflict, "the protocol has no TLS; set it to tls, h2 or alpn, or remove this")
+		r.add("tls", refusal.Conflict, "the protocol has no TLS; set it to tls, h2 or alpn, or remove this")
 	}
 	if t.Host != "" && t.HostOfEndpoint {
-		r.add("hostOfEndpoint", FaultConflict, "there is a host too; remove one of the two")
+		r.add("hostOfEndpoint", refusal.Conflict, "there is a host too; remove one of the two")
 	}
 	if t.Host != "" && !validHostHeader(t.Host) {
-		r.add("host", FaultInvalid, "%q is not a host", t.Host)
+		r.add("host", refusal.Invalid, "%q is not a host", t.Host)
 	}
 	if t.TLS == nil {
 		return
@@ -95,13 +99,13 @@ func (t *Transport) check(r *report) {
 	r.enter("tls")
 	if name := t.TLS.ServerName; name != "" {
 		if strings.HasPrefix(name, "*.") {
-			r.add("serverName", FaultInvalid, "a wildcard is not the name of a server; give a host name")
+			r.add("serverName", refusal.Invalid, "a wildcard is not the name of a server; give a host name")
 		} else {
 			checkHost(r, "serverName", name)
 		}
 	}
 	if t.TLS.SkipVerify && t.TLS.Authority != (AuthorityID{}) {
-		r.add("skipVerify", FaultConflict, "the authority would have no effect; remove one of the two")
+		r.add("skipVerify", refusal.Conflict, "the authority would have no effect; remove one of the two")
 	}
 	r.leave()
 }
@@ -112,18 +116,18 @@ func (b *Balancing) check(r *report) {
 	switch b.Method {
 	case "", BalanceLeastRequests, BalanceRoundRobin, BalanceLeastTime:
 		if b.Hash != (HashKey{}) {
-			r.add("hash", FaultConflict, "the method is not hash; set it to hash or remove this")
+			r.add("hash", refusal.Conflict, "the method is not hash; set it to hash or remove this")
 		}
 	case BalanceHash:
 		r.enter("hash")
 		if b.Hash.By == "" || b.Hash.By == KeyAll {
-			r.add("by", FaultRequired, "set the source of the key: client, host, path, header or cookie")
+			r.add("by", refusal.Required, "set the source of the key: client, host, path, header or cookie")
 		} else {
 			b.Hash.check(r)
 		}
 		r.leave()
 	default:
-		r.add("method", FaultInvalid, "%q is none of leastRequests, roundRobin, leastTime, hash", b.Method)
+		r.add("method", refusal.Invalid, "%q is none of leastRequests, roundRobin, leastTime, hash", b.Method)
 	}
 	checkDuration(r, "slowStart", b.SlowStart)
 	r.leave()
@@ -134,12 +138,12 @@ func (k HashKey) check(r *report) {
 	switch k.By {
 	case "", KeyAll, KeyClient, KeyHost, KeyPath:
 		if k.Name != "" {
-			r.add("name", FaultConflict, "only header and cookie have a name; remove it")
+			r.add("name", refusal.Conflict, "only header and cookie have a name; remove it")
 		}
 	case KeyHeader, KeyCookie:
 		checkHeaderName(r, "name", k.Name)
 	default:
-		r.add("by", FaultInvalid, "%q is none of all, client, host, path, header, cookie", k.By)
+		r.add("by", refusal.Invalid, "%q is none of all, client, host, path, header, cookie", k.By)
 	}
 }
 
@@ -157,12 +161,12 @@ func (c *Certificate) Validate() []Problem {
 		r.leave()
 	}
 	if c.Chain == "" {
-		r.add("chain", FaultRequired, "the certificate is missing; give it as PEM")
+		r.add("chain", refusal.Required, "the certificate is missing; give it as PEM")
 	}
 	checkText(&r, "chain", c.Chain)
 	checkText(&r, "key", c.Key.Reveal())
 	if c.Key.IsZero() {
-		r.add("key", FaultRequired, "the key is missing; give it as PEM")
+		r.add("key", refusal.Required, "the key is missing; give it as PEM")
 	}
 	return r.problems
 }
@@ -175,7 +179,7 @@ func (a *Authority) Validate() []Problem {
 	checkOptionalName(&r, "namespace", a.ID.Namespace)
 	r.leave()
 	if a.Bundle == "" {
-		r.add("bundle", FaultRequired, "the certificates are missing; give them as PEM")
+		r.add("bundle", refusal.Required, "the certificates are missing; give them as PEM")
 	}
 	checkText(&r, "bundle", a.Bundle)
 	return r.problems

@@ -3,6 +3,8 @@ package route
 import (
 	"cmp"
 	"slices"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Rules with the same host and path, and rules of one host whose path is an
@@ -65,7 +67,7 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 	var problems []Problem
 	for _, rule := range group[limit:] {
 		r := report{subject: rule.ID}
-		r.add("match", FaultTooMany, "there are %d older %s, which is the limit; remove some", limit, what)
+		r.add("match", refusal.TooMany, "there are %d older %s, which is the limit; remove some", limit, what)
 		problems = append(problems, r.problems...)
 	}
 	return problems
@@ -89,7 +91,7 @@ func (t *Table) checkTCPGroupSizes() []Problem {
 		})
 		for _, tcp := range group[MaxRoutesPerServerName:] {
 			r := report{subject: tcp.ID}
-			r.add("serverName", FaultTooMany, "there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName)
+			r.add("serverName", refusal.TooMany, "there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName)
 			problems = append(problems, r.problems...)
 		}
 	}

@@ -4,13 +4,15 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // checkPolicies validates the policies of a rule. Their number is bounded over all
 // chains, because every request passes all of them.
 func checkPolicies(r *report, policies []Policy) {
 	if countPolicies(policies, MaxChainDepth) > MaxPolicies {
-		r.add("policies", FaultTooMany, "there are more than %d, those in chains included; use fewer", MaxPolicies)
+		r.add("policies", refusal.TooMany, "there are more than %d, those in chains included; use fewer", MaxPolicies)
 		return
 	}
 	checkPolicyList(r, policies, MaxChainDepth)
@@ -48,21 +50,21 @@ func (p *Policy) check(r *report, depth int) {
 	action, count := p.actions()
 	switch {
 	case count == 0:
-		r.add("", FaultRequired, "the policy does nothing; set one of its fields")
+		r.add("", refusal.Required, "the policy does nothing; set one of its fields")
 		return
 	case count > 1:
-		r.add("", FaultConflict, "a policy does one thing; make one of each, in the order in which they apply")
+		r.add("", refusal.Conflict, "a policy does one thing; make one of each, in the order in which they apply")
 		return
 	}
 	switch action := action.(type) {
 	case *RateLimit, *InFlight, *CircuitBreaker:
 		if p.ID.Name == "" {
-			r.add("id", FaultRequired, "what the policy counts is kept under its identity; give it a name")
+			r.add("id", refusal.Required, "what the policy counts is kept under its identity; give it a name")
 		}
 	case *Chain:
 		r.enter("chain")
 		if depth == 0 {
-			r.add("", FaultTooMany, "chains are nested more than %d deep; put the policies into one list", MaxChainDepth)
+			r.add("", refusal.TooMany, "chains are nested more than %d deep; put the policies into one list", MaxChainDepth)
 		} else {
 			checkPolicyList(r, action.Policies, depth-1)
 		}
@@ -74,7 +76,7 @@ func (p *Policy) check(r *report, depth int) {
 // check refuses an empty chain; its policies are validated by [Policy.check].
 func (c *Chain) check(r *report) {
 	if len(c.Policies) == 0 {
-		r.add("chain", FaultRequired, "the chain is empty; remove it")
+		r.add("chain", refusal.Required, "the chain is empty; remove it")
 	}
 }
 
@@ -82,7 +84,7 @@ func (c *Chain) check(r *report) {
 func (p *RedirectScheme) check(r *report) {
 	r.enter("redirectScheme")
 	if p.Scheme != SchemeHTTP && p.Scheme != SchemeHTTPS {
-		r.add("scheme", FaultInvalid, "%q is neither http nor https", p.Scheme)
+		r.add("scheme", refusal.Invalid, "%q is neither http nor https", p.Scheme)
 	}
 	checkRedirectStatus(r, p.Status)
 	r.leave()
@@ -93,7 +95,7 @@ func (p *RedirectRegexp) check(r *report) {
 	r.enter("redirectRegexp")
 	checkExpressionField(r, "regexp", p.Regexp)
 	if p.Replacement == "" || hasControl(p.Replacement) {
-		r.add("replacement", FaultInvalid, "give the URL to redirect to, without control characters")
+		r.add("replacement", refusal.Invalid, "give the URL to redirect to, without control characters")
 	}
 	checkRedirectStatus(r, p.Status)
 	r.leave()
@@ -102,7 +104,7 @@ func (p *RedirectRegexp) check(r *report) {
 // checkRedirectStatus allows the statuses that browsers follow.
 func checkRedirectStatus(r *report, status int) {
 	if status != 0 && !slices.Contains([]int{301, 302, 303, 307, 308}, status) {
-		r.add("status", FaultInvalid, "%d is none of 301, 302, 303, 307, 308", status)
+		r.add("status", refusal.Invalid, "%d is none of 301, 302, 303, 307, 308", status)
 	}
 }
 
@@ -117,7 +119,7 @@ func (p *AddPrefix) check(r *report) {
 func (p *StripPrefix) check(r *report) {
 	r.enter("stripPrefix")
 	if len(p.Prefixes) == 0 {
-		r.add("prefixes", FaultRequired, "there is no prefix to remove; give one")
+		r.add("prefixes", refusal.Required, "there is no prefix to remove; give one")
 	}
 	for i, prefix := range p.Prefixes {
 		r.enterItem("prefixes", i)
@@ -130,7 +132,7 @@ func (p *StripPrefix) check(r *report) {
 func (p *StripPrefixRegexp) check(r *report) {
 	r.enter("stripPrefixRegexp")
 	if len(p.Regexps) == 0 {
-		r.add("regexps", FaultRequired, "there is no expression; give one")
+		r.add("regexps", refusal.Required, "there is no expression; give one")
 	}
 	for i, expression := range p.Regexps {
 		r.enterItem("regexps", i)
@@ -150,7 +152,7 @@ func (p *ReplacePathRegexp) check(r *report) {
 	r.enter("replacePathRegexp")
 	checkExpressionField(r, "regexp", p.Regexp)
 	if p.Replacement == "" || hasControl(p.Replacement) {
-		r.add("replacement", FaultInvalid, "give the new path, without control characters")
+		r.add("replacement", refusal.Invalid, "give the new path, without control characters")
 	}
 	r.leave()
 }
@@ -192,7 +194,7 @@ func checkHeaderValue(r *report, header HeaderValue) {
 	checkHeaderName(r, "name", header.Name)
 	checkFraming(r, "name", header.Name)
 	if hasControl(header.Value) {
-		r.add("value", FaultInvalid, "a header value has no control characters")
+		r.add("value", refusal.Invalid, "a header value has no control characters")
 	}
 }
 
@@ -200,7 +202,7 @@ func checkHeaderValue(r *report, header HeaderValue) {
 func checkFraming(r *report, field, name string) {
 	switch strings.ToLower(name) {
 	case "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
-		r.add(field, FaultInvalid, "%s belongs to the connection and cannot be changed", name)
+		r.add(field, refusal.Invalid, "%s belongs to the connection and cannot be changed", name)
 	}
 }
 
@@ -208,10 +210,10 @@ func checkFraming(r *report, field, name string) {
 func (p *CORS) check(r *report) {
 	r.enter("cors")
 	if len(p.AllowOrigins)+len(p.AllowOriginRegexps) == 0 {
-		r.add("allowOrigins", FaultRequired, "no origin is allowed; give one, or * for all")
+		r.add("allowOrigins", refusal.Required, "no origin is allowed; give one, or * for all")
 	}
 	if p.AllowCredentials && slices.Contains(p.AllowOrigins, "*") {
-		r.add("allowCredentials", FaultConflict, "browsers refuse credentials for all origins; list the origins")
+		r.add("allowCredentials", refusal.Conflict, "browsers refuse credentials for all origins; list the origins")
 	}
 	checkTexts(r, "allowOrigins", p.AllowOrigins)
 	for i, expression := range p.AllowOriginRegexps {
@@ -230,12 +232,12 @@ func (p *CORS) check(r *report) {
 func (p *ErrorPages) check(r *report) {
 	r.enter("errorPages")
 	if len(p.Statuses) == 0 {
-		r.add("statuses", FaultRequired, "no status is replaced; give a range such as 500 to 599")
+		r.add("statuses", refusal.Required, "no status is replaced; give a range such as 500 to 599")
 	}
 	for i, status := range p.Statuses {
 		if status.From < 400 || status.To > 599 || status.From > status.To {
 			r.enterItem("statuses", i)
-			r.add("", FaultInvalid, "%d to %d is not a range within 400 to 599", status.From, status.To)
+			r.add("", refusal.Invalid, "%d to %d is not a range within 400 to 599", status.From, status.To)
 			r.leave()
 		}
 	}
@@ -247,11 +249,11 @@ func (p *ErrorPages) check(r *report) {
 func (p *BasicAuth) check(r *report) {
 	r.enter("basicAuth")
 	if p.Users.IsZero() {
-		r.add("users", FaultRequired, "there are no users, so every request would be refused; give the lines of an htpasswd file")
+		r.add("users", refusal.Required, "there are no users, so every request would be refused; give the lines of an htpasswd file")
 	}
 	checkText(r, "users", p.Users.Reveal())
 	if hasControl(p.Realm) || strings.Contains(p.Realm, `"`) {
-		r.add("realm", FaultInvalid, "a realm has no control characters and no quotes")
+		r.add("realm", refusal.Invalid, "a realm has no control characters and no quotes")
 	}
 	checkOptionalHeaderName(r, "userHeader", p.UserHeader)
 	r.leave()
@@ -262,18 +264,18 @@ func (p *ForwardAuth) check(r *report) {
 	r.enter("forwardAuth")
 	checkPath(r, "path", p.Path)
 	if len(p.Query) > MaxPathLength || strings.ContainsFunc(p.Query, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
-		r.add("query", FaultInvalid, "a query has at most %d visible characters and no #; write others as %%XX", MaxPathLength)
+		r.add("query", refusal.Invalid, "a query has at most %d visible characters and no #; write others as %%XX", MaxPathLength)
 	}
 	if p.Host != "" && !validHostHeader(p.Host) {
-		r.add("host", FaultInvalid, "%q is not a host", p.Host)
+		r.add("host", refusal.Invalid, "%q is not a host", p.Host)
 	}
 	if p.Method != "" && !validMethod(p.Method) {
-		r.add("method", FaultInvalid, "%q is not a method; write it in capitals, such as GET", p.Method)
+		r.add("method", refusal.Invalid, "%q is not a method; write it in capitals, such as GET", p.Method)
 	}
 	checkTokens(r, "requestHeaders", p.RequestHeaders)
 	checkTokens(r, "responseHeaders", p.ResponseHeaders)
 	if hasControl(p.SigninURL) {
-		r.add("signinURL", FaultInvalid, "a URL has no control characters")
+		r.add("signinURL", refusal.Invalid, "a URL has no control characters")
 	}
 	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
 	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
@@ -285,12 +287,12 @@ func (p *ForwardAuth) check(r *report) {
 func (p *IPFilter) check(r *report) {
 	r.enter("ipFilter")
 	if len(p.Allow)+len(p.Deny) == 0 {
-		r.add("allow", FaultRequired, "the filter lists no address; list addresses to allow or to deny")
+		r.add("allow", refusal.Required, "the filter lists no address; list addresses to allow or to deny")
 	}
 	checkPrefixes(r, "allow", p.Allow)
 	checkPrefixes(r, "deny", p.Deny)
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
-		r.add("status", FaultInvalid, "%d is not an error status from 400 to 599", p.Status)
+		r.add("status", refusal.Invalid, "%d is not an error status from 400 to 599", p.Status)
 	}
 	r.leave()
 }
@@ -300,7 +302,7 @@ func checkPrefixes(r *report, field string, prefixes []netip.Prefix) {
 	for i, prefix := range prefixes {
 		if !prefix.IsValid() {
 			r.enterItem(field, i)
-			r.add("", FaultInvalid, "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
+			r.add("", refusal.Invalid, "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
 			r.leave()
 		}
 	}

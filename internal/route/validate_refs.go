@@ -1,5 +1,7 @@
 package route
 
+import "slipway.dev/slipway/api/refusal"
+
 // references are the identities that the elements of a table can refer to.
 type references struct {
 	entryPoints  map[string]bool
@@ -76,10 +78,10 @@ func (refs *references) checkBackend(backend *Backend) []Problem {
 		r.enter("transport")
 		r.enter("tls")
 		if tls.Authority != (AuthorityID{}) && !refs.authorities[tls.Authority] {
-			r.add("authority", FaultUnknown, "the table has no authority %s", tls.Authority)
+			r.add("authority", refusal.Unknown, "the table has no authority %s", tls.Authority)
 		}
 		if tls.Certificate != (CertificateID{}) && !refs.certificates[tls.Certificate] {
-			r.add("certificate", FaultUnknown, "the table has no certificate %s", tls.Certificate)
+			r.add("certificate", refusal.Unknown, "the table has no certificate %s", tls.Certificate)
 		}
 		r.leave()
 		r.leave()
@@ -94,7 +96,7 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 	for i, id := range options.ClientAuthorities {
 		if !refs.authorities[id] {
 			r.enterItem("clientAuthorities", i)
-			r.add("", FaultUnknown, "the table has no authority %s", id)
+			r.add("", refusal.Unknown, "the table has no authority %s", id)
 			r.leave()
 		}
 	}
@@ -107,7 +109,7 @@ func (refs *references) checkEntryPoints(r *report, names []string) {
 	for i, name := range names {
 		if !refs.entryPoints[name] {
 			r.enterItem("entryPoints", i)
-			r.add("", FaultUnknown, "there is no entry point %q; name one of the edge's options", name)
+			r.add("", refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
 			r.leave()
 		}
 	}
@@ -115,7 +117,7 @@ func (refs *references) checkEntryPoints(r *report, names []string) {
 
 func (refs *references) checkBackendID(r *report, id BackendID) {
 	if !refs.backends[id] {
-		r.add("backend", FaultUnknown, "the table has no backend %s", id)
+		r.add("backend", refusal.Unknown, "the table has no backend %s", id)
 	}
 }
 

@@ -1,5 +1,7 @@
 package route
 
+import "slipway.dev/slipway/api/refusal"
+
 // Validate returns the problems of the rule on its own. References are checked by
 // [Table.Validate] and by the compiler.
 func (rule *Rule) Validate() []Problem {
@@ -21,13 +23,13 @@ func (rule *Rule) check(r *report) {
 	rule.Match.check(r)
 	r.leave()
 	if rule.Fallback && (rule.Match.Path != (PathMatch{}) || rule.Match.Conditions() > 0) {
-		r.add("fallback", FaultConflict, "a fallback takes every request that is left over; remove its match")
+		r.add("fallback", refusal.Conflict, "a fallback takes every request that is left over; remove its match")
 	}
 	switch {
 	case len(rule.Backends) > 0 && rule.Response != nil:
-		r.add("response", FaultConflict, "there are backends too; remove one of the two")
+		r.add("response", refusal.Conflict, "there are backends too; remove one of the two")
 	case len(rule.Backends) == 0 && rule.Response == nil:
-		r.add("backends", FaultRequired, "nothing serves the requests; add a backend or a response")
+		r.add("backends", refusal.Required, "nothing serves the requests; add a backend or a response")
 	}
 	checkBackendRefs(r, rule.Backends)
 	rule.Response.check(r)
@@ -35,7 +37,7 @@ func (rule *Rule) check(r *report) {
 	rule.Timeouts.check(r)
 	rule.Sticky.check(r)
 	if rule.Sticky != nil && len(rule.Backends) == 0 {
-		r.add("sticky", FaultConflict, "there is no backend to stick to; remove the cookie")
+		r.add("sticky", refusal.Conflict, "there is no backend to stick to; remove the cookie")
 	}
 }
 
@@ -46,7 +48,7 @@ func (response *Response) check(r *report) {
 	}
 	r.enter("response")
 	if response.Status < 200 || response.Status > 599 {
-		r.add("status", FaultInvalid, "%d is not an HTTP status from 200 to 599", response.Status)
+		r.add("status", refusal.Invalid, "%d is not an HTTP status from 200 to 599", response.Status)
 	}
 	checkOptionalName(r, "reason", string(response.Reason))
 	checkText(r, "message", response.Message)
@@ -63,11 +65,11 @@ func (response *Response) checkBody(r *report) {
 	checkText(r, "body", response.Body)
 	switch {
 	case response.Reason != ReasonConfigured:
-		r.add("body", FaultConflict, "only a response with the reason %s has a body; remove it", ReasonConfigured)
+		r.add("body", refusal.Conflict, "only a response with the reason %s has a body; remove it", ReasonConfigured)
 	case response.Status == 204 || response.Status == 304:
-		r.add("body", FaultConflict, "an answer with status %d has no body; remove it", response.Status)
+		r.add("body", refusal.Conflict, "an answer with status %d has no body; remove it", response.Status)
 	case len(response.Body) > MaxResponseBody:
-		r.add("body", FaultTooMany, "it has %d bytes; at most %d are possible", len(response.Body), MaxResponseBody)
+		r.add("body", refusal.TooMany, "it has %d bytes; at most %d are possible", len(response.Body), MaxResponseBody)
 	}
 }
 
@@ -83,7 +85,7 @@ func (tcp *TCPRoute) Validate() []Problem {
 func (tcp *TCPRoute) check(r *report) {
 	checkID(r, ID(tcp.ID))
 	if len(tcp.EntryPoints) == 0 {
-		r.add("entryPoints", FaultRequired, "a TCP route names the entry points that it takes connections of")
+		r.add("entryPoints", refusal.Required, "a TCP route names the entry points that it takes connections of")
 	}
 	checkEntryPointNames(r, tcp.EntryPoints)
 	checkCreated(r, tcp.Created)
@@ -94,13 +96,13 @@ func (tcp *TCPRoute) check(r *report) {
 	case TLSTerminate, TLSPassthrough:
 	case TLSPlain:
 		if tcp.ServerName != "" {
-			r.add("serverName", FaultConflict, "a plain connection has no server name; remove it, or terminate or pass TLS")
+			r.add("serverName", refusal.Conflict, "a plain connection has no server name; remove it, or terminate or pass TLS")
 		}
 	default:
-		r.add("tls", FaultInvalid, "%q is none of plain, terminate, passthrough", tcp.TLS)
+		r.add("tls", refusal.Invalid, "%q is none of plain, terminate, passthrough", tcp.TLS)
 	}
 	if len(tcp.Backends) == 0 {
-		r.add("backends", FaultRequired, "nothing takes the connections; add a backend")
+		r.add("backends", refusal.Required, "nothing takes the connections; add a backend")
 	}
 	checkBackendRefs(r, tcp.Backends)
 	checkPolicies(r, tcp.Policies)
@@ -109,7 +111,7 @@ func (tcp *TCPRoute) check(r *report) {
 		case nil, *IPFilter, *InFlight:
 		default:
 			r.enterItem("policies", i)
-			r.add("", FaultInvalid, "a TCP route can have the policies ipFilter and inFlight only")
+			r.add("", refusal.Invalid, "a TCP route can have the policies ipFilter and inFlight only")
 			r.leave()
 		}
 	}
@@ -124,10 +126,10 @@ func checkID(r *report, id ID) {
 	checkOptionalName(r, "kind", id.Kind)
 	checkOptionalName(r, "variant", id.Variant)
 	if id.Rule < 0 {
-		r.add("rule", FaultInvalid, "a position is 0 or more")
+		r.add("rule", refusal.Invalid, "a position is 0 or more")
 	}
 	if id.Path < 0 {
-		r.add("path", FaultInvalid, "a position is 0 or more")
+		r.add("path", refusal.Invalid, "a position is 0 or more")
 	}
 	r.leave()
 }
@@ -135,7 +137,7 @@ func checkID(r *report, id ID) {
 // checkEntryPointNames validates names; that they exist is for references.
 func checkEntryPointNames(r *report, names []string) {
 	if len(names) > MaxEntryPoints {
-		r.add("entryPoints", FaultTooMany, "there are %d; at most %d are possible", len(names), MaxEntryPoints)
+		r.add("entryPoints", refusal.TooMany, "there are %d; at most %d are possible", len(names), MaxEntryPoints)
 	}
 }
 
@@ -148,17 +150,17 @@ func (m *Match) check(r *report) {
 	switch m.Scheme {
 	case "", SchemeHTTP, SchemeHTTPS:
 	default:
-		r.add("scheme", FaultInvalid, "%q is neither http nor https", m.Scheme)
+		r.add("scheme", refusal.Invalid, "%q is neither http nor https", m.Scheme)
 	}
 	for i, method := range m.Methods {
 		if !validMethod(method) {
 			r.enterItem("methods", i)
-			r.add("", FaultInvalid, "%q is not a method; write it in capitals, such as GET", method)
+			r.add("", refusal.Invalid, "%q is not a method; write it in capitals, such as GET", method)
 			r.leave()
 		}
 	}
 	if count := len(m.Headers) + len(m.Query) + len(m.Methods); count > MaxConditions {
-		r.add("", FaultTooMany, "there are %d conditions; at most %d are possible", count, MaxConditions)
+		r.add("", refusal.TooMany, "there are %d conditions; at most %d are possible", count, MaxConditions)
 		return
 	}
 	for i := range m.Headers {
@@ -170,7 +172,7 @@ func (m *Match) check(r *report) {
 	for i := range m.Query {
 		r.enterItem("query", i)
 		if m.Query[i].Name == "" {
-			r.add("name", FaultRequired, "the parameter has no name")
+			r.add("name", refusal.Required, "the parameter has no name")
 		}
 		checkText(r, "name", m.Query[i].Name)
 		m.Query[i].check(r)
@@ -184,14 +186,14 @@ func (p PathMatch) check(r *report) {
 	switch p.Type {
 	case "":
 		if p.Value != "" {
-			r.add("type", FaultRequired, "say how the path is compared: exact, prefix, characterPrefix or regexp")
+			r.add("type", refusal.Required, "say how the path is compared: exact, prefix, characterPrefix or regexp")
 		}
 	case PathExact, PathPrefix, PathCharacterPrefix:
 		checkPath(r, "value", p.Value)
 	case PathRegexp:
 		checkExpressionField(r, "value", p.Value)
 	default:
-		r.add("type", FaultInvalid, "%q is none of exact, prefix, characterPrefix, regexp", p.Type)
+		r.add("type", refusal.Invalid, "%q is none of exact, prefix, characterPrefix, regexp", p.Type)
 	}
 }
 
@@ -204,24 +206,24 @@ func (v *ValueMatch) check(r *report) {
 		checkExpressionField(r, "value", v.Value)
 	case ValuePresent:
 		if v.Value != "" {
-			r.add("value", FaultConflict, "the type present fits every value; remove the value or choose another type")
+			r.add("value", refusal.Conflict, "the type present fits every value; remove the value or choose another type")
 		}
 	default:
-		r.add("type", FaultInvalid, "%q is none of exact, regexp, present", v.Type)
+		r.add("type", refusal.Invalid, "%q is none of exact, regexp, present", v.Type)
 	}
 }
 
 // checkBackendRefs validates the list of backends and the sum of its weights.
 func checkBackendRefs(r *report, refs []BackendRef) {
 	if len(refs) > MaxBackendRefs {
-		r.add("backends", FaultTooMany, "there are %d; at most %d are possible", len(refs), MaxBackendRefs)
+		r.add("backends", refusal.TooMany, "there are %d; at most %d are possible", len(refs), MaxBackendRefs)
 		return
 	}
 	for i := range refs {
 		for j := range i {
 			if refs[i].Backend == refs[j].Backend {
 				r.enterItem("backends", i)
-				r.add("backend", FaultDuplicate, "%s is listed twice; add up the weights", refs[i].Backend)
+				r.add("backend", refusal.Duplicate, "%s is listed twice; add up the weights", refs[i].Backend)
 				r.leave()
 				break
 			}
@@ -246,22 +248,22 @@ func (s *StickyCookie) check(r *report) {
 	}
 	r.enter("sticky")
 	if s.Name != "" && !validToken(s.Name) {
-		r.add("name", FaultInvalid, "%q is not a name that a cookie can have", s.Name)
+		r.add("name", refusal.Invalid, "%q is not a name that a cookie can have", s.Name)
 	}
 	if !validCookieAttribute(s.Path) {
-		r.add("path", FaultInvalid, "the path of a cookie has no semicolon and no control characters")
+		r.add("path", refusal.Invalid, "the path of a cookie has no semicolon and no control characters")
 	}
 	if !validCookieAttribute(s.Domain) {
-		r.add("domain", FaultInvalid, "the domain of a cookie has no semicolon and no control characters")
+		r.add("domain", refusal.Invalid, "the domain of a cookie has no semicolon and no control characters")
 	}
 	switch s.SameSite {
 	case "", SameSiteLax, SameSiteStrict:
 	case SameSiteNone:
 		if !s.Secure {
-			r.add("sameSite", FaultConflict, "browsers drop a cookie with none that is not secure; set secure")
+			r.add("sameSite", refusal.Conflict, "browsers drop a cookie with none that is not secure; set secure")
 		}
 	default:
-		r.add("sameSite", FaultInvalid, "%q is none of none, lax, strict", s.SameSite)
+		r.add("sameSite", refusal.Invalid, "%q is none of none, lax, strict", s.SameSite)
 	}
 	checkDuration(r, "maxAge", s.MaxAge)
 	r.leave()

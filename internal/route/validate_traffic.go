@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // check requires a rate above 0; a limit of 0 requests would close the route, which
 // is what ipFilter is for.
@@ -9,7 +13,7 @@ func (p *RateLimit) check(r *report) {
 	checkAtLeast(r, "requests", p.Requests, 1)
 	checkAtLeast(r, "burst", p.Burst, 0)
 	if time.Duration(p.Period) < time.Millisecond || time.Duration(p.Period) > 24*time.Hour {
-		r.add("period", FaultInvalid, "%s is not between 1ms and 24h", p.Period)
+		r.add("period", refusal.Invalid, "%s is not between 1ms and 24h", p.Period)
 	}
 	r.enter("key")
 	p.Key.check(r)
@@ -40,7 +44,7 @@ func (p *Buffering) check(r *report) {
 	checkAtLeast(r, "maxRequestBytes", p.MaxRequestBytes, 0)
 	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
 	if p.MaxRequestBytes == 0 && p.MaxResponseBytes == 0 {
-		r.add("maxRequestBytes", FaultRequired, "nothing is buffered; give a size for requests or for responses")
+		r.add("maxRequestBytes", refusal.Required, "nothing is buffered; give a size for requests or for responses")
 	}
 	r.leave()
 }
@@ -53,7 +57,7 @@ func (p *Compression) check(r *report) {
 		case EncodingGzip, EncodingBrotli, EncodingZstd:
 		default:
 			r.enterItem("encodings", i)
-			r.add("", FaultInvalid, "%q is none of gzip, br, zstd", encoding)
+			r.add("", refusal.Invalid, "%q is none of gzip, br, zstd", encoding)
 			r.leave()
 		}
 	}
@@ -67,14 +71,14 @@ func (p *Compression) check(r *report) {
 func (p *Retry) check(r *report) {
 	r.enter("retry")
 	if p.Attempts < 2 || p.Attempts > 10 {
-		r.add("attempts", FaultInvalid, "%d is not between 2 and 10; the first attempt counts", p.Attempts)
+		r.add("attempts", refusal.Invalid, "%d is not between 2 and 10; the first attempt counts", p.Attempts)
 	}
 	for i, condition := range p.On {
 		switch condition {
 		case RetryConnect, RetryReset, RetryTimeout, RetryUnavailable:
 		default:
 			r.enterItem("on", i)
-			r.add("", FaultInvalid, "%q is none of connect, reset, timeout, unavailable", condition)
+			r.add("", refusal.Invalid, "%q is none of connect, reset, timeout, unavailable", condition)
 			r.leave()
 		}
 	}
@@ -89,10 +93,10 @@ func (p *CircuitBreaker) check(r *report) {
 	checkPercent(r, "failurePercent", p.FailurePercent)
 	checkAtLeast(r, "minRequests", p.MinRequests, 0)
 	if p.Window <= 0 {
-		r.add("window", FaultRequired, "give the time over which failures are counted, such as 10s")
+		r.add("window", refusal.Required, "give the time over which failures are counted, such as 10s")
 	}
 	if p.Open <= 0 {
-		r.add("open", FaultRequired, "give the time for which nothing is sent, such as 10s")
+		r.add("open", refusal.Required, "give the time for which nothing is sent, such as 10s")
 	}
 	r.leave()
 }
@@ -109,19 +113,19 @@ func (p *Mirror) check(r *report) {
 func (p *ForwardCertificate) check(r *report) {
 	r.enter("forwardCertificate")
 	if p.PEMHeader == "" && p.InfoHeader == "" {
-		r.add("pemHeader", FaultRequired, "nothing is sent; name a header")
+		r.add("pemHeader", refusal.Required, "nothing is sent; name a header")
 	}
 	checkOptionalHeaderName(r, "pemHeader", p.PEMHeader)
 	checkOptionalHeaderName(r, "infoHeader", p.InfoHeader)
 	if (p.InfoHeader == "") != (len(p.Info) == 0) {
-		r.add("info", FaultConflict, "a header for fields and the fields go together; give both or neither")
+		r.add("info", refusal.Conflict, "a header for fields and the fields go together; give both or neither")
 	}
 	for i, info := range p.Info {
 		switch info {
 		case InfoSubject, InfoIssuer, InfoSerial, InfoNotBefore, InfoNotAfter, InfoNames:
 		default:
 			r.enterItem("info", i)
-			r.add("", FaultInvalid, "%q is none of subject, issuer, serial, notBefore, notAfter, names", info)
+			r.add("", refusal.Invalid, "%q is none of subject, issuer, serial, notBefore, notAfter, names", info)
 			r.leave()
 		}
 	}

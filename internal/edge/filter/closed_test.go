@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/route"
 )
@@ -82,7 +83,7 @@ func TestDamagedPoliciesAreRefused(t *testing.T) {
 				t.Errorf("%s: %s is compiled (%v)", field, text, err)
 				continue
 			}
-			if invalid, ok := errors.AsType[*filter.Invalid](err); !ok || !strings.HasPrefix(invalid.Field, "policies[1]") {
+			if invalid, ok := errors.AsType[*refusal.Refusal](err); !ok || !strings.HasPrefix(invalid.Field, "policies[1]") {
 				t.Errorf("%s: %s: %T, and its place is not policies[1]: %v", field, text, err, err)
 			}
 		}
@@ -97,7 +98,7 @@ func TestMissingDependencies(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		chain, err := filter.Compile(policies, filter.NewCounters(start))
-		if invalid, ok := errors.AsType[*filter.Invalid](err); !ok || !chain.Empty() ||
+		if invalid, ok := errors.AsType[*refusal.Refusal](err); !ok || !chain.Empty() ||
 			!strings.HasPrefix(invalid.Field, "policies[1].chain.policies[0]."+name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -5,26 +5,14 @@ import (
 	"fmt"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
-
-// Invalid is why a policy cannot be compiled as it is written.
-type Invalid struct {
-	// Field is the place in the rule: policies[1].basicAuth.users.
-	Field string
-	Err   error
-}
-
-// Error returns the field and the problem.
-func (e *Invalid) Error() string { return e.Field + ": " + e.Err.Error() }
-
-// Unwrap returns the problem, without the field.
-func (e *Invalid) Unwrap() error { return e.Err }
 
 // invalid is the error of a constructor, with a field relative to its policy; the
 // compiler completes the field.
 func invalid(field, format string, args ...any) error {
-	return &Invalid{Field: field, Err: fmt.Errorf(format, args...)}
+	return refusal.New(field, refusal.Invalid, format, args...)
 }
 
 // Deps are the dependencies of filters. A policy whose dependency is nil is
@@ -45,14 +33,14 @@ func Compile(policies []route.Policy, counters *Counters) (Chain, error) {
 }
 
 // Compile compiles the policies of a rule. One that cannot be compiled fails the
-// whole chain, with an *Invalid: the rule must then respond with 503 and not be
+// whole chain, with a *[refusal.Refusal]: the rule must then respond with 503 and not be
 // served with the rest.
 func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if len(policies) == 0 {
 		return Chain{}, nil
 	}
 	if d.Counters == nil {
-		return Chain{}, &Invalid{Field: "policies", Err: errors.New("the edge was built without counters")}
+		return Chain{}, invalid("policies", "the edge was built without counters")
 	}
 	if err := validate(policies); err != nil {
 		return Chain{}, err
@@ -71,7 +59,7 @@ func validate(policies []route.Policy) error {
 	rule := route.Rule{Policies: policies}
 	for _, problem := range rule.Validate() {
 		if strings.HasPrefix(problem.Field, "policies") {
-			return &Invalid{Field: problem.Field, Err: errors.New(problem.Message)}
+			return invalid(problem.Field, "%s", problem.Message)
 		}
 	}
 	return nil
@@ -141,10 +129,10 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 
 // placed completes the field of a constructor's error.
 func placed(field string, err error) error {
-	if inner, ok := errors.AsType[*Invalid](err); ok {
-		return &Invalid{Field: field + "." + inner.Field, Err: inner.Err}
+	if inner, ok := errors.AsType[*refusal.Refusal](err); ok {
+		return inner.At(field)
 	}
-	return &Invalid{Field: field, Err: err}
+	return invalid(field, "%s", err)
 }
 
 // build compiles one policy. It is split in three by length only.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/route"
 )
@@ -201,7 +202,7 @@ func TestApplyLimits(t *testing.T) {
 			change.Rules.Added = []*route.Rule{&more}
 			_, err := compiled.Apply(&change)
 			invalid, ok := errors.AsType[*route.InvalidError](err)
-			if !ok || invalid.Problems[0].Fault != route.FaultTooMany || invalid.Problems[0].Subject != more.ID {
+			if !ok || invalid.Problems[0].Reason != refusal.TooMany || invalid.Problems[0].Subject != more.ID {
 				t.Errorf("error %v", err)
 			}
 			change.Rules.Removed = []route.ID{table.Rules[5].ID}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -160,7 +161,7 @@ func (e *edit) addRule(source *route.Rule) error {
 	found = found.insert(e, rule)
 	e.setBucket(source.Host, before, found)
 	if crowd := found.siblings(rule); !e.checked && tooMany(rule, crowd) {
-		e.problem(source.ID, "match", route.FaultTooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
+		e.problem(source.ID, "match", refusal.TooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
 	}
 	e.rules.set(rule)
 	e.useBackends(source.ID, source.BackendIDs)
@@ -243,8 +244,6 @@ func (e *edit) changeError(format string, args ...any) error {
 }
 
 // problem adds a problem; apply returns all of them.
-func (e *edit) problem(subject route.Identity, field string, fault route.Fault, format string, args ...any) {
-	e.problems = append(e.problems, route.Problem{
-		Subject: subject, Field: field, Fault: fault, Message: fmt.Sprintf(format, args...),
-	})
+func (e *edit) problem(subject route.Identity, field string, reason refusal.Reason, format string, args ...any) {
+	e.problems = append(e.problems, route.NewProblem(subject, field, reason, format, args...))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -165,7 +166,7 @@ func (e *edit) addTCP(source *route.TCPRoute) error {
 	i, _ := slices.BinarySearchFunc(routes, compiled, compareTCP)
 	routes = slices.Insert(routes, i, compiled)
 	if len(routes) > route.MaxRoutesPerServerName {
-		e.problem(source.ID, "serverName", route.FaultTooMany, "there are %d other routes with this server name, which is the limit; remove some", route.MaxRoutesPerServerName)
+		e.problem(source.ID, "serverName", refusal.TooMany, "there are %d other routes with this server name, which is the limit; remove some", route.MaxRoutesPerServerName)
 	}
 	e.tcp.setList(source.ServerName, routes)
 	e.tcp.routes.set(compiled)

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -28,7 +29,7 @@ func (e *edit) changeEntryPoints(change *route.Change) error {
 	}
 	for name, bit := range e.next.entryPoints {
 		if _, stays := entryPoints[name]; !stays && e.next.entryPointUses[bit] > 0 {
-			e.problem(route.WholeTable{}, "entryPoints", route.FaultUnknown,
+			e.problem(route.WholeTable{}, "entryPoints", refusal.Unknown,
 				"%s is removed, but still named by %d rule(s); change these too", name, e.next.entryPointUses[bit])
 		}
 	}
@@ -52,7 +53,7 @@ func (e *edit) useEntryPoints(user route.Identity, names []string) uint64 {
 	for _, name := range names {
 		bit, known := e.next.entryPoints[name]
 		if !known {
-			e.problem(user, "entryPoints", route.FaultUnknown, "there is no entry point %q; name one of the edge's options", name)
+			e.problem(user, "entryPoints", refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
 			continue
 		}
 		mask |= 1 << bit
@@ -79,7 +80,7 @@ func (e *edit) changeBackends(change *route.Change) error {
 			return e.changeError("backend %s is removed, but it is not there", id)
 		}
 		if used.uses > 0 {
-			e.problem(id, "", route.FaultUnknown, "it is removed, but still named %d time(s); change these rules too", used.uses)
+			e.problem(id, "", refusal.Unknown, "it is removed, but still named %d time(s); change these rules too", used.uses)
 		}
 		e.backends.delete(id)
 	}
@@ -114,7 +115,7 @@ func (e *edit) useBackends(user route.Identity, ids iter.Seq[route.BackendID]) {
 	for id := range ids {
 		used := e.backends.get(id)
 		if used == nil {
-			e.problem(user, "backends", route.FaultUnknown, "the table has no backend %s", id)
+			e.problem(user, "backends", refusal.Unknown, "the table has no backend %s", id)
 			continue
 		}
 		e.backends.set(&usedBackend{backend: used.backend, uses: used.uses + 1})

@@ -106,5 +106,5 @@ func (b *builder) faultOf(backend *route.Backend, setting string) *refusal.Refus
 	if len(problems) == 0 {
 		return nil
 	}
-	return &refusal.Refusal{Field: b.field(setting), Reason: refusal.Invalid, Message: problems[0].Field + ": " + problems[0].Message}
+	return &refusal.Refusal{Field: b.field(setting), Reason: refusal.Invalid, Message: problems[0].Text()}
 }

@@ -159,7 +159,7 @@ func TestConditionByEdge(t *testing.T) {
 	w := newTown(t)
 	result := w.put(site("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"), pair("shop", "cert"))
 	w.wantCondition(engine.Condition{})
-	w.NoteRules(&result.Change, []route.Problem{{Subject: result.Change.Rules.Added[0].ID, Message: "too many"}})
+	w.NoteRules(&result.Change, []route.Problem{route.NewProblem(result.Change.Rules.Added[0].ID, "", refusal.Invalid, "too many")})
 	w.wantCondition(engine.Condition{Refused: true})
 	w.NoteRules(&result.Change, nil)
 	w.wantCondition(engine.Condition{})

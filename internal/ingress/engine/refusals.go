@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -138,7 +137,7 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 		if id, ok := problem.Subject.(route.ID); ok && id.Kind == string(snapshot.Ingress) {
 			at := ingressOf(id)
 			bySite[at] = append(bySite[at], refusal.Refusal{
-				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: strings.TrimPrefix(problem.Field+": "+problem.Message, ": "),
+				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: problem.Text(),
 			})
 		}
 	}

@@ -124,7 +124,7 @@ func check(made *route.Policy) []refusal.Refusal {
 	var faults []refusal.Refusal
 	for _, problem := range rule.Validate() {
 		field := strings.TrimPrefix(strings.TrimPrefix(problem.Field, "policies[0]"), ".")
-		faults = append(faults, *faultOf(problem, written(field)))
+		faults = append(faults, *reference.RefusalOf(problem, written(field)))
 	}
 	return faults
 }
@@ -142,15 +142,6 @@ func written(field string) string {
 		}
 	}
 	return field
-}
-
-// faultOf converts a problem of the table to a fault of the object.
-func faultOf(problem route.Problem, field string) *refusal.Refusal {
-	reason := refusal.Invalid
-	if problem.Fault == route.FaultTooMany {
-		reason = refusal.TooLarge
-	}
-	return &refusal.Refusal{Field: field, Reason: reason, Message: problem.Message}
 }
 
 // decode decodes the spec of an object strictly. The API server has validated

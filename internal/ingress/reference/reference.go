@@ -177,3 +177,14 @@ func (s Source) Certificate(name string) (*route.Certificate, *refusal.Refusal) 
 		Chain: string(chain), Key: route.NewSecret(string(key)),
 	}, nil
 }
+
+// RefusalOf returns a problem of the routing table as a refusal of a field of an
+// object. Its reason is Invalid or TooLarge, because the author of the object does
+// not know the table.
+func RefusalOf(problem route.Problem, field string) *refusal.Refusal {
+	reason := refusal.Invalid
+	if problem.Reason == refusal.TooMany {
+		reason = refusal.TooLarge
+	}
+	return &refusal.Refusal{Field: field, Reason: reason, Message: problem.Message}
+}

@@ -250,7 +250,7 @@ func (s *step) check(field string, policies []route.Policy) {
 		if !of {
 			continue // about the rest of the rule, which is not set here
 		}
-		s.add(field, reasonOf(problem), "%s", placed(place, problem.Message))
+		s.add(field, reference.RefusalOf(problem, field).Reason, "%s", placed(place, problem.Message))
 	}
 }
 
@@ -263,12 +263,4 @@ func placed(place, message string) string {
 		}
 	}
 	return message
-}
-
-// reasonOf maps a problem of the table to the reason of a fault.
-func reasonOf(problem route.Problem) refusal.Reason {
-	if problem.Fault == route.FaultTooMany {
-		return refusal.TooLarge
-	}
-	return refusal.Invalid
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/route"
 )
@@ -151,10 +152,8 @@ func (t *translation) problemOf(rule *route.Rule) *route.Problem {
 
 // refuse records a problem that package resolve did not find.
 func (t *translation) refuse(field string, problem route.Problem) *refusal.Refusal {
-	fault := refusal.Refusal{Object: t.resolved.Ingress.Object(), Field: field, Reason: refusal.Invalid, Message: "the routing table cannot hold it: " + problem.Field + ": " + problem.Message}
-	if problem.Fault == route.FaultTooMany {
-		fault.Reason = refusal.TooLarge
-	}
+	fault := reference.RefusalOf(problem, field).Of(t.resolved.Ingress.Object())
+	fault.Message = "the routing table cannot hold it: " + problem.Text()
 	// At the limit the list ends with a refusal about those that are omitted.
 	if len(t.outcome.Refusals) < resolve.MaxRefusals {
 		t.outcome.Refusals = append(t.outcome.Refusals[:len(t.outcome.Refusals):len(t.outcome.Refusals)], fault)
