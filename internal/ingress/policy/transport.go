@@ -45,7 +45,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	}
 	if len(faults) == 0 {
 		for _, problem := range conditions.Options.Validate() {
-			faults = append(faults, *faultOf(problem, written(problem.Field)).At("spec"))
+			faults = append(faults, *reference.RefusalOf(problem, written(problem.Field)).At("spec"))
 		}
 	}
 	if len(faults) > 0 {
@@ -112,7 +112,7 @@ func checkUpstream(declared *route.UpstreamTLS) []refusal.Refusal {
 	backend := route.Backend{ID: route.BackendID{Name: "transport"}, Transport: route.Transport{Protocol: route.ProtocolALPN, TLS: declared}}
 	var faults []refusal.Refusal
 	for _, problem := range backend.Validate() {
-		faults = append(faults, *faultOf(problem, written(problem.Field)))
+		faults = append(faults, *reference.RefusalOf(problem, written(problem.Field)))
 	}
 	return faults
 }

@@ -139,6 +139,6 @@ func checkUpstream(transport *reference.Transport, found *findings) {
 	backend.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: transport.TLS}
 	for _, problem := range backend.Validate() {
 		field, _ := strings.CutPrefix(problem.Field, "transport.tls.")
-		found.add("spec."+field, reasonOf(problem), "%s", problem.Message)
+		found.add("spec."+field, reference.RefusalOf(problem, "").Reason, "%s", problem.Message)
 	}
 }

@@ -33,7 +33,7 @@ func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TL
 	r.rest()
 	if len(found.faults) == 0 {
 		for _, problem := range conditions.Options.Validate() {
-			found.add("spec."+problem.Field, reasonOf(problem), "%s", problem.Message)
+			found.add("spec."+problem.Field, reference.RefusalOf(problem, "").Reason, "%s", problem.Message)
 		}
 	}
 	if len(found.faults) > 0 {
