@@ -277,3 +277,50 @@ func FuzzParseRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestFollowOverTwoRotations: a rotation right after the follower has noticed one
+// loses no line.
+func TestFollowOverTwoRotations(t *testing.T) {
+	_, file := openLog(t, 100) // one record of these lines
+	stdout := file.stream("stdout")
+	line := func(n int) string { return fmt.Sprintf("%d %s\n", n, strings.Repeat("x", 40)) }
+	var out bytes.Buffer
+	written, want := 0, ""
+	write := func() {
+		io.WriteString(stdout, line(written))
+		want += line(written)
+		written++
+	}
+	write()
+	err := file.copyTo(t.Context(), &out, func() error {
+		// Each flush comes between the state and the files that it is about.
+		if written < 3 {
+			write()
+		} else {
+			file.end()
+		}
+		return nil
+	}, logQuery{follow: true, tail: -1, limit: -1})
+	if err != nil || out.String() != want {
+		t.Errorf("%v: followed %q, want %q", err, out.String(), want)
+	}
+}
+
+// TestTailOfALineInTwoFiles: a long line whose parts a rotation separates is one
+// line.
+func TestTailOfALineInTwoFiles(t *testing.T) {
+	_, file := openLog(t, logLineLimit+200)
+	stdout := file.stream("stdout")
+	long := strings.Repeat("x", logLineLimit)
+	for _, text := range []string{long, "end\n"} {
+		io.WriteString(stdout, text)
+	}
+	filler := file.stream("stderr")
+	io.WriteString(filler, strings.Repeat("y", 200)+"\n")
+	if _, err := os.Stat(file.rotated()); err != nil {
+		t.Fatal(err)
+	}
+	if got := readLog(t, file, logQuery{tail: 1, limit: -1}); got != strings.Repeat("y", 200)+"\n" {
+		t.Errorf("the last line is %q", got)
+	}
+}

@@ -119,14 +119,15 @@ func (f *logFile) copyTo(ctx context.Context, out io.Writer, flush func() error,
 		case state.turns != turns:
 			// The file was rotated, and the open one has been read to its end.
 			// After more than one rotation the older part is new too; what was
-			// rotated out before it is lost.
-			missed := state.turns > turns+1
+			// rotated out before it is lost. The count is that of the files just
+			// opened: another rotation may have followed state.
+			before := turns
 			older.Close()
 			current.Close()
 			if older, current, turns, err = f.parts(); err != nil {
 				return err
 			}
-			if missed && older != nil {
+			if turns > before+1 && older != nil {
 				if err := p.drain(newRecordReader(older)); err != nil {
 					return limitIsEnd(err)
 				}
@@ -153,15 +154,16 @@ func limitIsEnd(err error) error {
 }
 
 // linesBefore counts the lines before the last n, and rewinds the files.
-// Partial records belong to the line that a full one ends; an unfinished line
-// at the end of a file counts as one.
+// Partial records belong to the line that a full one ends, which may be in the
+// next file; an unfinished line at the end counts as one.
 func linesBefore(n int64, files ...*os.File) (int64, error) {
 	var lines int64
+	open := false
 	for _, file := range files {
 		if file == nil {
 			continue
 		}
-		records, open := newRecordReader(file), false
+		records := newRecordReader(file)
 		for {
 			rec, err := records.next()
 			if err == io.EOF {
@@ -174,12 +176,12 @@ func linesBefore(n int64, files ...*os.File) (int64, error) {
 				lines++
 			}
 		}
-		if open {
-			lines++
-		}
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}
+	}
+	if open {
+		lines++
 	}
 	return max(0, lines-n), nil
 }

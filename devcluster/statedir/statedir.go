@@ -80,7 +80,7 @@ func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("port %d of the API server cannot be used (%w): give another --port, or 0 for a free one", port, err)
 		}
-		return ln, rememberPort(remembered, ln)
+		return rememberPort(remembered, ln)
 	}
 	if last, err := readPort(remembered); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ln, rememberPort(remembered, ln)
+	return rememberPort(remembered, ln)
 }
 
 // listenTCP listens on a port of the address; 0 takes a free one.
@@ -121,8 +121,12 @@ func readPort(path string) (uint16, error) {
 	return uint16(port), nil
 }
 
-// rememberPort stores the port of the listener.
-func rememberPort(path string, ln net.Listener) error {
+// rememberPort stores the port of the listener, and closes the listener if that
+// fails.
+func rememberPort(path string, ln net.Listener) (net.Listener, error) {
 	port := ln.Addr().(*net.TCPAddr).Port
-	return pki.ReplaceFile(path, []byte(strconv.Itoa(port)+"\n"), 0o600)
+	if err := pki.ReplaceFile(path, []byte(strconv.Itoa(port)+"\n"), 0o600); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
 }

@@ -102,3 +102,17 @@ func listenPort(t *testing.T, dir string, port uint16) uint16 {
 }
 
 func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
+
+// TestListenClosesOnError: a port that cannot be stored is free again.
+func TestListenClosesOnError(t *testing.T) {
+	port := listenPort(t, t.TempDir(), 0)
+	missing := filepath.Join(t.TempDir(), "missing")
+	if ln, err := Listen(missing, loopback(), port); err == nil || ln != nil {
+		t.Fatalf("got %v and %v, want only an error", ln, err)
+	}
+	again, err := listenTCP(loopback(), port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
