@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -36,8 +35,7 @@ type supervisor struct {
 
 	// started has the processes in the order of their start. Only the goroutine
 	// of run uses it.
-	started  []startedPart
-	watchers sync.WaitGroup
+	started []startedPart
 }
 
 // explainDelay is how long a failed start waits for a better explanation: the
@@ -68,10 +66,7 @@ func (s *supervisor) run(ctx context.Context, up func() error) error {
 	}
 	// From here on the end of a process is expected.
 	end(nil)
-	stopped := s.stopAll()
-	// The watchers end with their processes.
-	s.watchers.Wait()
-	return errors.Join(err, stopped)
+	return errors.Join(err, s.stopAll())
 }
 
 // startAll starts the parts in order; each may use those before it.
@@ -102,7 +97,7 @@ func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCa
 	// ends it.
 	if child != nil {
 		s.started = append(s.started, startedPart{p.name, child})
-		s.watch(p.name, child, end)
+		watch(p.name, child, end)
 	}
 	if err == nil {
 		var note string
@@ -144,12 +139,14 @@ func (s *supervisor) logs() string {
 	return b.String()
 }
 
-// watch cancels the run with the reason when a child ends by itself.
-func (s *supervisor) watch(name string, c *child, end context.CancelCauseFunc) {
-	s.watchers.Go(func() {
+// watch cancels the run with the reason when a child ends by itself. The run
+// does not wait for its goroutine, which lives as long as the process: one that
+// survives SIGKILL must not keep the run from ending.
+func watch(name string, c *child, end context.CancelCauseFunc) {
+	go func() {
 		<-c.exited
 		end(death(name, c))
-	})
+	}()
 }
 
 // await returns when the user stops the run, or with the reason of a part that

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -346,4 +348,32 @@ func TestLogTail(t *testing.T) {
 	if got := logTail(path, before); !strings.HasSuffix(got, "noise\n    a longer one") {
 		t.Errorf("after a rotation: %q", got)
 	}
+}
+
+// TestRunEndsWithoutAProcess: a process that survives SIGKILL, as one in an
+// uninterruptible read does, is reported and does not keep the run from ending.
+func TestRunEndsWithoutAProcess(t *testing.T) {
+	process := exec.Command("sleep", "3600")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		stuck := &child{command: process, errors: &outputTail{}, exited: make(chan struct{})}
+		st := newStage(t, program{})
+		st.parts[0].start = func(context.Context, *scene) (*child, error) { return stuck, nil }
+		st.parts[0].ready = func(context.Context, *scene, func(string)) (string, error) { return "", nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		err := st.run(ctx, func() error {
+			cancel()
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "does not end") {
+			t.Errorf("the run ended with %v", err)
+		}
+		close(stuck.exited)
+	})
 }

@@ -39,12 +39,12 @@ func (a *appAccess) lister(through bool) (appBackend, error) {
 	if !through {
 		return a.open()
 	}
+	if err := wire.RuntimeName(a.platform.NamedRuntime()); err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
 	client, err := a.platform.Open()
 	if err != nil {
 		return nil, err
-	}
-	if err := wire.RuntimeName(a.platform.NamedRuntime()); err != nil {
-		return nil, exit.UsageError{Err: err}
 	}
 	return newRemoteApps(client, a.platform.NamedRuntime(), a.namespace), nil
 }
@@ -72,6 +72,7 @@ func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tr
 	// The name becomes part of a URL path, and may come from the environment or
 	// a report.
 	if err := wire.RuntimeName(runtime); err != nil {
+		client.Close()
 		return nil, place, exit.UsageError{Err: err}
 	}
 	return newRemoteApps(client, runtime, place.Namespace), place, nil

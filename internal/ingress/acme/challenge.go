@@ -22,6 +22,10 @@ const (
 	cleanUpTimeout = 3 * time.Second
 )
 
+// challengeBackoff is the wait before another attempt. All of them take less
+// than cleanUpTimeout, and jitter keeps two writers from meeting again.
+var challengeBackoff = backoff.Policy{First: 20 * time.Millisecond, Longest: 300 * time.Millisecond, JitterDown: 0.5}
+
 // challengeSolver solves HTTP-01 challenges. It writes the key authorization to a
 // Secret that all replicas serve from, because the authority may reach any of
 // them.
@@ -74,15 +78,16 @@ func (a *challengeSolver) CleanUp(ctx context.Context, challenge acme.Challenge)
 	return a.manager.updateChallenges(ctx, func(entries map[string][]byte) { delete(entries, challenge.Token) })
 }
 
-// updateChallenges changes the Secret of challenges, with retries on conflicts.
+// updateChallenges changes the Secret of challenges, with backoff on conflicts.
 // A change without an effect is not written. change may run several times, each
 // time on a fresh copy.
 func (m *Manager) updateChallenges(ctx context.Context, change func(entries map[string][]byte)) error {
-	var err error
-	for range challengeTries {
-		if err = m.tryUpdateChallenges(ctx, change); err == nil || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+	err := m.tryUpdateChallenges(ctx, change)
+	for failures := 1; failures < challengeTries && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)); failures++ {
+		if backoff.Sleep(ctx, challengeBackoff.Delay(failures)) != nil {
 			break
 		}
+		err = m.tryUpdateChallenges(ctx, change)
 	}
 	if err != nil {
 		return fmt.Errorf("the Secret %s/%s of challenges: %w", m.cluster.Namespace, certrequest.ChallengesSecret, err)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
@@ -118,30 +117,4 @@ func resetPassword(ctx context.Context, all *userUpdater, passwords *hasher, use
 		return secret.Text{}, err
 	}
 	return once, all.store.DeleteSessionsOf(ctx, user.ID, nil)
-}
-
-// Retention and interval of the cleanup.
-const (
-	cleanupInterval = time.Hour
-	// auditRetention is how long audit entries are kept.
-	auditRetention = 400 * 24 * time.Hour
-)
-
-// Run deletes expired sessions and audit entries until the context is done.
-func (i *Identity) Run(ctx context.Context) error {
-	ticker := time.NewTicker(cleanupInterval)
-	defer ticker.Stop()
-	for {
-		if _, err := i.store.ExpireSessions(ctx); err != nil && ctx.Err() == nil {
-			i.log.Warn("deleting expired sessions failed", "err", err)
-		}
-		if _, err := i.store.ExpireAudit(ctx, i.now().Add(-auditRetention)); err != nil && ctx.Err() == nil {
-			i.log.Warn("deleting expired audit entries failed", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
 }

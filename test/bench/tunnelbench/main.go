@@ -56,8 +56,8 @@ func parseSettings(args []string, complain io.Writer) (settings, error) {
 	switch err := ground.ParseFlags(flags, args, complain); {
 	case err != nil:
 		return s, err
-	case s.megabytes < 1 || s.streams < 1 || s.requests < 100 || s.rounds < 1:
-		return s, errors.New("-megabytes, -streams and -rounds are at least 1, and -requests at least 100")
+	case s.megabytes < 1 || s.streams < 1 || s.requests < max(100, s.streams) || s.rounds < 1:
+		return s, errors.New("-megabytes, -streams and -rounds are at least 1, and -requests at least 100 and at least -streams")
 	}
 	return s, nil
 }

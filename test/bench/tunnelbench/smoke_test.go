@@ -46,7 +46,7 @@ func TestSmoke(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-megabytes", "0"}, {"-requests", "1"}, {"-unknown"}, {"word"}} {
+	for _, args := range [][]string{{"-megabytes", "0"}, {"-requests", "1"}, {"-requests", "100", "-streams", "101"}, {"-unknown"}, {"word"}} {
 		var out, complaint bytes.Buffer
 		if code := program.Run(args, &out, &complaint); code != ground.ExitUsage || complaint.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, complaint.String())
