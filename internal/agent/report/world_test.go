@@ -34,7 +34,7 @@ type cluster struct {
 func newCluster() *cluster { return &cluster{apps: map[where]*v1alpha1.Application{}} }
 
 // set changes an Application, or makes it.
-func (c *cluster) set(name, health string) {
+func (c *cluster) set(name, health string) *v1alpha1.Application {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := where{"argocd", name}
@@ -49,6 +49,7 @@ func (c *cluster) set(name, health string) {
 	if c.watcher != nil {
 		c.watcher.Changed(app)
 	}
+	return app
 }
 
 func (c *cluster) remove(name string) {
