@@ -38,39 +38,39 @@ var attacks = []struct {
 	answered bool
 }{
 	{"PING", h2.ReasonPings, func(p *peer) error {
-		return times(1010, func(int) error { return p.WritePing(false, [8]byte{}) })
+		return times(3000, func(int) error { return p.WritePing(false, [8]byte{}) })
 	}, true},
 	{"PING that answers nothing", h2.ReasonPings, func(p *peer) error {
-		return times(1010, func(int) error { return p.WritePing(true, [8]byte{}) })
+		return times(3000, func(int) error { return p.WritePing(true, [8]byte{}) })
 	}, false},
 	{"SETTINGS", h2.ReasonSettings, func(p *peer) error {
-		return times(1010, func(i int) error {
+		return times(3000, func(i int) error {
 			return p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i)})
 		})
 	}, true},
 	{"PRIORITY", h2.ReasonPriorities, func(p *peer) error {
-		return times(1010, func(i int) error { return p.WritePriority(uint32(2*i+1), http2.PriorityParam{Weight: 1}) })
+		return times(3000, func(i int) error { return p.WritePriority(uint32(2*i+1), http2.PriorityParam{Weight: 1}) })
 	}, false},
 	{"PRIORITY_UPDATE", h2.ReasonPriorities, func(p *peer) error {
-		return times(1010, func(int) error { return p.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1")) })
+		return times(3000, func(int) error { return p.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1")) })
 	}, false},
 	{"WINDOW_UPDATE by 1", h2.ReasonWindows, func(p *peer) error {
-		return times(1010, func(int) error { return p.WriteWindowUpdate(0, 1) })
+		return times(3000, func(int) error { return p.WriteWindowUpdate(0, 1) })
 	}, false},
 	{"unknown frames", h2.ReasonUnknown, func(p *peer) error {
-		return times(1010, func(int) error { return p.WriteRawFrame(0xfa, 0, 0, nil) })
+		return times(3000, func(int) error { return p.WriteRawFrame(0xfa, 0, 0, nil) })
 	}, false},
 	{"empty DATA", h2.ReasonEmptyData, func(p *peer) error {
 		if err := p.open(1, false); err != nil {
 			return err
 		}
-		return times(110, func(int) error { return p.WriteData(1, false, nil) })
+		return times(1000, func(int) error { return p.WriteData(1, false, nil) })
 	}, false},
 	{"DATA with padding only", h2.ReasonEmptyData, func(p *peer) error {
 		if err := p.open(1, false); err != nil {
 			return err
 		}
-		return times(110, func(int) error { return p.WriteDataPadded(1, false, nil, make([]byte, 10)) })
+		return times(1000, func(int) error { return p.WriteDataPadded(1, false, nil, make([]byte, 10)) })
 	}, false},
 	{"CONTINUATION (CVE-2023-45288)", h2.ReasonContinuations, func(p *peer) error {
 		if err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.head()}); err != nil {
