@@ -58,17 +58,7 @@ func HouseTable() Table {
 	var nothing []string
 
 	return Table{
-		Never: []Ban{
-			{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
-			{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
-			{Package: "./internal/kube/kubetest/...", Except: "./internal/cli/clitest", Reason: "it starts clusters and belongs in _test.go files only"},
-			{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
-			{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
-			{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
-			{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
-			{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
-			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
-		},
+		Never: houseBans(),
 		Rows: []Row{
 			// Values that the planes exchange.
 			{Packages: route, MayUse: []string{refusal, secret}, Foreign: nothing, Never: []Ban{
@@ -179,5 +169,21 @@ func HouseTable() Table {
 			{Packages: "./internal/archtest/...", MayUse: []string{finding}, Foreign: nothing},
 			{Packages: "./test/...", MayUse: []string{everything}, Foreign: anything},
 		},
+	}
+}
+
+// houseBans are the packages that nothing, or one package only, may use:
+// what wires the program together, and what only tests need.
+func houseBans() []Ban {
+	return []Ban{
+		{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
+		{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
+		{Package: "./internal/kube/kubetest/...", Except: "./internal/cli/clitest", Reason: "it starts clusters and belongs in _test.go files only"},
+		{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
+		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
+		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
+		{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
+		{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
+		{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 	}
 }

@@ -80,8 +80,8 @@ func (s *Store) Applications(ctx context.Context, accountID string, filter Appli
 			return err
 		}
 		total = int(count)
-		query, args := applicationQuery(where, after, page)
-		applications, err = queryAll(c, scanApplication, query, args...)
+		query := applicationQuery(where, after, page)
+		applications, err = queryAll(c, scanApplication, query.text, query.args...)
 		return err
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) Applications(ctx context.Context, accountID string, filter Appli
 }
 
 // applicationQuery builds the query of one page.
-func applicationQuery(where condition, after []string, page Page) (string, []any) {
+func applicationQuery(where condition, after []string, page Page) pageQuery {
 	if after != nil {
 		where.add("(name, namespace, runtime_id) > (?, ?, ?)", after[0], after[1], after[2])
 	}

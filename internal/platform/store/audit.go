@@ -51,17 +51,17 @@ func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 // AuditEntries lists entries of an account, the newest first.
 func (s *Store) AuditEntries(ctx context.Context, accountID string, filter AuditFilter, page Page) (entries []AuditEntry, next string, err error) {
 	list := newListID("audit", accountID, filter)
-	query, args, err := auditQuery(list, accountID, filter, page)
+	query, err := auditQuery(list, accountID, filter, page)
 	if err != nil {
 		return nil, "", err
 	}
-	return readPage(ctx, s, page, scanAudit, func(last AuditEntry) string {
+	return readPage(ctx, s, query, scanAudit, func(last AuditEntry) string {
 		return list.token(strconv.FormatInt(micros(last.At), 10), last.ID)
-	}, query, args)
+	})
 }
 
 // auditQuery builds the query of one page.
-func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (string, []any, error) {
+func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (pageQuery, error) {
 	var where condition
 	where.add("account_id = ?", accountID)
 	where.addText("actor = ?", filter.Actor)
@@ -74,10 +74,9 @@ func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (s
 		where.add("at < ?", micros(filter.Until))
 	}
 	if err := where.before(list, page.Token, "(at, id)"); err != nil {
-		return "", nil, err
+		return pageQuery{}, err
 	}
-	query, args := page.query("SELECT "+auditColumns+" FROM audit_entries", where, "at DESC, id DESC")
-	return query, args, nil
+	return page.query("SELECT "+auditColumns+" FROM audit_entries", where, "at DESC, id DESC"), nil
 }
 
 // ExpireAudit deletes the entries of all accounts before a time and returns

@@ -65,10 +65,10 @@ func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, pa
 	if err := where.before(list, page.Token, "(created_at, id)"); err != nil {
 		return nil, "", err
 	}
-	query, args := page.query("SELECT "+keyColumns+" FROM api_keys", where, "created_at DESC, id DESC")
-	return readPage(ctx, s, page, scanKey, func(last Key) string {
+	query := page.query("SELECT "+keyColumns+" FROM api_keys", where, "created_at DESC, id DESC")
+	return readPage(ctx, s, query, scanKey, func(last Key) string {
 		return list.token(strconv.FormatInt(micros(last.CreatedAt), 10), last.ID)
-	}, query, args)
+	})
 }
 
 // TouchKey updates when a key was last used.

@@ -135,17 +135,23 @@ func (c *condition) limit() string { return " LIMIT $" + strconv.Itoa(len(c.args
 // where returns the WHERE clause. All terms must hold.
 func (c *condition) where() string { return " WHERE " + strings.Join(c.parts, " AND ") }
 
-// query returns the query of a page and its arguments. from is the part before
-// the conditions.
-func (p Page) query(from string, where condition, order string) (string, []any) {
+// pageQuery is the query of one page.
+type pageQuery struct {
+	text  string
+	args  []any
+	limit int // rows of the page; the query returns one more
+}
+
+// query returns the query of a page. from is the part before the conditions.
+func (p Page) query(from string, where condition, order string) pageQuery {
 	where.args = append(where.args, p.limit()+1)
-	return from + where.where() + " ORDER BY " + order + where.limit(), where.args
+	return pageQuery{from + where.where() + " ORDER BY " + order + where.limit(), where.args, p.limit()}
 }
 
 // readPage runs the query of a page and returns the token of the next one.
-func readPage[T any](ctx context.Context, s *Store, page Page, scan func(row) (T, error), token func(last T) string, query string, args []any) ([]T, string, error) {
-	rows, err := readAll(ctx, s, scan, query, args...)
-	rows, next := paginate(rows, page.limit(), token)
+func readPage[T any](ctx context.Context, s *Store, query pageQuery, scan func(row) (T, error), token func(last T) string) ([]T, string, error) {
+	rows, err := readAll(ctx, s, scan, query.text, query.args...)
+	rows, next := paginate(rows, query.limit, token)
 	return rows, next, err
 }
 

@@ -110,8 +110,8 @@ func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runt
 	if after != nil {
 		where.add("name > ?", after[0])
 	}
-	query, args := page.query("SELECT "+runtimeColumns+" FROM runtimes", where, "name")
-	return readPage(ctx, s, page, scanRuntime, func(last Runtime) string { return list.token(last.Name) }, query, args)
+	query := page.query("SELECT "+runtimeColumns+" FROM runtimes", where, "name")
+	return readPage(ctx, s, query, scanRuntime, func(last Runtime) string { return list.token(last.Name) })
 }
 
 // UpdateRuntime reads a runtime, applies change and stores the result, in one

@@ -112,8 +112,8 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 	if after != nil {
 		where.add("email_folded > ?", after[0])
 	}
-	query, args := page.query("SELECT "+userColumns+" FROM users", where, "email_folded")
-	return readPage(ctx, s, page, scanUser, func(last User) string { return list.token(foldEmail(last.Email)) }, query, args)
+	query := page.query("SELECT "+userColumns+" FROM users", where, "email_folded")
+	return readPage(ctx, s, query, scanUser, func(last User) string { return list.token(foldEmail(last.Email)) })
 }
 
 // UpdateUser stores all fields of a user except ID, account and creation
