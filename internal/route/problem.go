@@ -38,7 +38,7 @@ func subjectKind(subject Identity) string {
 	case TLSOptionsID:
 		return "TLS options"
 	default:
-		return ""
+		return "routing" // the table as a whole
 	}
 }
 
