@@ -191,7 +191,7 @@ func (d *decoder) structure(value any, target reflect.Value, choice bool, place 
 	count := 0
 	for i := range fields {
 		field := &fields[i]
-		at := join(place, field.Name)
+		at := Join(place, field.Name)
 		switch content := given[field.Name]; {
 		case content != nil:
 			count++
@@ -221,9 +221,9 @@ func (d *decoder) unknown(given map[string]any, fields []Field, place string) {
 			continue
 		}
 		if near := Nearest(name, names); near != "" {
-			d.refuse(join(place, bounded(name)), refusal.Unknown, "there is no such field: did you mean %s?", near)
+			d.refuse(Join(place, Shorten(name)), refusal.Unknown, "there is no such field: did you mean %s?", near)
 		} else {
-			d.refuse(join(place, bounded(name)), refusal.Unknown, "there is no such field: the fields are %s", strings.Join(names, ", "))
+			d.refuse(Join(place, Shorten(name)), refusal.Unknown, "there is no such field: the fields are %s", strings.Join(names, ", "))
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (d *decoder) entries(value any, target reflect.Value, place string) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		text, ok := given[name].(string)
 		if !ok {
-			d.add(join(place, bounded(name)), "it is %s: write it as text, in quotes", nameOf(given[name]))
+			d.add(Join(place, Shorten(name)), "it is %s: write it as text, in quotes", nameOf(given[name]))
 			continue
 		}
 		result.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(text))
@@ -300,11 +300,11 @@ func (d *decoder) text(value any, target reflect.Value, field *Field, place stri
 	case text == "" && field.Required:
 		d.add(place, "it is empty: %s", describe(field))
 	case len(field.Enum) > 0 && !slices.Contains(field.Enum, text):
-		d.add(place, "%s is not possible: use one of %s", quoted(text), strings.Join(field.Enum, ", "))
+		d.add(place, "%s is not possible: use one of %s", Quoted(text), strings.Join(field.Enum, ", "))
 	case field.MaxLength > 0 && utf8.RuneCountInString(text) > field.MaxLength:
 		d.add(place, "it has more than %d characters", field.MaxLength)
 	case field.Pattern != "" && !fits(field.Pattern, text):
-		d.add(place, "%s does not have the form %s: %s", quoted(text), field.Pattern, describe(field))
+		d.add(place, "%s does not have the form %s: %s", Quoted(text), field.Pattern, describe(field))
 	default:
 		target.SetString(text)
 	}
@@ -361,7 +361,7 @@ func nameOf(value any) string {
 	case nil:
 		return "empty"
 	case string:
-		return "the text " + quoted(v)
+		return "the text " + Quoted(v)
 	case bool:
 		return fmt.Sprintf("the value %t", v)
 	case int, int64, uint64, float64:
@@ -382,16 +382,16 @@ func describe(field *Field) string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
-// join appends a field name to a path.
-func join(place, name string) string {
+// Join appends a field name to a path.
+func Join(place, name string) string {
 	if place == "" {
 		return name
 	}
 	return place + "." + name
 }
 
-// bounded truncates user input for a message and keeps it valid UTF-8.
-func bounded(name string) string {
+// Shorten truncates user input for a message and keeps it valid UTF-8.
+func Shorten(name string) string {
 	const most = 64
 	if len(name) > most {
 		return strings.ToValidUTF8(name[:most], "") + "..."
@@ -399,5 +399,5 @@ func bounded(name string) string {
 	return name
 }
 
-// quoted returns text in quotes, truncated and with control characters escaped.
-func quoted(text string) string { return strconv.Quote(bounded(text)) }
+// Quoted returns text in quotes, truncated and with control characters escaped.
+func Quoted(text string) string { return strconv.Quote(Shorten(text)) }

@@ -38,7 +38,7 @@ func ParseYAML(text string) (value any, err error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("it is not YAML: %s", bounded(strings.TrimPrefix(err.Error(), "yaml: ")))
+		return nil, fmt.Errorf("it is not YAML: %s", Shorten(strings.TrimPrefix(err.Error(), "yaml: ")))
 	}
 	var second yaml.Node
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
@@ -56,7 +56,7 @@ func yamlValue(node *yaml.Node, depth int) (any, error) {
 	case node.Kind == yaml.AliasNode || node.Anchor != "":
 		return nil, fmt.Errorf("line %d: anchors and aliases are not possible: write the value out", node.Line)
 	case node.Style&yaml.TaggedStyle != 0:
-		return nil, fmt.Errorf("line %d: tags are not possible: write the value without %s", node.Line, bounded(node.Tag))
+		return nil, fmt.Errorf("line %d: tags are not possible: write the value without %s", node.Line, Shorten(node.Tag))
 	}
 	switch node.Kind {
 	case yaml.ScalarNode:
@@ -87,7 +87,7 @@ func yamlGroup(node *yaml.Node, depth int) (any, error) {
 			return nil, fmt.Errorf("line %d: the name of a field is not a text", name.Line)
 		}
 		if _, twice := group[name.Value]; twice {
-			return nil, fmt.Errorf("line %d: %s is there twice: remove one", name.Line, quoted(name.Value))
+			return nil, fmt.Errorf("line %d: %s is there twice: remove one", name.Line, Quoted(name.Value))
 		}
 		value, err := yamlValue(node.Content[i+1], depth+1)
 		if err != nil {
@@ -107,7 +107,7 @@ func yamlScalar(node *yaml.Node) (any, error) {
 	case "!!bool", "!!int", "!!float":
 		var value any
 		if err := node.Decode(&value); err != nil {
-			return nil, fmt.Errorf("line %d: %s cannot be read", node.Line, quoted(node.Value))
+			return nil, fmt.Errorf("line %d: %s cannot be read", node.Line, Quoted(node.Value))
 		}
 		return value, nil
 	default:

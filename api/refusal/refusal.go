@@ -3,8 +3,8 @@
 // table. Decoders make it, translators and planners complete it, and Events,
 // conditions, metrics, the CLI and the console show it.
 //
-// It promises a Reason that programs can compare and a Message that tells a
-// person what is wrong and what to do.
+// It promises a Reason that programs can compare and a Message with
+// what is wrong and what to do.
 //
 // It refuses to import anything: every plane uses it.
 package refusal

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -72,7 +73,7 @@ func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata 
 	version, _ := object["apiVersion"].(string)
 	given, _ := object["kind"].(string)
 	if version != APIVersion || given != kind {
-		return fmt.Errorf("it is %s of %s, and not %s of %s", quoted(given), quoted(version), kind, APIVersion)
+		return fmt.Errorf("it is %s of %s, and not %s of %s", declare.Quoted(given), declare.Quoted(version), kind, APIVersion)
 	}
 	*into = metav1.TypeMeta{APIVersion: version, Kind: given}
 	content, ok := object["metadata"].(map[string]any)

@@ -138,7 +138,7 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 		declared := &fields[i]
 		// All names are collected for the search of unknown fields.
 		names = append(names, declared.Name)
-		content, at := given[declared.Name], join(place, declared.Name)
+		content, at := given[declared.Name], declare.Join(place, declared.Name)
 		switch {
 		// null counts as missing, as it does for the API server.
 		case content == nil && declared.Required:
@@ -192,7 +192,7 @@ func (d *decoder) unknown(given map[string]any, names []string, place string) {
 		if slices.Contains(names, name) {
 			continue
 		}
-		at := join(place, shortened(name))
+		at := declare.Join(place, declare.Shorten(name))
 		meant := "the fields are " + strings.Join(names, ", ")
 		if near := declare.Nearest(name, names); near != "" {
 			meant = "did you mean " + near + "?"
@@ -249,7 +249,7 @@ func (d *decoder) entries(value any, target reflect.Value, place string) bool {
 	result := reflect.MakeMapWithSize(target.Type(), len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		element := reflect.New(target.Type().Elem()).Elem()
-		if d.value(given[name], element, &declare.Field{}, join(place, shortened(name))) {
+		if d.value(given[name], element, &declare.Field{}, declare.Join(place, declare.Shorten(name))) {
 			result.SetMapIndex(reflect.ValueOf(name), element)
 		}
 	}
@@ -265,7 +265,7 @@ func (d *decoder) text(value any, target reflect.Value, declared *declare.Field,
 	case !ok:
 		return d.invalid(place, "it is %s: write it as text, in quotes", nameOf(value))
 	case len(declared.Enum) > 0 && !slices.Contains(declared.Enum, text):
-		return d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.TrimPrefix(strings.Join(declared.Enum, ", "), ", "))
+		return d.invalid(place, "%s is not possible: use one of %s", declare.Quoted(text), strings.TrimPrefix(strings.Join(declared.Enum, ", "), ", "))
 	}
 	target.SetString(text)
 	return true

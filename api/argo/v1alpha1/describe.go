@@ -2,21 +2,9 @@ package v1alpha1
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+
+	"slipway.dev/slipway/api/declare"
 )
-
-// shortened cuts a user's text for a message.
-func shortened(text string) string {
-	const most = 64
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
-}
-
-// quoted quotes a user's text, which makes control characters visible.
-func quoted(text string) string { return strconv.Quote(shortened(text)) }
 
 // nameOf describes a value for users.
 func nameOf(value any) string {
@@ -24,7 +12,7 @@ func nameOf(value any) string {
 	case nil:
 		return "empty"
 	case string:
-		return "the text " + quoted(v)
+		return "the text " + declare.Quoted(v)
 	case bool:
 		return fmt.Sprintf("the value %t", v)
 	case int, int32, int64, uint64, float32, float64:
@@ -36,12 +24,4 @@ func nameOf(value any) string {
 	default:
 		return "something else"
 	}
-}
-
-// join returns the path of a field.
-func join(place, name string) string {
-	if place == "" {
-		return name
-	}
-	return place + "." + name
 }

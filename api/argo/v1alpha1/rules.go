@@ -9,6 +9,7 @@ import (
 	"time"
 	_ "time/tzdata" // time zones of sync windows are the same on every machine
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -16,39 +17,39 @@ import (
 func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 	d.resolveSources(spec, place)
 	if spec.Source != nil {
-		d.sourceRules(spec.Source, join(place, "source"), false)
+		d.sourceRules(spec.Source, declare.Join(place, "source"), false)
 	}
 	// Value files refer to sources by name, which must be unique.
 	refs := map[string]bool{}
 	for i := range spec.Sources {
 		source := &spec.Sources[i]
-		at := fmt.Sprintf("%s[%d]", join(place, "sources"), i)
+		at := fmt.Sprintf("%s[%d]", declare.Join(place, "sources"), i)
 		d.sourceRules(source, at, true)
 		if source.Ref != "" && refs[source.Ref] {
-			d.invalid(join(at, "ref"), "another source is called %s as well: give each its own name", quoted(source.Ref))
+			d.invalid(declare.Join(at, "ref"), "another source is called %s as well: give each its own name", declare.Quoted(source.Ref))
 		}
 		refs[source.Ref] = true
 	}
 	if spec.Destination.Server != "" && spec.Destination.Name != "" {
-		d.invalid(join(place, "destination"), "server and name are both there: keep one")
+		d.invalid(declare.Join(place, "destination"), "server and name are both there: keep one")
 	}
 	if policy := spec.SyncPolicy; policy != nil {
-		at := join(place, "syncPolicy")
-		d.optionRules(policy.SyncOptions, join(at, "syncOptions"))
-		d.retryRules(policy.Retry, join(at, "retry"))
+		at := declare.Join(place, "syncPolicy")
+		d.optionRules(policy.SyncOptions, declare.Join(at, "syncOptions"))
+		d.retryRules(policy.Retry, declare.Join(at, "retry"))
 		// Without CreateNamespace the metadata would never be written.
 		if policy.ManagedNamespaceMetadata != nil {
 			options, _ := ParseSyncOptions(policy.SyncOptions, "")
 			if !options.CreateNamespace.Or(false) {
-				d.invalid(join(at, "managedNamespaceMetadata"), "it needs CreateNamespace=true in syncOptions")
+				d.invalid(declare.Join(at, "managedNamespaceMetadata"), "it needs CreateNamespace=true in syncOptions")
 			}
 		}
 	}
 	for i, ignored := range spec.IgnoreDifferences {
 		for j, pointer := range ignored.JSONPointers {
 			if !strings.HasPrefix(pointer, "/") {
-				at := fmt.Sprintf("%s[%d].jsonPointers[%d]", join(place, "ignoreDifferences"), i, j)
-				d.invalid(at, "%s is not a JSON pointer: write one such as /spec/replicas", quoted(pointer))
+				at := fmt.Sprintf("%s[%d].jsonPointers[%d]", declare.Join(place, "ignoreDifferences"), i, j)
+				d.invalid(at, "%s is not a JSON pointer: write one such as /spec/replicas", declare.Quoted(pointer))
 			}
 		}
 	}
@@ -59,10 +60,10 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 	switch {
 	case spec.Source != nil && len(spec.Sources) > 0:
-		d.ignore(join(place, "source"), "it has no effect, because there are sources: remove one of both")
+		d.ignore(declare.Join(place, "source"), "it has no effect, because there are sources: remove one of both")
 		spec.Source = nil
 	case spec.Source == nil && len(spec.Sources) == 0:
-		d.invalid(join(place, "source"), "it is missing: say where the manifests are")
+		d.invalid(declare.Join(place, "source"), "it is missing: say where the manifests are")
 	}
 }
 
@@ -71,19 +72,19 @@ func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 func (d *decoder) sourceRules(source *ApplicationSource, place string, several bool) {
 	switch {
 	case source.RepoURL == "":
-		d.invalid(join(place, "repoURL"), "it is empty: give the address of the repository")
+		d.invalid(declare.Join(place, "repoURL"), "it is empty: give the address of the repository")
 	case source.Chart != "" && source.Path != "":
-		d.invalid(join(place, "chart"), "chart and path are both there: a chart repository has charts, and Git has paths")
+		d.invalid(declare.Join(place, "chart"), "chart and path are both there: a chart repository has charts, and Git has paths")
 	case source.Chart != "" && source.TargetRevision == "":
-		d.invalid(join(place, "targetRevision"), "it is missing: a chart needs a version, or a range such as 1.x")
+		d.invalid(declare.Join(place, "targetRevision"), "it is missing: a chart needs a version, or a range such as 1.x")
 	case source.Ref != "" && !several:
-		d.invalid(join(place, "ref"), "only a source in sources can have it: there is nothing that could refer to it")
+		d.invalid(declare.Join(place, "ref"), "only a source in sources can have it: there is nothing that could refer to it")
 	case source.Path == "" && source.Chart == "" && source.Ref == "":
-		d.invalid(join(place, "path"), "it is missing: give the folder, or . for the whole repository")
+		d.invalid(declare.Join(place, "path"), "it is missing: give the folder, or . for the whole repository")
 	}
 	d.resolveRenderer(source, place)
 	if source.Kustomize != nil {
-		d.kustomizeRules(source.Kustomize, join(place, "kustomize"))
+		d.kustomizeRules(source.Kustomize, declare.Join(place, "kustomize"))
 	}
 }
 
@@ -101,7 +102,7 @@ func (d *decoder) resolveRenderer(source *ApplicationSource, place string) {
 		if kustomize {
 			renderer = "kustomize"
 		}
-		d.ignore(join(place, "directory"), "it has no effect, because %s renders the source: remove one of both", renderer)
+		d.ignore(declare.Join(place, "directory"), "it has no effect, because %s renders the source: remove one of both", renderer)
 		source.Directory = nil
 	}
 }
@@ -123,7 +124,7 @@ func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place stri
 	for i := range options.Patches {
 		for _, name := range slices.Sorted(maps.Keys(options.Patches[i].Options)) {
 			if name != "allowNameChange" && name != "allowKindChange" {
-				at := fmt.Sprintf("%s.patches[%d].options.%s", place, i, shortened(name))
+				at := fmt.Sprintf("%s.patches[%d].options.%s", place, i, declare.Shorten(name))
 				d.refuse(at, refusal.Unknown, "there is no such option: the options are allowNameChange, allowKindChange")
 			}
 		}
@@ -155,10 +156,10 @@ func (d *decoder) retryRules(retry *RetryStrategy, place string) {
 		return
 	}
 	if _, err := parseWait(retry.Backoff.Duration); err != nil {
-		d.invalid(join(place, "backoff.duration"), "%v", err)
+		d.invalid(declare.Join(place, "backoff.duration"), "%v", err)
 	}
 	if _, err := parseWait(retry.Backoff.MaxDuration); err != nil {
-		d.invalid(join(place, "backoff.maxDuration"), "%v", err)
+		d.invalid(declare.Join(place, "backoff.maxDuration"), "%v", err)
 	}
 }
 
@@ -194,17 +195,17 @@ func (d *decoder) projectRules(spec *AppProjectSpec) {
 		window := &spec.SyncWindows[i]
 		place := fmt.Sprintf("spec.syncWindows[%d]", i)
 		// An invalid kind was refused already.
-		if window.Kind == "" && !d.refusedAt(join(place, "kind")) {
-			d.invalid(join(place, "kind"), "it is missing: write allow or deny")
+		if window.Kind == "" && !d.refusedAt(declare.Join(place, "kind")) {
+			d.invalid(declare.Join(place, "kind"), "it is missing: write allow or deny")
 		}
 		if len(strings.Fields(window.Schedule)) != 5 {
-			d.invalid(join(place, "schedule"), "%s is not a cron expression: write minute, hour, day, month and weekday", quoted(window.Schedule))
+			d.invalid(declare.Join(place, "schedule"), "%s is not a cron expression: write minute, hour, day, month and weekday", declare.Quoted(window.Schedule))
 		}
 		if length, err := time.ParseDuration(window.Duration); err != nil || length <= 0 || length > maxWindow {
-			d.invalid(join(place, "duration"), "%s is not a time: write one such as 1h", quoted(window.Duration))
+			d.invalid(declare.Join(place, "duration"), "%s is not a time: write one such as 1h", declare.Quoted(window.Duration))
 		}
 		if _, err := time.LoadLocation(window.TimeZone); err != nil {
-			d.invalid(join(place, "timeZone"), "%s is not a time zone: write one such as Europe/Berlin", quoted(window.TimeZone))
+			d.invalid(declare.Join(place, "timeZone"), "%s is not a time zone: write one such as Europe/Berlin", declare.Quoted(window.TimeZone))
 		}
 	}
 	for i, account := range spec.DestinationServiceAccounts {

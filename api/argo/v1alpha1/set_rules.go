@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -17,13 +18,13 @@ func (d *decoder) setRules(spec *ApplicationSetSpec) {
 		place := fmt.Sprintf("spec.generators[%d]", i)
 		count := present(generator.List != nil, generator.Clusters != nil, generator.Git != nil, generator.Matrix != nil, generator.Merge != nil)
 		d.generatorCount(count, place)
-		d.gitRules(generator.Git, join(place, "git"))
+		d.gitRules(generator.Git, declare.Join(place, "git"))
 		if generator.Matrix != nil {
-			d.nestedRules(generator.Matrix.Generators, join(place, "matrix"), 2)
+			d.nestedRules(generator.Matrix.Generators, declare.Join(place, "matrix"), 2)
 		}
 		if generator.Merge != nil {
-			d.nestedRules(generator.Merge.Generators, join(place, "merge"), 0)
-			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, join(place, "merge"))
+			d.nestedRules(generator.Merge.Generators, declare.Join(place, "merge"), 0)
+			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, declare.Join(place, "merge"))
 		}
 	}
 }
@@ -37,13 +38,13 @@ func (d *decoder) nestedRules(generators []NestedGenerator, place string, number
 		at := fmt.Sprintf("%s.generators[%d]", place, i)
 		count := present(generator.List != nil, generator.Clusters != nil, generator.Git != nil, generator.Matrix != nil, generator.Merge != nil)
 		d.generatorCount(count, at)
-		d.gitRules(generator.Git, join(at, "git"))
+		d.gitRules(generator.Git, declare.Join(at, "git"))
 		if generator.Matrix != nil {
-			d.terminalRules(generator.Matrix.Generators, join(at, "matrix"), 2)
+			d.terminalRules(generator.Matrix.Generators, declare.Join(at, "matrix"), 2)
 		}
 		if generator.Merge != nil {
-			d.terminalRules(generator.Merge.Generators, join(at, "merge"), 0)
-			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, join(at, "merge"))
+			d.terminalRules(generator.Merge.Generators, declare.Join(at, "merge"), 0)
+			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, declare.Join(at, "merge"))
 		}
 	}
 }
@@ -55,24 +56,24 @@ func (d *decoder) terminalRules(generators []TerminalGenerator, place string, nu
 		generator := &generators[i]
 		at := fmt.Sprintf("%s.generators[%d]", place, i)
 		d.generatorCount(present(generator.List != nil, generator.Clusters != nil, generator.Git != nil), at)
-		d.gitRules(generator.Git, join(at, "git"))
+		d.gitRules(generator.Git, declare.Join(at, "git"))
 	}
 }
 
 // matrixCount checks the number of generators.
 func (d *decoder) matrixCount(given int, place string, number int) {
 	if number != 0 && given != number {
-		d.invalid(join(place, "generators"), "it has %d generators, and must have %d: nest them for more", given, number)
+		d.invalid(declare.Join(place, "generators"), "it has %d generators, and must have %d: nest them for more", given, number)
 	}
 }
 
 // mergeRules checks a merge generator.
 func (d *decoder) mergeRules(generators int, keys []string, place string) {
 	if generators < 2 {
-		d.invalid(join(place, "generators"), "it has %d generators, and must have two or more", generators)
+		d.invalid(declare.Join(place, "generators"), "it has %d generators, and must have two or more", generators)
 	}
 	if len(keys) == 0 {
-		d.invalid(join(place, "mergeKeys"), "it is empty: name the parameters that are the same")
+		d.invalid(declare.Join(place, "mergeKeys"), "it is empty: name the parameters that are the same")
 	}
 }
 

@@ -119,13 +119,13 @@ func (o *SyncOptions) set(text string, ofObject bool) *refusal.Refusal {
 	switch {
 	case option == nil:
 		if near := declare.Nearest(name, names); near != "" {
-			return refusal.New("", refusal.Unknown, "there is no sync option %s: did you mean %s?", quoted(name), near)
+			return refusal.New("", refusal.Unknown, "there is no sync option %s: did you mean %s?", declare.Quoted(name), near)
 		}
-		return refusal.New("", refusal.Unknown, "there is no sync option %s: the options are %s", quoted(name), strings.Join(names, ", "))
+		return refusal.New("", refusal.Unknown, "there is no sync option %s: the options are %s", declare.Quoted(name), strings.Join(names, ", "))
 	case ofObject && option.ofApplication:
 		return refusal.New("", refusal.Invalid, "%s is not for single objects: write it in syncOptions of the Application", name)
 	case !option.takes(value):
-		return refusal.New("", refusal.Invalid, "%s=%s is not possible: use one of %s", name, shortened(value), strings.Join(option.values, ", "))
+		return refusal.New("", refusal.Invalid, "%s=%s is not possible: use one of %s", name, declare.Shorten(value), strings.Join(option.values, ", "))
 	}
 	option.set(value)
 	return nil

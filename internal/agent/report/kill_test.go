@@ -87,7 +87,7 @@ func TestKilled(t *testing.T) {
 	folder, dice := t.TempDir(), rand.New(rand.NewPCG(3, 4))
 	const lives = 12
 	for life := range lives {
-		// Changes that no process is told of: the next one finds them in its list.
+		// Changes without an event: the next process finds them in its list.
 		for range 1 + dice.IntN(20) {
 			c.set(fmt.Sprint("app-", dice.IntN(10)), "Healthy")
 		}

@@ -20,7 +20,7 @@ type watch struct {
 	client *Client
 	// workloads have to become available; jobs are those of hooks.
 	workloads, jobs []ID
-	// told is the last line that was reported for each, so that none is
+	// told has the last line that was reported for each, so that none is
 	// repeated.
 	told map[ID]string
 }

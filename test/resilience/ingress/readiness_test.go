@@ -212,7 +212,7 @@ func (c *readiness) testLastGood(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	second := at.Start(t) // nobody listens there yet
+	second := at.Start(t) // nothing listens there yet
 	second.AwaitReady(t)
 	if err := <-c.ask(t, second); err != nil {
 		t.Errorf("what was served last: %v", err)
