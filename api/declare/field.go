@@ -36,8 +36,8 @@ type Field struct {
 	// Tag has all tags, including those that other packages define, such as
 	// short and example.
 	Tag reflect.StructTag
-	// Position is the index of the field in the struct.
-	Position int
+	// Index is the place of the field in the struct, for reflect's FieldByIndex.
+	Index []int
 }
 
 // declarations caches the fields of structs: tags do not change, and reading
@@ -56,15 +56,22 @@ func Fields(of reflect.Type) []Field {
 	return known.([]Field)
 }
 
-// readFields parses the tags of a struct.
+// readFields parses the tags of a struct. Fields of an embedded struct count as
+// its own.
 func readFields(of reflect.Type) []Field {
 	fields := make([]Field, 0, of.NumField())
 	for i := range of.NumField() {
+		if source := of.Field(i); source.Anonymous {
+			for _, declared := range readFields(source.Type) {
+				declared.Index = append([]int{i}, declared.Index...)
+				fields = append(fields, declared)
+			}
+			continue
+		}
 		declared, err := fieldOf(of.Field(i))
 		if err != nil {
 			panic(fmt.Sprintf("%s.%s: %v", of.Name(), of.Field(i).Name, err))
 		}
-		declared.Position = i
 		fields = append(fields, declared)
 	}
 	return fields
@@ -74,7 +81,7 @@ func readFields(of reflect.Type) []Field {
 func fieldOf(source reflect.StructField) (Field, error) {
 	tag := source.Tag
 	f := Field{
-		Type: source.Type, Tag: tag, Description: tag.Get("description"),
+		Type: source.Type, Tag: tag, Index: source.Index, Description: tag.Get("description"),
 		Required: tag.Get("required") == "true", Choice: tag.Get("choice") == "true",
 		Default: tag.Get("default"), Pattern: tag.Get("pattern"),
 		Refused: tag.Get("refused"), Ignored: tag.Get("ignored"), Free: tag.Get("free") == "true",

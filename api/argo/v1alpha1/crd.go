@@ -3,9 +3,6 @@ package v1alpha1
 import (
 	"reflect"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"slipway.dev/slipway/api/declare"
 )
 
@@ -41,15 +38,6 @@ func Kinds() []declare.Kind {
 		kinds[i].Schema = declare.SchemaWriter{Foreign: true, KeepUnknown: true, Types: types}
 	}
 	return kinds
-}
-
-// types are the schemas of types of Kubernetes.
-var types = map[reflect.Type]map[string]any{
-	reflect.TypeFor[metav1.Time](): {"type": "string", "format": "date-time"},
-	reflect.TypeFor[intstr.IntOrString](): {
-		"x-kubernetes-int-or-string": true,
-		"anyOf":                      []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}},
-	},
 }
 
 // CRDs returns the CustomResourceDefinitions of all kinds as one YAML text.
