@@ -69,12 +69,6 @@ var agentExamples string
 //go:embed platform_examples.md
 var platformExamples string
 
-// edgeReference gives the page with the options of the edge.
-func edgeReference() string { return roleReference("edge", edgeExamples, config.EdgeOptions()) }
-
-// agentReference gives the page with the options of the agent.
-func agentReference() string { return roleReference("agent", agentExamples, config.AgentOptions()) }
-
 // roleReference returns the page with the options of a role. It starts a new
 // table where the group changes and relies on the options of a group being
 // adjacent: internal/config lists them in the order of the struct.
