@@ -4,6 +4,7 @@
 package pkitest
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -72,9 +73,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, name := range names {
-		if template.Subject.CommonName == "" {
-			template.Subject.CommonName = name
-		}
+		template.Subject.CommonName = cmp.Or(template.Subject.CommonName, name)
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 			continue
