@@ -2,9 +2,8 @@ package report
 
 import (
 	"regexp"
-	"strings"
 
-	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -46,12 +45,13 @@ func redact(text string) string {
 	return text
 }
 
-// redactAddress removes user, password and query of an address.
-func redactAddress(address string) string {
-	address = remote.Redact(address)
-	if strings.Contains(address, "://") {
-		address, _, _ = strings.Cut(address, "?")
-		address, _, _ = strings.Cut(address, "#")
+// redactAddress removes user, password and query of an address. The user of SSH
+// is left out as well unless it is the usual one: it may be a token.
+func redactAddress(text string) string {
+	shown := address.Redact(text)
+	if at, err := address.Parse(shown); err == nil && at.User != "" {
+		at.User = ""
+		return at.String()
 	}
-	return address
+	return shown
 }

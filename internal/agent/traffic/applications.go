@@ -14,7 +14,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/project"
-	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -162,7 +162,7 @@ func readFacts(object *unstructured.Unstructured) *appFacts {
 		}
 	}
 	// Addresses may contain a password.
-	facts.repoURL = remote.Redact(facts.repoURL)
+	facts.repoURL = address.Redact(facts.repoURL)
 	if project.Complete(app.Spec.Destination).Server != project.LocalServer {
 		return facts // its objects are in a cluster that these edges do not serve
 	}

@@ -37,7 +37,7 @@ func appGetCommand(access *appAccess) *cobra.Command {
 		out := command.OutOrStdout()
 		switch output.Form {
 		case printer.FormJSON, printer.FormYAML:
-			return output.Encode(out, bareObject(app.Object))
+			return output.Encode(out, inspect.ShownApplication(app).Object)
 		case printer.FormName:
 			_, err := fmt.Fprintln(out, qualifiedName(app.Object))
 			return err

@@ -83,7 +83,7 @@ func printApplications(w io.Writer, apps []*application, output *printer.Output,
 		for _, app := range apps {
 			// The unstructured object: fields that this program does not know
 			// are printed too.
-			items = append(items, bareObject(app.Object))
+			items = append(items, inspect.ShownApplication(app).Object)
 		}
 		return output.Encode(w, map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication + "List", "items": items})
 	case printer.FormName:

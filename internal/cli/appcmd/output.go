@@ -4,19 +4,10 @@ import (
 	"cmp"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
-
-// bareObject returns a copy of an object without managedFields, which only the
-// API server reads, as kubectl prints it.
-func bareObject(object *unstructured.Unstructured) map[string]any {
-	bare := object.DeepCopy()
-	bare.SetManagedFields(nil)
-	return bare.Object
-}
 
 // shownRevision formats the revision of one source, or of each of several. The
 // list wins: Argo CD leaves the single field empty for several sources.
@@ -35,7 +26,7 @@ func shownRevision(revision string, revisions []string) string {
 // revision, and the name that other sources refer to. An empty revision is
 // HEAD, as Argo CD defines it.
 func shownSource(source *v1alpha1.ApplicationSource) string {
-	text := source.RepoURL
+	text := address.Redact(source.RepoURL)
 	switch {
 	// A chart has no path: the two exclude each other.
 	case source.Chart != "":

@@ -3,11 +3,12 @@ package inspect
 import (
 	"encoding/base64"
 	"maps"
-	"net/url"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -93,22 +94,47 @@ func foldStringData(object *unstructured.Unstructured) {
 // hidden too.
 func maskSecrets(before, after *unstructured.Unstructured) {
 	for _, field := range []string{"data", "stringData"} {
-		old, fresh := nestedMap(before, field), nestedMap(after, field)
-		for key, value := range old {
-			other, both := fresh[key]
-			if both && !sameValue(other, value) {
-				fresh[key] = anotherValue
-			} else if both {
-				fresh[key] = secret.Redacted
-			}
-			old[key] = secret.Redacted
+		maskValues(nestedMap(before, field), nestedMap(after, field), func(string) bool { return false })
+	}
+	// Tools keep copies of a Secret in annotations of their own.
+	maskValues(annotations(before), annotations(after), isPlainAnnotation)
+}
+
+// maskValues replaces the values of two states, but for the keys that are plain.
+func maskValues(old, fresh map[string]any, plain func(key string) bool) {
+	for key, value := range old {
+		other, both := fresh[key]
+		switch {
+		case plain(key):
+			continue
+		case both && !sameValue(other, value):
+			fresh[key] = anotherValue
+		case both:
+			fresh[key] = secret.Redacted
 		}
-		for key := range fresh {
-			if _, both := old[key]; !both {
-				fresh[key] = secret.Redacted
-			}
+		old[key] = secret.Redacted
+	}
+	for key := range fresh {
+		if _, both := old[key]; !both && !plain(key) {
+			fresh[key] = secret.Redacted
 		}
 	}
+}
+
+// annotations returns the annotations of an object, not a copy.
+func annotations(object *unstructured.Unstructured) map[string]any {
+	if object == nil {
+		return nil
+	}
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	content, _ := metadata["annotations"].(map[string]any)
+	return content
+}
+
+// isPlainAnnotation reports whether an annotation of a Secret is one of Argo CD
+// or ours, which users need to see: waves, sync options, the tracking id.
+func isPlainAnnotation(key string) bool {
+	return strings.HasPrefix(key, "argocd.argoproj.io/") || strings.HasPrefix(key, "slipway.dev/")
 }
 
 // sameValue compares values of a Secret. Values that are no text are never
@@ -133,7 +159,7 @@ func nestedMap(object *unstructured.Unstructured, field string) map[string]any {
 }
 
 // ShownApplication returns a copy of an Application without managed fields and
-// without passwords in addresses.
+// without credentials in addresses.
 func ShownApplication(app *Application) *unstructured.Unstructured {
 	shown := tidied(app.Object)
 	hidePasswords(shown.Object, 0)
@@ -143,8 +169,8 @@ func ShownApplication(app *Application) *unstructured.Unstructured {
 // addressDepth bounds the recursion.
 const addressDepth = 64
 
-// hidePasswords removes passwords from the addresses of repositories at any
-// depth. It changes the value in place; the caller passes a copy.
+// hidePasswords removes users, passwords and queries from the addresses of
+// repositories at any depth. It changes the value in place; the caller passes a copy.
 func hidePasswords(value any, depth int) {
 	if depth > addressDepth {
 		return
@@ -157,10 +183,8 @@ func hidePasswords(value any, depth int) {
 				hidePasswords(each, depth+1)
 				continue
 			}
-			if address, err := url.Parse(text); key == "repoURL" && err == nil && address.User != nil {
-				if _, has := address.User.Password(); has {
-					value[key] = address.Redacted()
-				}
+			if key == "repoURL" {
+				value[key] = address.Redact(text)
 			}
 		}
 	case []any:

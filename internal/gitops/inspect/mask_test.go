@@ -68,7 +68,14 @@ func TestMaskedPair(t *testing.T) {
 		{
 			name:       "the copy of kubectl",
 			before:     "apiVersion: v1\nkind: Secret\nmetadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: 'one', other: x}}\n",
-			wantBefore: "annotations:\n    other: x\n",
+			wantBefore: "annotations:\n    other: '[redacted]'\n",
+		},
+		{
+			name:       "copies that other tools keep",
+			before:     "apiVersion: v1\nkind: Secret\nmetadata: {annotations: {argocd.argoproj.io/sync-wave: '1', copy: one, same: one}}\n",
+			after:      "apiVersion: v1\nkind: Secret\nmetadata: {annotations: {argocd.argoproj.io/sync-wave: '2', copy: one more, same: one, new: one}}\n",
+			wantBefore: "annotations:\n    argocd.argoproj.io/sync-wave: \"1\"\n    copy: '[redacted]'\n    same: '[redacted]'\n",
+			wantAfter:  "annotations:\n    argocd.argoproj.io/sync-wave: \"2\"\n    copy: '[redacted] (another value)'\n    new: '[redacted]'\n    same: '[redacted]'\n",
 		},
 		{name: "annotations that are no map", before: "apiVersion: v1\nkind: Secret\nmetadata: {annotations: one}\n", wantBefore: "metadata: {}\n"},
 	} {
@@ -91,7 +98,7 @@ func TestMaskedPair(t *testing.T) {
 	}
 }
 
-// TestShownApplication: passwords in addresses are not shown, wherever they are.
+// TestShownApplication: credentials in addresses are not shown, wherever they are.
 func TestShownApplication(t *testing.T) {
 	app, err := inspect.Decode(object(t, `apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -99,15 +106,22 @@ metadata: {name: shop, namespace: argocd, managedFields: [{manager: kubectl}]}
 spec:
   source: {repoURL: "https://ada:canary@git.example/shop.git", path: .}
   destination: {namespace: shop}
+operation: {sync: {sources: [{repoURL: "https://canary@git.example/shop.git"}, {repoURL: "https://canary:x-oauth-basic@git.example/a"}]}}
 status:
   history: [{id: 0, deployedAt: "2030-01-01T00:00:00Z", source: {repoURL: "https://ada:canary@git.example/shop.git"}}]
+  sync: {comparedTo: {sources: [{repoURL: "https://git.example/b?private_token=canary"}, {repoURL: "canary:x-oauth-basic@git.example/c"}, {repoURL: "git@git.example:d.git"}]}}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := text(t, inspect.ShownApplication(app))
-	if strings.Contains(shown, "canary") || !strings.Contains(shown, "https://ada:xxxxx@git.example/shop.git") || strings.Contains(shown, "managedFields") {
+	if strings.Contains(shown, "canary") || strings.Contains(shown, "ada:") || strings.Contains(shown, "managedFields") {
 		t.Errorf("it is shown as\n%s", shown)
+	}
+	for _, want := range []string{"https://git.example/shop.git", "https://git.example/a", "https://git.example/b", "git@git.example:d.git"} {
+		if !strings.Contains(shown, "repoURL: "+want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, shown)
+		}
 	}
 }
 
