@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -39,14 +38,18 @@ var checkedPlace = regexp.MustCompile(` in options\.yaml(:[0-9]+)?`)
 // are not reported: another source may set them. The chart's validation uses it
 // for the options in its values.
 func CheckAgent(text []byte) []finding.Finding {
-	agent := defaultsOf[Agent]()
-	return schema{agentRole, AgentOptions()}.check(text, agent, agent.Validate)
+	known := schema{agentRole, AgentOptions()}
+	agent := &Agent{}
+	agent.Defaults()
+	return known.check(text, agent, agent.Validate)
 }
 
 // CheckEdge is CheckAgent for the edge.
 func CheckEdge(text []byte) []finding.Finding {
-	edge := defaultsOf[Edge]()
-	return schema{edgeRole, EdgeOptions()}.check(text, edge, edge.Validate)
+	known := schema{edgeRole, EdgeOptions()}
+	edge := &Edge{}
+	edge.Defaults()
+	return known.check(text, edge, edge.Validate)
 }
 
 // check decodes a text over the defaults and validates the result. Validation
@@ -101,12 +104,15 @@ func problemsOf(problems []error) []finding.Finding {
 	var made []finding.Finding
 	for _, problem := range problems {
 		text := checkedPlace.ReplaceAllString(problem.Error(), "")
-		at, _ := errors.AsType[located](problem)
+		var at located
+		errors.As(problem, &at)
 		text = strings.TrimPrefix(text, "configuration file "+checkedFile+": ")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, at.option), ":")
 		// Errors have the form "message: fix" throughout this package.
 		message, fix, _ := strings.Cut(strings.TrimSpace(text), ": ")
-		fix = cmp.Or(fix, "see slipway agent --help and slipway edge --help for the options")
+		if fix == "" {
+			fix = "see slipway agent --help and slipway edge --help for the options"
+		}
 		made = append(made, finding.Finding{Code: CodeInvalid, Severity: finding.Error, Subject: at.option, Message: "it " + strings.TrimPrefix(message, "it "), Fix: fix})
 	}
 	return made

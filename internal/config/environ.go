@@ -35,13 +35,10 @@ func readEnvironment(environ []string, known schema) []setting {
 	return settings
 }
 
-// serviceLink matches a variable of a Service.
-type serviceLink struct{ name, value *regexp.Regexp }
-
 // serviceLinks are the variables that Kubernetes sets in every container for
 // each Service of the namespace: the suffix of the name, and the form of the
 // value.
-var serviceLinks = []serviceLink{
+var serviceLinks = [...]struct{ name, value *regexp.Regexp }{
 	{linkName(`SERVICE_HOST`), linkAddress},
 	{linkName(`SERVICE_PORT(_[A-Z0-9_]+)?`), linkNumber},
 	{linkName(`PORT(_[0-9]+_(TCP|UDP|SCTP))?`), linkURL},
@@ -68,13 +65,20 @@ func linkName(ending string) *regexp.Regexp {
 // SLIPWAY_EDGE_SERVICE_HOST. The value must have the form as well, so that a
 // user's SLIPWAY_ADMIN_PORT=9000 is still reported.
 func isServiceLink(name, value string) bool {
-	return slices.ContainsFunc(serviceLinks, func(link serviceLink) bool {
-		return link.name.MatchString(name) && link.value.MatchString(value)
-	})
+	for _, link := range serviceLinks {
+		if link.name.MatchString(name) && link.value.MatchString(value) {
+			return true
+		}
+	}
+	return false
 }
 
 // isClientVariable reports whether a variable is for client commands such as
 // slipway app. A server that is started from the same shell ignores it.
 func isClientVariable(name string) bool {
-	return slices.Contains([]string{"SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL"}, name)
+	switch name {
+	case "SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL":
+		return true
+	}
+	return false
 }

@@ -33,8 +33,7 @@ type Sources struct {
 // Loaded is the result of reading all sources.
 type Loaded struct {
 	// Edge, Agent or Platform holds the effective options of the role that was
-	// loaded. The other two are nil. The options are not validated yet, and
-	// incomplete beside an error.
+	// loaded. The other two are nil. The options are not validated yet.
 	Edge     *Edge
 	Agent    *Agent
 	Platform *Platform
@@ -53,14 +52,18 @@ func LoadEdge(sources Sources) (*Loaded, error) {
 	if err != nil {
 		return loaded, err
 	}
-	edge := defaultsOf[Edge]()
+	edge := &Edge{}
+	edge.Defaults()
 	for name := range merged {
 		if strings.HasPrefix(name, "entryPoints.") {
 			edge.EntryPoints = nil // the default is for when there is none
 		}
 	}
+	if err := merged.decode(known, edge); err != nil {
+		return loaded, err
+	}
 	loaded.Edge = edge
-	return loaded, merged.decode(known, edge)
+	return loaded, nil
 }
 
 // LoadAgent is LoadEdge for the agent.
@@ -70,19 +73,13 @@ func LoadAgent(sources Sources) (*Loaded, error) {
 	if err != nil {
 		return loaded, err
 	}
-	loaded.Agent = defaultsOf[Agent]()
-	return loaded, merged.decode(known, loaded.Agent)
-}
-
-// LoadPlatform is LoadEdge for the platform.
-func LoadPlatform(sources Sources) (*Loaded, error) {
-	known := schema{platformRole, PlatformOptions()}
-	loaded, merged, err := known.load(sources)
-	if err != nil {
+	agent := &Agent{}
+	agent.Defaults()
+	if err := merged.decode(known, agent); err != nil {
 		return loaded, err
 	}
-	loaded.Platform = defaultsOf[Platform]()
-	return loaded, merged.decode(known, loaded.Platform)
+	loaded.Agent = agent
+	return loaded, nil
 }
 
 // load reads all sources into one layer: the file, then the environment over

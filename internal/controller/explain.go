@@ -10,7 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/internal/edge/admin"
-	"slipway.dev/slipway/internal/ingress/manifest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -22,7 +21,7 @@ type Explanation struct {
 	Certificate *shownCertificate `json:"certificate,omitempty"`
 	// Refusals are those of the Ingress that handles the request, or of all
 	// with its host if none does.
-	Refusals []manifest.Finding `json:"refusals,omitempty"`
+	Refusals []Finding `json:"refusals,omitempty"`
 	// Others are Ingresses with the same host that this edge does not serve,
 	// and why.
 	Others []string `json:"others,omitempty"`
@@ -54,7 +53,7 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	// Without a matching rule, refusals of the host are the likely cause.
 	for _, refused := range o.engine.Refusals() {
 		if ref := snapshot.RefOf(refused.Object); ref == winner || explained.Rule == nil && o.hasHost(ref, host) {
-			out.Refusals = append(out.Refusals, manifest.Finding{
+			out.Refusals = append(out.Refusals, Finding{
 				Object: refused.Object.String(), Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 			})
 		}

@@ -21,7 +21,6 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -255,16 +254,25 @@ func (s *Server) sweep(ctx context.Context) {
 // policyIDs returns the identities of all policies of a table that have
 // counters.
 func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
-	var ids []route.PolicyID
-	if table != nil {
+	return func(yield func(route.PolicyID) bool) {
+		if table == nil {
+			return
+		}
 		for _, rule := range table.Rules {
-			ids = slices.AppendSeq(ids, filter.PolicyIDs(rule.Policies))
+			for id := range filter.PolicyIDs(rule.Policies) {
+				if !yield(id) {
+					return
+				}
+			}
 		}
 		for _, tcp := range table.TCPRoutes {
-			ids = slices.AppendSeq(ids, filter.PolicyIDs(tcp.Policies))
+			for id := range filter.PolicyIDs(tcp.Policies) {
+				if !yield(id) {
+					return
+				}
+			}
 		}
 	}
-	return slices.Values(ids)
 }
 
 // Close closes a Server that was not run.

@@ -10,7 +10,14 @@ import (
 // their place later. A backend with a problem stays, without endpoints, because
 // rules that do not change may refer to it.
 func (c *Change) Contain(problems []Problem) (*Change, []*Rule) {
-	bad, displaced := subjectsOf(problems, false)
+	bad := make(map[Identity]bool, len(problems))
+	displaced := make(map[Identity]bool)
+	for _, problem := range problems {
+		bad[problem.Subject] = true
+		if !inAction(problem.Field) {
+			displaced[problem.Subject] = true
+		}
+	}
 	contained := *c
 	var out []*Rule
 	contained.Rules, out = containRules(c.Rules, bad, displaced)
@@ -58,7 +65,11 @@ func containRules(delta Delta[ID, Rule], bad, displaced map[Identity]bool) (Delt
 // value is no longer the desired one.
 func leaveOut[K comparableIdentity, V any](delta Delta[K, V], bad map[Identity]bool, key func(*V) K) Delta[K, V] {
 	left := Delta[K, V]{Removed: slices.Clone(delta.Removed)}
-	left.Added = slices.DeleteFunc(slices.Clone(delta.Added), func(value *V) bool { return bad[key(value)] })
+	for _, value := range delta.Added {
+		if !bad[key(value)] {
+			left.Added = append(left.Added, value)
+		}
+	}
 	for _, value := range delta.Changed {
 		if bad[key(value)] {
 			left.Removed = append(left.Removed, key(value))

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -56,7 +55,7 @@ func TestIdentitiesDoNotCollide(t *testing.T) {
 
 func TestIdentityText(t *testing.T) {
 	for _, c := range []struct {
-		id   fmt.Stringer
+		id   Identity
 		want string
 	}{
 		{ID{Kind: "Ingress", Namespace: "shop", Name: "cart", Rule: 0, Path: 1, Variant: "redirect"}, "Ingress shop/cart[0][1] redirect"},

@@ -39,7 +39,9 @@ func (k matchGroup) limit() (int, string) {
 func (t *Table) checkGroupSizes() []Problem {
 	counts := make(map[matchGroup]int, len(t.Rules))
 	for _, rule := range t.Rules {
-		counts[matchGroupOf(rule)]++
+		if rule != nil {
+			counts[matchGroupOf(rule)]++
+		}
 	}
 	var problems []Problem
 	for key, count := range counts {
@@ -54,7 +56,7 @@ func (t *Table) checkGroupSizes() []Problem {
 func (t *Table) youngestRules(key matchGroup) []Problem {
 	var group []*Rule
 	for _, rule := range t.Rules {
-		if matchGroupOf(rule) == key {
+		if rule != nil && matchGroupOf(rule) == key {
 			group = append(group, rule)
 		}
 	}
@@ -64,8 +66,9 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 	limit, what := key.limit()
 	var problems []Problem
 	for _, rule := range group[limit:] {
-		problems = append(problems, NewProblem(rule.ID, "match", refusal.TooMany,
-			"there are %d older %s, which is the limit; remove some", limit, what))
+		r := report{subject: rule.ID}
+		r.add("match", refusal.TooMany, "there are %d older %s, which is the limit; remove some", limit, what)
+		problems = append(problems, r.problems...)
 	}
 	return problems
 }
@@ -74,7 +77,9 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 func (t *Table) checkTCPGroupSizes() []Problem {
 	groups := make(map[string][]*TCPRoute, len(t.TCPRoutes))
 	for _, tcp := range t.TCPRoutes {
-		groups[tcp.ServerName] = append(groups[tcp.ServerName], tcp)
+		if tcp != nil {
+			groups[tcp.ServerName] = append(groups[tcp.ServerName], tcp)
+		}
 	}
 	var problems []Problem
 	for _, group := range groups {
@@ -85,8 +90,9 @@ func (t *Table) checkTCPGroupSizes() []Problem {
 			return cmp.Or(a.Created.Compare(b.Created), a.ID.Compare(b.ID))
 		})
 		for _, tcp := range group[MaxRoutesPerServerName:] {
-			problems = append(problems, NewProblem(tcp.ID, "serverName", refusal.TooMany,
-				"there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName))
+			r := report{subject: tcp.ID}
+			r.add("serverName", refusal.TooMany, "there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName)
+			problems = append(problems, r.problems...)
 		}
 	}
 	return problems

@@ -24,13 +24,19 @@ func newReferences(t *Table) *references {
 		refs.entryPoints[name] = true
 	}
 	for _, backend := range t.Backends {
-		refs.backends[backend.ID] = true
+		if backend != nil {
+			refs.backends[backend.ID] = true
+		}
 	}
 	for _, certificate := range t.Certificates {
-		refs.certificates[certificate.ID] = true
+		if certificate != nil {
+			refs.certificates[certificate.ID] = true
+		}
 	}
 	for _, authority := range t.Authorities {
-		refs.authorities[authority.ID] = true
+		if authority != nil {
+			refs.authorities[authority.ID] = true
+		}
 	}
 	return refs
 }
@@ -41,7 +47,11 @@ func (refs *references) checkRule(rule *Rule) []Problem {
 	defer func() { refs.trail = r.trail }()
 	rule.check(&r)
 	refs.checkEntryPoints(&r, rule.EntryPoints)
-	refs.checkBackendRefs(&r, rule.Backends)
+	for i := range rule.Backends {
+		r.enterItem("backends", i)
+		refs.checkBackendID(&r, rule.Backends[i].Backend)
+		r.leave()
+	}
 	refs.checkPolicies(&r, rule.Policies, MaxChainDepth)
 	return r.problems
 }
@@ -51,7 +61,11 @@ func (refs *references) checkTCPRoute(tcp *TCPRoute) []Problem {
 	r := report{subject: tcp.ID}
 	tcp.check(&r)
 	refs.checkEntryPoints(&r, tcp.EntryPoints)
-	refs.checkBackendRefs(&r, tcp.Backends)
+	for i := range tcp.Backends {
+		r.enterItem("backends", i)
+		refs.checkBackendID(&r, tcp.Backends[i].Backend)
+		r.leave()
+	}
 	return r.problems
 }
 
@@ -81,7 +95,9 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 	options.check(&r)
 	for i, id := range options.ClientAuthorities {
 		if !refs.authorities[id] {
-			r.addItem("clientAuthorities", i, refusal.Unknown, "the table has no authority %s", id)
+			r.enterItem("clientAuthorities", i)
+			r.add("", refusal.Unknown, "the table has no authority %s", id)
+			r.leave()
 		}
 	}
 	return r.problems
@@ -92,16 +108,10 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 func (refs *references) checkEntryPoints(r *report, names []string) {
 	for i, name := range names {
 		if !refs.entryPoints[name] {
-			r.addItem("entryPoints", i, refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
+			r.enterItem("entryPoints", i)
+			r.add("", refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
+			r.leave()
 		}
-	}
-}
-
-func (refs *references) checkBackendRefs(r *report, list []BackendRef) {
-	for i := range list {
-		r.enterItem("backends", i)
-		refs.checkBackendID(r, list[i].Backend)
-		r.leave()
 	}
 }
 
@@ -114,22 +124,28 @@ func (refs *references) checkBackendID(r *report, id BackendID) {
 // checkPolicies checks the backends of policies, those in chains included.
 func (refs *references) checkPolicies(r *report, policies []Policy, depth int) {
 	for i := range policies {
-		name, action := policies[i].Named()
+		p := &policies[i]
 		r.enterItem("policies", i)
-		r.enter(name)
-		switch action := action.(type) {
+		switch action := p.Action().(type) {
 		case *ErrorPages:
+			r.enter("errorPages")
 			refs.checkBackendID(r, action.Backend)
+			r.leave()
 		case *Mirror:
+			r.enter("mirror")
 			refs.checkBackendID(r, action.Backend)
+			r.leave()
 		case *ForwardAuth:
+			r.enter("forwardAuth")
 			refs.checkBackendID(r, action.Backend)
+			r.leave()
 		case *Chain:
 			if depth > 0 {
+				r.enter("chain")
 				refs.checkPolicies(r, action.Policies, depth-1)
+				r.leave()
 			}
 		}
-		r.leave()
 		r.leave()
 	}
 }

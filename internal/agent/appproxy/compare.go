@@ -44,7 +44,7 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 	}
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
-		Gate: charter.Gate(destination), Applier: at.Applier, Warn: warn,
+		Project: charter, Gate: charter.Gate(destination), Applier: at.Applier, Warn: warn,
 	}
 	if namespace, name, ok := charter.ServiceAccount(destination); ok {
 		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
@@ -70,7 +70,11 @@ func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, re
 	var revisions []string
 	for _, wanted := range sources {
 		// Cached refs are good enough for a preview.
-		found, err := s.options.Sources.Resolve(ctx, wanted, -1)
+		admitted, err := comparison.Project.Admit(wanted)
+		if err != nil {
+			return nil, "", preconditionError(err)
+		}
+		found, err := s.options.Sources.Resolve(ctx, admitted, -1)
 		if err != nil {
 			return nil, "", err
 		}

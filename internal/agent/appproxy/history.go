@@ -78,10 +78,11 @@ func (s *Service) commit(ctx context.Context, charter *project.Project, entry *v
 		return nil
 	}
 	// The status is not trusted: any repository could be named there.
-	if charter.AllowsSource(entry.Source.RepoURL) != nil || ctx.Err() != nil {
+	admitted, err := charter.Admit(v1alpha1.ApplicationSource{RepoURL: entry.Source.RepoURL, TargetRevision: entry.Revision})
+	if err != nil || ctx.Err() != nil {
 		return nil
 	}
-	commit, err := s.options.Sources.Commit(ctx, entry.Source.RepoURL, entry.Revision)
+	commit, err := s.options.Sources.Commit(ctx, admitted)
 	if err != nil {
 		return nil
 	}

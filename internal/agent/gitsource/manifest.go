@@ -16,6 +16,7 @@ import (
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/glob"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -81,14 +82,8 @@ func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.Is
 // checkAddress refuses invalid addresses and addresses with credentials: they
 // would be committed to Git.
 func checkAddress(text string) error {
-	address, err := remote.ParseAddress(text)
-	if err != nil {
+	if _, err := address.ParseGit(text); err != nil {
 		return invalid("the repository: %v", err)
-	}
-	if parsed, err := url.Parse(text); err == nil && parsed.User != nil {
-		if _, password := parsed.User.Password(); password || address.Scheme != "ssh" {
-			return invalid("the address of the repository has credentials in it: take them out, the runtime has its own")
-		}
 	}
 	return nil
 }
@@ -96,16 +91,16 @@ func checkAddress(text string) error {
 // checkSSH requires an SSH key of the runtime for an SSH address (R67). Without
 // it the source would be created and never sync.
 func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
-	address, err := remote.ParseAddress(repoURL)
-	if err != nil || address.Scheme != "ssh" {
+	at, err := remote.ParseAddress(repoURL)
+	if err != nil || at.Scheme != address.SSH {
 		return err
 	}
-	ready, err := s.options.Integrations.SSHReady(ctx, address)
+	ready, err := s.options.Integrations.SSHReady(ctx, at)
 	if err != nil {
 		return err
 	}
 	if !ready {
-		return sharedrepo.NotReady("the runtime has no SSH key for %s: set one with its Git credentials, or use the https address of the repository", address.Host)
+		return sharedrepo.NotReady("the runtime has no SSH key for %s: set one with its Git credentials, or use the https address of the repository", at.Host)
 	}
 	return nil
 }
@@ -126,7 +121,7 @@ func (s *Service) checkReadable(ctx context.Context, repoURL string, create bool
 
 // readable lists the refs of a repository with the runtime's credentials.
 func (s *Service) readable(ctx context.Context, repoURL string) error {
-	address, err := remote.ParseAddress(repoURL)
+	at, err := remote.ParseAddress(repoURL)
 	if err != nil {
 		return err
 	}
@@ -135,22 +130,22 @@ func (s *Service) readable(ctx context.Context, repoURL string) error {
 		return err
 	}
 	// Listing refs is the cheapest request that needs read access.
-	client, err := remote.NewClient(address, access, maxRefs)
+	client, err := remote.NewClient(at, access, maxRefs)
 	if err != nil {
-		return repositoryError(address, err)
+		return repositoryError(at, err)
 	}
 	defer client.Close()
 	if _, err := client.Refs(ctx); err != nil {
-		return repositoryError(address, err)
+		return repositoryError(at, err)
 	}
 	return nil
 }
 
 // repositoryError adds the address to an error, and keeps its reason, which
 // decides the code of the response.
-func repositoryError(address remote.Address, err error) error {
+func repositoryError(at address.Address, err error) error {
 	failure := remote.ConnectionFailure(context.Background(), err)
-	return &remote.Failure{Reason: failure.Reason, Message: "the repository " + address.String() + ": " + failure.Message, Err: failure}
+	return &remote.Failure{Reason: failure.Reason, Message: "the repository " + at.String() + ": " + failure.Message, Err: failure}
 }
 
 // withDefaults returns a Git Source with the defaults of missing fields.
@@ -235,14 +230,9 @@ func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
 	source := app.Spec.Source
 	out := &runtimev1.GitSource{
 		// Addresses in Git may contain a password that a user wrote by hand.
-		Name: app.Name, RepoUrl: remote.Redact(source.RepoURL), Path: source.Path, Revision: source.TargetRevision,
+		Name: app.Name, RepoUrl: address.Redact(source.RepoURL), Path: source.Path, Revision: source.TargetRevision,
 		DestinationNamespace: app.Spec.Destination.Namespace, DestinationServer: app.Spec.Destination.Server, Project: app.Spec.Project,
 		Sync: string(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Message: messageOf(app),
-	}
-	// Without a password the address is returned as it is, with the user of
-	// SSH.
-	if checkAddress(source.RepoURL) == nil {
-		out.RepoUrl = source.RepoURL // with the user of SSH
 	}
 	if source.Directory != nil {
 		out.Include, out.Exclude = source.Directory.Include, source.Directory.Exclude

@@ -99,7 +99,7 @@ func (s *Service) loadCredentials(ctx context.Context) (*credential.Store, error
 // the agent would use. A repository without a matching credential may be
 // public.
 func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, error) {
-	address, err := remote.ParseAddress(repoURL)
+	at, err := remote.ParseAddress(repoURL)
 	if err != nil {
 		return remote.Access{}, err
 	}
@@ -108,13 +108,9 @@ func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, er
 		return remote.Access{}, err
 	}
 	// The same lookup as the agent's, so that a check here predicts the agent's
-	// result.
-	given, _ := book.For(repoURL)
-	host := address.Host
-	if address.Port != "" {
-		host += ":" + address.Port
-	}
-	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(host)}, nil
+	// result. The runtime itself has no project.
+	given, _ := book.For(at, "")
+	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(at.HostPort())}, nil
 }
 
 // gitHost returns the host of the provider's repositories, with a port that is

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/secret"
@@ -64,20 +64,12 @@ func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 // SSHReady reports whether the runtime has an SSH key for the host of a
 // repository (R67). It uses the lookup of the agent itself, so that both choose
 // the same credential for an address.
-func (s *Service) SSHReady(ctx context.Context, address remote.Address) (bool, error) {
+func (s *Service) SSHReady(ctx context.Context, at address.Address) (bool, error) {
 	book, err := s.loadCredentials(ctx)
 	if err != nil {
 		return false, err
 	}
-	host := address.Host
-	if address.Port != "" {
-		host = net.JoinHostPort(address.Host, address.Port)
-	}
-	user := ""
-	if address.User != "" {
-		user = address.User + "@"
-	}
-	given, found := book.For("ssh://" + user + host + "/" + address.Path)
+	given, found := book.For(at, "")
 	return found && !given.SSHPrivateKey.IsZero(), nil
 }
 

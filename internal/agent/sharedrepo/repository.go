@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
@@ -54,7 +55,7 @@ type Options struct {
 // use.
 type Repository struct {
 	options Options
-	address remote.Address
+	address address.Address
 	// writer is a lock that serializes the writers of this process: among
 	// themselves they need not race.
 	writer chan struct{}
@@ -65,14 +66,14 @@ type Repository struct {
 
 // Open returns a repository. It connects to nothing.
 func Open(options Options) (*Repository, error) {
-	address, err := remote.ParseAddress(options.Location.RepoURL)
+	at, err := remote.ParseAddress(options.Location.RepoURL)
 	if err != nil {
 		return nil, fmt.Errorf("the Shared Configuration Repository: %w", err)
 	}
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Repository{options: options, address: address, writer: make(chan struct{}, 1)}, nil
+	return &Repository{options: options, address: at, writer: make(chan struct{}, 1)}, nil
 }
 
 // Location returns the address of the repository.

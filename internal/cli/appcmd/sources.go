@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/localrepo"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -65,7 +66,14 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 	var inputs []render.Input
 	for _, wanted := range sources {
 		// One after the other: an Application has few sources.
-		found, err := fetched.Resolve(ctx, wanted, 0)
+		// The rights are those of the user, who reads the Secrets himself; the
+		// project decides which of them is used.
+		admitted, err := project.Unlimited(app.Spec.ProjectName()).Admit(wanted)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		found, err := fetched.Resolve(ctx, admitted, 0)
 		if err != nil {
 			closeAll()
 			return nil, nil, err

@@ -1,7 +1,6 @@
 package accesslog
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -219,7 +218,9 @@ var credentials = map[string]bool{
 // newHeaderModes compiles the modes. Keep on a credential becomes redact.
 func newHeaderModes(options Options) (headerModes, error) {
 	h := headerModes{usual: options.HeaderMode, modes: map[string]Mode{}}
-	h.usual = cmp.Or(h.usual, Drop)
+	if h.usual == "" {
+		h.usual = Drop
+	}
 	if err := headerMode(h.usual, "the default for headers"); err != nil {
 		return h, err
 	}

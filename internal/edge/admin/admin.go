@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
@@ -70,7 +69,7 @@ type Handler struct {
 	build  Build
 	source atomic.Pointer[Source]
 	// refusals are those of the provider of routes.
-	refusals atomic.Pointer[[]refusal.Refusal]
+	refusals atomic.Pointer[[]trafficreport.Refusal]
 	began    time.Time
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +12,11 @@ import (
 
 // getTable returns the whole table, redacted.
 func getTable(source Source, q *query) (any, error) {
+	table := source.Table()
 	// Before the first table the list is empty, and no error.
-	table := cmp.Or(source.Table(), &route.Table{})
+	if table == nil {
+		table = &route.Table{}
+	}
 	switch format := q.get("format"); format {
 	case "", "json":
 		return shownTable(table), nil
@@ -75,7 +77,11 @@ func inOrder(rules []*route.Rule) []*route.Rule {
 		places[i] = placed{rule, route.OrderOf(rule)}
 	}
 	slices.SortFunc(places, func(a, b placed) int {
-		return cmp.Or(strings.Compare(a.rule.Host, b.rule.Host), a.order.Compare(b.order))
+		if c := strings.Compare(a.rule.Host, b.rule.Host); c != 0 {
+			return c
+		}
+		c, _ := a.order.Decide(b.order)
+		return c
 	})
 	sorted := make([]*route.Rule, len(places))
 	for i := range places {
@@ -109,8 +115,7 @@ func ruleInfo(rule *route.Rule) RuleInfo {
 		Fallback: rule.Fallback, Priority: rule.Priority, Response: rule.Response,
 	}
 	for i := range rule.Policies {
-		name, _ := rule.Policies[i].Named()
-		info.Policies = append(info.Policies, name)
+		info.Policies = append(info.Policies, policyName(&rule.Policies[i]))
 	}
 	for _, ref := range rule.Backends {
 		info.Backends = append(info.Backends, BackendPart{ID: ref.Backend, Name: ref.Backend.String(), Weight: ref.Weight})

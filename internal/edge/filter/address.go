@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -84,7 +83,10 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := cmp.Or(a.Status, 403)
+	status := a.Status
+	if status == 0 {
+		status = 403
+	}
 	return &ipFilter{
 		allow: allow, deny: deny, limited: len(a.Allow) > 0,
 		refused: &LocalResponse{Status: status, Reason: "AddressRefused"},

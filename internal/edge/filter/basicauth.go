@@ -2,7 +2,6 @@ package filter
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -80,7 +79,10 @@ func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
 	if _, err := rand.Read(f.secret[:]); err != nil {
 		return nil, err
 	}
-	realm := cmp.Or(a.Realm, defaultRealm)
+	realm := a.Realm
+	if realm == "" {
+		realm = defaultRealm
+	}
 	realm = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(realm)
 	challenge, err := h1.SetField("WWW-Authenticate", `Basic realm="`+realm+`", charset="UTF-8"`)
 	if err != nil {

@@ -118,8 +118,7 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 			}
 			continue
 		}
-		name, action := policies[i].Named()
-		filter, err := c.build(action, policies[i].ID)
+		name, filter, err := c.build(&policies[i])
 		if err != nil {
 			return placed(at+"."+name, err)
 		}
@@ -137,73 +136,100 @@ func placed(field string, err error) error {
 }
 
 // build compiles one policy. It is split in three by length only.
-func (c *compiler) build(action route.Action, id route.PolicyID) (Filter, error) {
-	switch a := action.(type) {
+func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
+	switch a := p.Action().(type) {
 	case *route.RedirectScheme:
-		return newRedirectScheme(a)
+		name = "redirectScheme"
+		f, err = newRedirectScheme(a)
 	case *route.RedirectRegexp:
-		return newRedirectRegexp(a)
+		name = "redirectRegexp"
+		f, err = newRedirectRegexp(a)
 	case *route.AddPrefix:
-		return newAddPrefix(a)
+		name = "addPrefix"
+		f, err = newAddPrefix(a)
 	case *route.StripPrefix:
-		return newStripPrefix(a)
+		name = "stripPrefix"
+		f, err = newStripPrefix(a)
 	case *route.StripPrefixRegexp:
-		return newStripPrefixRegexp(a)
+		name = "stripPrefixRegexp"
+		f, err = newStripPrefixRegexp(a)
 	case *route.ReplacePath:
-		return newReplacePath(a)
+		name = "replacePath"
+		f, err = newReplacePath(a)
 	case *route.ReplacePathRegexp:
-		return newReplacePathRegexp(a)
+		name = "replacePathRegexp"
+		f, err = newReplacePathRegexp(a)
 	case *route.RequestHeaders:
-		return newRequestHeaders(a, c)
+		name = "requestHeaders"
+		f, err = newRequestHeaders(a, c)
 	case *route.ResponseHeaders:
-		return newResponseHeaders(a)
+		name = "responseHeaders"
+		f, err = newResponseHeaders(a)
 	case *route.CORS:
-		return newCORS(a, c.mark())
+		name = "cors"
+		f, err = newCORS(a, c.mark())
 	case *route.ForwardCertificate:
+		name = "forwardCertificate"
 		c.vouch(a.PEMHeader, a.InfoHeader)
-		return newForwardCertificate(a)
+		f, err = newForwardCertificate(a)
 	default:
-		return c.buildGuard(action, id)
+		return c.buildGuard(p)
 	}
+	return name, f, err
 }
 
 // buildGuard is build for the policies that refuse requests.
-func (c *compiler) buildGuard(action route.Action, id route.PolicyID) (Filter, error) {
-	switch a := action.(type) {
+func (c *compiler) buildGuard(p *route.Policy) (name string, f Filter, err error) {
+	switch a := p.Action().(type) {
 	case *route.BasicAuth:
+		name = "basicAuth"
 		c.vouch(a.UserHeader)
-		return newBasicAuth(a, c.counters)
+		f, err = newBasicAuth(a, c.counters)
 	case *route.IPFilter:
-		return newIPFilter(a)
+		name = "ipFilter"
+		f, err = newIPFilter(a)
 	case *route.RateLimit:
-		return newRateLimit(a, id, c.counters)
+		name = "rateLimit"
+		f, err = newRateLimit(a, p.ID, c.counters)
 	case *route.InFlight:
-		return newInFlight(a, id, c)
+		name = "inFlight"
+		f, err = newInFlight(a, p.ID, c)
 	case *route.BodyLimit:
-		return newBodyLimit(a)
+		name = "bodyLimit"
+		f, err = newBodyLimit(a)
 	case *route.CircuitBreaker:
-		return newCircuitBreaker(a, id, c)
+		name = "circuitBreaker"
+		f, err = newCircuitBreaker(a, p.ID, c)
 	case *route.ForwardAuth:
-		return newForwardAuth(a, c)
+		name = "forwardAuth"
+		f, err = newForwardAuth(a, c)
 	default:
-		return c.buildOwned(action)
+		return c.buildOwned(p)
 	}
+	return name, f, err
 }
 
 // buildOwned is build for the policies about the exchange itself.
-func (c *compiler) buildOwned(action route.Action) (Filter, error) {
-	switch a := action.(type) {
+func (c *compiler) buildOwned(p *route.Policy) (name string, f Filter, err error) {
+	switch a := p.Action().(type) {
 	case *route.Buffering:
-		return &buffering{request: a.MaxRequestBytes, response: a.MaxResponseBytes}, nil
+		name = "buffering"
+		f = &buffering{request: a.MaxRequestBytes, response: a.MaxResponseBytes}
 	case *route.Compression:
-		return newCompression(a, c)
+		name = "compression"
+		f, err = newCompression(a, c)
 	case *route.Retry:
-		return newRetry(a)
+		name = "retry"
+		f, err = newRetry(a)
 	case *route.ErrorPages:
-		return newErrorPages(a, c)
+		name = "errorPages"
+		f, err = newErrorPages(a, c)
 	case *route.Mirror:
-		return newMirror(a, c)
+		name = "mirror"
+		f, err = newMirror(a, c)
 	default:
-		return nil, errors.New("the edge cannot run this policy; remove it from the route")
+		name = fmt.Sprintf("%T", a)
+		err = errors.New("the edge cannot run this policy; remove it from the route")
 	}
+	return name, f, err
 }

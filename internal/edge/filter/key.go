@@ -2,7 +2,6 @@ package filter
 
 import (
 	"bytes"
-	"cmp"
 	"hash/maphash"
 	"net/netip"
 
@@ -24,7 +23,10 @@ type requestKey struct {
 
 // newRequestKey compiles a key of the table; an empty one is the fallback.
 func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (requestKey, error) {
-	k := requestKey{by: cmp.Or(key.By, fallback), name: key.Name, clients: c.clients, texts: c.texts}
+	k := requestKey{by: key.By, name: key.Name, clients: c.clients, texts: c.texts}
+	if k.by == "" {
+		k.by = fallback
+	}
 	switch k.by {
 	case route.KeyAll, route.KeyClient, route.KeyHost, route.KeyPath:
 	case route.KeyHeader, route.KeyCookie:

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"strconv"
 
@@ -29,7 +28,9 @@ type redirection struct {
 }
 
 func newRedirection(status int) (redirection, error) {
-	status = cmp.Or(status, redirectStatus)
+	if status == 0 {
+		status = redirectStatus
+	}
 	location, err := h1.SetField("Location", "")
 	return redirection{status: status, location: location}, err
 }

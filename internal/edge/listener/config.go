@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -131,10 +130,18 @@ func (h *Hooks) acceptFailed(err error) {
 // withDefaults returns the configuration with the default of each field that is
 // zero.
 func (c Config) withDefaults() Config {
-	c.Network = cmp.Or(c.Network, "tcp")
-	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
-	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, DefaultHeaderTimeout)
-	c.ProxyHeaderLimit = cmp.Or(c.ProxyHeaderLimit, DefaultProxyHeaderLimit)
+	if c.Network == "" {
+		c.Network = "tcp"
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = DefaultMaxConns
+	}
+	if c.HeaderTimeout == 0 {
+		c.HeaderTimeout = DefaultHeaderTimeout
+	}
+	if c.ProxyHeaderLimit == 0 {
+		c.ProxyHeaderLimit = DefaultProxyHeaderLimit
+	}
 	if c.KeepAlive == (net.KeepAliveConfig{}) {
 		c.KeepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 4}
 	}

@@ -4,7 +4,6 @@
 package pkitest
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -73,7 +72,9 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, name := range names {
-		template.Subject.CommonName = cmp.Or(template.Subject.CommonName, name)
+		if template.Subject.CommonName == "" {
+			template.Subject.CommonName = name
+		}
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 			continue

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 )
 
@@ -137,7 +136,7 @@ func TestRefusedOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		options []tlsstore.Options
-		want    refusal.Reason
+		want    tlsstore.Reason
 	}{
 		{"no authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert}}, tlsstore.ReasonBadOptions},
 		{"bad authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: "garbage"}}, tlsstore.ReasonBadOptions},
@@ -212,7 +211,7 @@ func TestOptionsOfStrangers(t *testing.T) {
 		Options: []tlsstore.HostOptions{strange, hostOptions("own", "a.example", tlsstore.Options{MinVersion: tls.VersionTLS13})},
 		Owners:  map[string]string{"a.example": "shop"},
 	})
-	if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Namespace != strange.ID.Namespace || problems[0].Name != strange.ID.Name {
+	if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Object != strange.ID {
 		t.Fatalf("problems: %v", problems)
 	}
 	if got := store.Verdict(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Serve {

@@ -2,6 +2,7 @@ package appset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,7 @@ const clusterSecrets = "argocd.argoproj.io/secret-type=cluster"
 
 // Resolver resolves revisions and their files, as [source.Sources] does.
 type Resolver interface {
-	Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*source.Resolved, error)
+	Resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*source.Resolved, error)
 }
 
 // ClusterFacts implements Facts for a cluster and its repositories.
@@ -31,6 +32,9 @@ type ClusterFacts struct {
 	Sources   Resolver
 	// MaxAge is how old the cached refs of a repository may be.
 	MaxAge time.Duration
+
+	// limits admits the repositories; without it none can be read.
+	limits *project.Project
 }
 
 // Clusters reads the cluster Secrets. Of their data only name, server and
@@ -73,9 +77,23 @@ func (f *ClusterFacts) Fresh() Facts {
 	return &fresh
 }
 
+// For returns Facts with the sources and credentials of a project.
+func (f *ClusterFacts) For(limits *project.Project) Facts {
+	limited := *f
+	limited.limits = limits
+	return &limited
+}
+
 // Tree returns the files of a Git repository.
 func (f *ClusterFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
-	resolved, err := f.Sources.Resolve(ctx, v1alpha1.ApplicationSource{RepoURL: repoURL, TargetRevision: revision, Path: "."}, f.MaxAge)
+	if f.limits == nil {
+		return nil, "", errors.New("no project allows the repository")
+	}
+	admitted, err := f.limits.Admit(v1alpha1.ApplicationSource{RepoURL: repoURL, TargetRevision: revision, Path: "."})
+	if err != nil {
+		return nil, "", err
+	}
+	resolved, err := f.Sources.Resolve(ctx, admitted, f.MaxAge)
 	if err != nil {
 		return nil, "", err
 	}

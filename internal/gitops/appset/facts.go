@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -14,10 +15,13 @@ type Facts interface {
 	// match, and the own cluster. That one has no labels unless it has a
 	// Secret, and is left out if the selector requires any.
 	Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error)
-	// Tree returns the files of a repository at a revision, and the commit.
+	// Tree returns the files of a repository at a revision, and the commit, if
+	// the project of For allows the repository.
 	Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error)
 	// Fresh returns the same facts without cached refs.
 	Fresh() Facts
+	// For returns the facts that a project may read, with its credentials.
+	For(limits *project.Project) Facts
 }
 
 // Cluster is a cluster that Applications can deploy to, without credentials.

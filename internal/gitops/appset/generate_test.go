@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/appset"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -41,6 +42,8 @@ func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]appset.
 }
 
 func (w *world) Fresh() appset.Facts { return w }
+
+func (w *world) For(*project.Project) appset.Facts { return w }
 
 func (w *world) Tree(_ context.Context, repoURL, revision string) (tree.Store, string, error) {
 	w.asked = append(w.asked, repoURL+"@"+revision)

@@ -13,7 +13,6 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
-	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // factsOf returns what a set may read, without cached refs if its annotation
@@ -26,10 +25,14 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if set.Annotations[refreshAnnotation] != "" {
 		facts = facts.Fresh()
 	}
-	if set.Namespace == c.options.ControlNamespace {
-		return facts, nil
-	}
 	name, err := projectOf(set)
+	if set.Namespace == c.options.ControlNamespace {
+		// Without one fixed project only credentials for all projects are used.
+		if err != nil {
+			name = ""
+		}
+		return facts.For(project.Unlimited(name)), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if !limits.AllowsNamespace(set.Namespace) {
 		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
 	}
-	return &tenantFacts{Facts: facts, limits: limits}, nil
+	return &tenantFacts{Facts: facts.For(limits), limits: limits}, nil
 }
 
 // projectOf returns the one project of a set outside of the control namespace.
@@ -61,7 +64,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 	templates := []*v1alpha1.ApplicationSetTemplate{&set.Spec.Template}
 	for i := range set.Spec.Generators {
-		if own := set.Spec.Generators[i].At("").Template; own != nil {
+		if own := topGenerator(&set.Spec.Generators[i], "").template; own != nil {
 			templates = append(templates, own)
 		}
 	}
@@ -82,18 +85,10 @@ func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 	return name, nil
 }
 
-// tenantFacts limits Facts to what a project allows.
+// tenantFacts limits the clusters to those that a project allows.
 type tenantFacts struct {
 	Facts
 	limits *project.Project
-}
-
-// Tree refuses repositories that the project does not allow.
-func (f *tenantFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
-	if err := f.limits.AllowsSource(repoURL); err != nil {
-		return nil, "", err
-	}
-	return f.Facts.Tree(ctx, repoURL, revision)
 }
 
 // Clusters leaves out clusters that are no destination of the project, and

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,8 @@ type Option func(*settings)
 type settings struct {
 	user, password, token string
 	tls                   bool
+	// tokens are those of repositories that require one of their own.
+	tokens map[string][]string
 }
 
 // BasicAuth lets only this user in.
@@ -52,6 +55,17 @@ func BasicAuth(user, password string) Option {
 // BearerToken lets only requests with this token in.
 func BearerToken(token string) Option {
 	return func(s *settings) { s.token = token }
+}
+
+// RepositoryTokens lets only requests with one of these tokens read a
+// repository. Others do not even learn that it is there.
+func RepositoryTokens(name string, tokens ...string) Option {
+	return func(s *settings) {
+		if s.tokens == nil {
+			s.tokens = map[string][]string{}
+		}
+		s.tokens[name] = tokens
+	}
 }
 
 // TLS serves https with a certificate of an authority of its own: see
@@ -134,7 +148,13 @@ func (s settings) allows(r *http.Request) bool {
 		user, password, ok := r.BasicAuth()
 		return ok && user == s.user && password == s.password
 	}
-	return s.token == "" || r.Header.Get("Authorization") == "Bearer "+s.token
+	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for name, tokens := range s.tokens {
+		if strings.HasPrefix(r.URL.Path, "/"+name+".git/") {
+			return slices.Contains(tokens, given)
+		}
+	}
+	return s.token == "" || given == s.token
 }
 
 // closeConnection closes the connection without a response.

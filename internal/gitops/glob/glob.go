@@ -8,8 +8,8 @@
 //     \x       the character x itself
 //
 // There is no separator: * takes dots and slashes too, as in Argo CD. Patterns of
-// addresses ([CompileAddress]) are different: there * and ? stop at a slash, and
-// ** does not.
+// addresses ([CompileAddress]) are different: there *, ? and [!abc] take no
+// slash, and ** does.
 //
 // It promises that matching takes time in proportion to the text for every
 // pattern. It refuses patterns that are malformed or long.
@@ -164,6 +164,9 @@ func (r *patternReader) class() error {
 	r.out.WriteString(`[`)
 	if len(r.rest) > 0 && r.rest[0] == '!' {
 		r.out.WriteString(`^`)
+		if r.separated {
+			r.out.WriteString(`/`)
+		}
 		r.rest = r.rest[1:]
 	}
 	for read := 0; len(r.rest) > 0; read++ {

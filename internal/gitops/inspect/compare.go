@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -30,6 +31,9 @@ type Comparison struct {
 	App              *Application
 	Kinds            *live.Kinds
 	ControlNamespace string
+	// Project admits the sources; nil if the caller renders no others than its
+	// own.
+	Project *project.Project
 	// Gate limits the objects that the Application may touch. Without one there
 	// is no limit.
 	Gate plan.Gate

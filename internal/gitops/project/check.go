@@ -24,8 +24,8 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 		if len(app.Spec.Sources) > 0 {
 			field = fmt.Sprintf("spec.sources[%d].repoURL", i)
 		}
-		if allowed, why := p.sources.allow(source.RepoURL); !allowed {
-			refuse(field, "project %s does not allow the repository: %s", p.name, why)
+		if _, err := p.Admit(source); err != nil {
+			refuse(field, "%s", err.(*refusal.Refusal).Message)
 		}
 	}
 	destination := Complete(app.Spec.Destination)
@@ -43,15 +43,6 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 // AllowsNamespace reports whether Applications of the project may be in a
 // namespace that is not the control namespace.
 func (p *Project) AllowsNamespace(namespace string) bool { return anyMatches(p.namespaces, namespace) }
-
-// AllowsSource returns nil if a repository may be used, and otherwise names
-// what to do.
-func (p *Project) AllowsSource(address string) error {
-	if allowed, why := p.sources.allow(address); !allowed {
-		return fmt.Errorf("project %s does not allow the repository: %s", p.name, why)
-	}
-	return nil
-}
 
 // AllowsCluster reports whether anything may go to a cluster, in any namespace.
 func (p *Project) AllowsCluster(server, name string) bool {

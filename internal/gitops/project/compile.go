@@ -72,7 +72,11 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 		},
 	}
 	for i, text := range spec.SourceRepos {
-		compiled.sources = append(compiled.sources, c.rule(sourceRule, text, fmt.Sprintf("spec.sourceRepos[%d]", i)))
+		rule, err := parseSourceRule(text)
+		if err != nil {
+			c.invalid(fmt.Sprintf("spec.sourceRepos[%d]", i), err)
+		}
+		compiled.sources = append(compiled.sources, rule)
 	}
 	for i, destination := range spec.Destinations {
 		compiled.targets = append(compiled.targets, c.compileTarget(destination, fmt.Sprintf("spec.destinations[%d]", i)))
@@ -147,7 +151,7 @@ func (c *compiler) windows(given []v1alpha1.SyncWindow) []window.Window {
 func isUnlimited(spec *v1alpha1.AppProjectSpec) bool {
 	anySource, anyTarget, anyKind := false, false, false
 	for _, text := range spec.SourceRepos {
-		anySource = anySource || text == "*"
+		anySource = anySource || text == "*" || text == "**"
 		if strings.HasPrefix(strings.TrimSpace(text), "!") {
 			return false
 		}

@@ -8,8 +8,9 @@
 //
 //   - sourceRepos and destinations: one rule without ! has to allow, and none
 //     with ! may forbid. A destination that has a ! in any of its fields only
-//     forbids. Addresses of repositories are compared as Argo CD spells them:
-//     in lower case, without .git at the end, user@host:path as ssh.
+//     forbids. Addresses of repositories are parsed, and compared with the parts
+//     of a pattern: scheme, user of SSH, host, port and path, in lower case and
+//     without .git at the end.
 //   - sourceNamespaces: where Applications may be besides the control namespace,
 //     as patterns or, between slashes, as regular expressions.
 //   - An object without a namespace needs clusterResourceWhitelist, and must not
@@ -39,8 +40,11 @@
 // A Namespace object has to have the name of a destination too: its labels decide
 // what Pods in it may do, and to delete it deletes what is in it.
 //
-// Addresses of repositories with . or .. in their path are refused: a pattern
-// could not decide where they lead.
+// Sources pass [Project.Admit] wherever they are named, and nothing is fetched
+// without its result. Addresses that could be read in two ways are refused. A
+// rule with ! for https is for http too, one without a scheme is for every way to
+// a repository, and the chart of a registry is a part of its path (decision 0032
+// in docs/decisions).
 //
 // # Promises
 //

@@ -92,8 +92,8 @@ func TestSourcesAsDocumented(t *testing.T) {
 			if len(refused) != 1 || refused[0].Field != "spec.source.repoURL" || refused[0].Reason != refusal.NotAllowed {
 				t.Errorf("%s allows %s: %v", test.repos, repository, refused)
 			}
-			if p.AllowsSource(repository) == nil {
-				t.Errorf("%s: AllowsSource(%s) differs from Check", test.repos, repository)
+			if _, err := p.Admit(v1alpha1.ApplicationSource{RepoURL: repository}); err == nil {
+				t.Errorf("%s: Admit(%s) differs from Check", test.repos, repository)
 			}
 		}
 	}

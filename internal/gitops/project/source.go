@@ -2,94 +2,86 @@ package project
 
 import (
 	"errors"
-	"net/url"
-	"strconv"
-	"strings"
 
-	"slipway.dev/slipway/internal/gitops/glob"
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
-// normalize spells the address of a repository as Argo CD does when it compares:
-// in lower case, without .git at the end, and user@host:path as ssh without the
-// scheme. It is for patterns too, so it does not ask for more than text.
-func normalize(address string) string {
-	address = strings.ToLower(strings.TrimSpace(address))
-	rest, schemed := strings.CutPrefix(address, "ssh://")
-	if host, path, short := cutShort(rest); short && (!schemed || !startsWithPort(path)) {
-		rest = host + "/" + strings.TrimPrefix(path, "/")
-	}
-	return strings.TrimSuffix(rest, ".git")
+// Admitted is a source that a project allows, with its parsed address. Only
+// [Project.Admit] makes one, and nothing is fetched without it: a source cannot
+// get past the project because a caller forgot to check it.
+type Admitted struct {
+	source  v1alpha1.ApplicationSource
+	address address.Address
+	project string
 }
 
-// cutShort splits an address of the form user@host:path, which ssh has.
-func cutShort(address string) (host, path string, ok bool) {
-	user, rest, found := strings.Cut(address, "@")
-	if !found || strings.ContainsAny(user, "/:") || strings.Contains(rest, "@") {
-		return "", "", false
-	}
-	host, path, ok = strings.Cut(rest, ":")
-	return user + "@" + host, path, ok && !strings.Contains(host, "/")
+// Source is the source as the Application names it.
+func (a Admitted) Source() v1alpha1.ApplicationSource { return a.source }
+
+// Address is where it is.
+func (a Admitted) Address() address.Address { return a.address }
+
+// Project is the one whose credentials open it; empty for those of no project.
+func (a Admitted) Project() string { return a.project }
+
+// Revision is the repository or chart at its revision, without the path that
+// only a render needs.
+func (a Admitted) Revision() Admitted {
+	a.source = v1alpha1.ApplicationSource{RepoURL: a.source.RepoURL, Chart: a.source.Chart, TargetRevision: a.source.TargetRevision}
+	return a
 }
 
-// startsWithPort distinguishes ssh://user@host:22/path from ssh://user@host:path.
-func startsWithPort(path string) bool {
-	port, _, _ := strings.Cut(path, "/")
-	_, err := strconv.ParseUint(port, 10, 16)
-	return err == nil
-}
-
-// checkAddress refuses addresses that lead elsewhere than their text suggests.
-func checkAddress(address string) error {
-	trimmed := strings.TrimSpace(address)
-	if trimmed == "" {
-		return errors.New("it is empty: give the address of the repository")
-	}
-	decoded, err := url.PathUnescape(trimmed)
+// Admit checks a source, wherever it is named: in a spec, an operation, a
+// status, a history or a generator. The error is a *refusal.Refusal that has no
+// credentials in it.
+func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
+	parsed, err := address.Parse(source.RepoURL)
 	if err != nil {
-		return errors.New("it has a % that is not part of an encoded character")
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "%v", err)
 	}
-	for _, char := range decoded {
-		if char < ' ' || char == 0x7f || char == '\\' {
-			return errors.New("it has a character that no address has")
-		}
+	if err := p.sources.check(parsed, source.Chart); err != nil {
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
 	}
-	for part := range strings.FieldsFuncSeq(decoded, func(char rune) bool { return strings.ContainsRune("/:?#", char) }) {
-		if part == "." || part == ".." {
-			return errors.New("it has " + part + " in its path: write where the repository is")
-		}
-	}
-	return nil
+	return Admitted{source: source, address: parsed, project: p.name}, nil
 }
 
-// sources are the repositories that may be used.
-type sources []rule
-
-func sourceRule(text string) (rule, error) {
-	rest, deny := strings.CutPrefix(strings.TrimSpace(text), "!")
-	if deny {
-		return parseRule("!"+normalize(rest), glob.CompileAddress)
-	}
-	return parseRule(normalize(rest), glob.CompileAddress)
+// Unlimited admits every source, with the credentials of a project; an empty
+// name is for those of no project. It is for whoever owns the runtime: sets in
+// the control namespace, and commands that use the rights of their user.
+func Unlimited(name string) *Project {
+	unlimited := Default()
+	unlimited.name = name
+	return unlimited
 }
 
-// allow reports whether a repository may be used, and otherwise why not.
-func (s sources) allow(address string) (bool, string) {
-	if err := checkAddress(address); err != nil {
-		return false, err.Error()
-	}
-	normalized := normalize(address)
+// sources are the rules of sourceRepos.
+type sources []sourceRule
+
+// The reasons of sources.check.
+var (
+	errForbidden = errors.New("spec.sourceRepos forbids it")
+	errNotListed = errors.New("spec.sourceRepos does not have it: add it there")
+)
+
+// check returns why an address must not be used. The rules with ! are for the
+// chart of a registry as well, which is a part of its path.
+func (s sources) check(at address.Address, chart string) error {
+	at = at.Canonical()
 	allowed := false
-	for _, rule := range s {
-		switch {
-		case !rule.Match(normalized):
-		case rule.deny:
-			return false, "spec.sourceRepos forbids it"
-		default:
-			allowed = true
+	for i := range s {
+		rule := &s[i]
+		if rule.deny {
+			if rule.match(at) || rule.match(at.MainHost()) || chart != "" && rule.match(at.Below(chart)) {
+				return errForbidden
+			}
+		} else {
+			allowed = allowed || rule.match(at)
 		}
 	}
 	if !allowed {
-		return false, "spec.sourceRepos does not have it: add it there"
+		return errNotListed
 	}
-	return true, ""
+	return nil
 }

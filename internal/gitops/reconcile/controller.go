@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -29,7 +30,7 @@ import (
 
 // Sources finds what a source names. It is a *source.Sources.
 type Sources interface {
-	Resolve(ctx context.Context, of v1alpha1.ApplicationSource, maxAge time.Duration) (*source.Resolved, error)
+	Resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*source.Resolved, error)
 	Forget(repoURL string)
 }
 
@@ -220,10 +221,10 @@ func (c *Controller) Changed(label string, _ tracking.Key) {
 // Pushed polls the repositories that a push names. It is the callback of
 // webhook.Handler.
 func (c *Controller) Pushed(push webhook.Push) {
-	for _, address := range c.repositories.addresses(false) {
-		if push.From(address) {
-			c.Sources.Forget(address)
-			c.requestPoll(address)
+	for _, at := range c.repositories.addresses(false) {
+		if push.From(at.String()) {
+			c.Sources.Forget(at.String())
+			c.requestPoll(at)
 		}
 	}
 }
@@ -231,9 +232,9 @@ func (c *Controller) Pushed(push webhook.Push) {
 // CredentialsChanged polls the repositories that could not be read, after the
 // Secrets with credentials changed.
 func (c *Controller) CredentialsChanged() {
-	for _, address := range c.repositories.addresses(true) {
-		c.Sources.Forget(address) // the cached failure is of the old credentials
-		c.requestPoll(address)
+	for _, at := range c.repositories.addresses(true) {
+		c.Sources.Forget(at.String()) // the cached failure is of the old credentials
+		c.requestPoll(at)
 	}
 }
 
@@ -260,7 +261,7 @@ func (c *Controller) process(ctx context.Context, next item, why reason) {
 				one.Live.Retain(kinds)
 			}
 		}
-	case next.repository != "":
+	case !next.repository.IsZero():
 		c.poll(ctx, next.repository)
 	default:
 		c.reconcile(ctx, next.app, why)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
@@ -37,7 +39,11 @@ var errPending = errors.New("the repository has not been polled yet")
 // still holds nor one that would fail again is repeated.
 func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err error) {
 	s := p.session
-	request, err := p.resolve(ctx, p.app.Spec.AllSources(), true)
+	sources, err := p.admit(p.app.Spec.AllSources())
+	if err != nil {
+		return false, err
+	}
+	request, err := p.resolve(ctx, sources, true)
 	if err != nil {
 		return false, err
 	}
@@ -72,9 +78,26 @@ func (r *rendering) holds(request render.Request) bool {
 	return r.result.Holds(request)
 }
 
+// admit checks sources against the project, wherever they are named: nothing is
+// resolved that was not admitted. The error is an *invalidSpec.
+func (p *reconcileRun) admit(sources []v1alpha1.ApplicationSource) ([]project.Admitted, error) {
+	admitted := make([]project.Admitted, 0, len(sources))
+	for _, one := range sources {
+		allowed, err := p.project.Admit(one)
+		if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
+			return nil, &invalidSpec{[]refusal.Refusal{*refused}}
+		}
+		if err != nil {
+			return nil, err
+		}
+		admitted = append(admitted, allowed)
+	}
+	return admitted, nil
+}
+
 // resolve makes a render request of sources. The sources of the spec are
 // registered for polling.
-func (p *reconcileRun) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource, polled bool) (render.Request, error) {
+func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, polled bool) (render.Request, error) {
 	request := render.Request{App: p.id.Name, Project: p.app.Spec.ProjectName(), Namespace: p.app.Spec.Destination.Namespace}
 	if polled {
 		p.repositories.use(p.id, sources)
@@ -85,7 +108,7 @@ func (p *reconcileRun) resolve(ctx context.Context, sources []v1alpha1.Applicati
 			return request, err
 		}
 		request.Inputs = append(request.Inputs, render.Input{
-			Source: one, Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
+			Source: one.Source(), Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
 		})
 	}
 	version := p.destinationCluster.Kinds.Version
@@ -105,14 +128,14 @@ func (p *reconcileRun) resolve(ctx context.Context, sources []v1alpha1.Applicati
 // resolveSource resolves one source to a revision. The sources of the spec are
 // taken from the last poll of their repository, so that no worker waits for a
 // Git server; those of an operation are fetched now.
-func (p *reconcileRun) resolveSource(ctx context.Context, of v1alpha1.ApplicationSource, polled bool) (*source.Resolved, error) {
+func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, polled bool) (*source.Resolved, error) {
 	if !polled {
 		return p.Sources.Resolve(ctx, of, 0)
 	}
-	asked, failure, known := p.repositories.lookup(p.id, refOf(&of), p.session.refreshSince)
+	asked, failure, known := p.repositories.lookup(p.id, refOf(of), p.session.refreshSince)
 	switch {
 	case !known:
-		p.requestPoll(of.RepoURL)
+		p.requestPoll(of.Address())
 		return nil, errPending
 	case failure != nil:
 		return nil, failure
@@ -149,7 +172,11 @@ func (p *reconcileRun) renderingFor(ctx context.Context, sources []v1alpha1.Appl
 			pinned[i].TargetRevision = revisions[i]
 		}
 	}
-	request, err := p.resolve(ctx, pinned, false)
+	admitted, err := p.admit(pinned)
+	if err != nil {
+		return nil, err
+	}
+	request, err := p.resolve(ctx, admitted, false)
 	if err != nil {
 		return nil, err
 	}

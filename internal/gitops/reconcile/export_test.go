@@ -23,3 +23,6 @@ func (q *queue) busy() int {
 func (c *Controller) Look(name, namespace string) {
 	c.queue.add(item{app: tracking.App{Namespace: namespace, Name: name}}, reasonChange)
 }
+
+// Polled is how many repositories are polled.
+func (c *Controller) Polled() int { return len(c.repositories.addresses(false)) }

@@ -124,6 +124,7 @@ func (p *reconcileRun) startOperation(ctx context.Context, asked *v1alpha1.Opera
 		Operation: *asked, Phase: v1alpha1.OperationRunning, StartedAt: *wholeSecond(p.now), Message: "operation started",
 	}
 	p.setPending(state)
+	p.session.started = state.StartedAt
 	if asked == p.app.Operation {
 		p.session.pending.consumed = asked
 		if objection := p.rejection(asked, lastErr); objection != "" {
@@ -203,6 +204,10 @@ func (p *reconcileRun) resumeOperation(ctx context.Context, state *v1alpha1.Oper
 	if state.Operation.Sync == nil {
 		return p.finishOperation(state, v1alpha1.OperationError, "the operation has no sync"), nil
 	}
+	if problem := p.inconsistency(state); problem != "" {
+		state.Operation.Retry = nil
+		return p.finishOperation(state, v1alpha1.OperationError, "the operation in the status is not continued: "+problem), nil
+	}
 	if state.FinishedAt != nil {
 		at := state.FinishedAt.Add(state.Operation.Retry.Wait(state.RetryCount - 1))
 		switch {
@@ -227,13 +232,17 @@ func (p *reconcileRun) resumeOperation(ctx context.Context, state *v1alpha1.Oper
 }
 
 // mayContinue reports whether sync windows let a running operation go on, and
-// otherwise which window does not.
+// otherwise which window does not. The start of an operation that was found in
+// the status proves nothing: it may go on when it may start now.
 func (p *reconcileRun) mayContinue(state *v1alpha1.OperationState) (bool, string) {
 	if p.project == nil {
 		return true, ""
 	}
-	manual := !state.Operation.InitiatedBy.Automated
-	return window.MayContinue(p.project.Windows(), p.windowApp(), state.StartedAt.Time, p.now, manual)
+	manual, began := !state.Operation.InitiatedBy.Automated, state.StartedAt.Time
+	if !p.isOwn(state) {
+		began = p.now
+	}
+	return window.MayContinue(p.project.Windows(), p.windowApp(), began, p.now, manual)
 }
 
 // prepareRetry resets a state for the next attempt: of the revision that
@@ -257,11 +266,16 @@ func (p *reconcileRun) prepareRetry(state *v1alpha1.OperationState) {
 func (p *reconcileRun) launch(ctx context.Context, state *v1alpha1.OperationState, seen *observedState) (operated, error) {
 	resumed := state.SyncResult != nil && state.SyncResult.Resources != nil
 	made, err := p.build(ctx, state, seen)
+	var refused *invalidSpec
 	switch {
 	case ctx.Err() != nil:
 		return operated{}, ctx.Err()
 	case err != nil && isTerminating(p.app):
 		return p.finishOperation(state, v1alpha1.OperationFailed, terminated), nil
+	case errors.As(err, &refused):
+		// Asking again would not help.
+		state.Operation.Retry = nil
+		return p.finishOperation(state, v1alpha1.OperationError, truncate(refusedSources(err))), nil
 	case err != nil && resumed && (source.IsKind(err, source.Unreachable) || policyFor(err).retry):
 		state.Message = truncate("the operation cannot continue: " + err.Error())
 		p.setPending(state)
@@ -347,22 +361,6 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 		}),
 		plan: made, began: state.StartedAt, try: state.RetryCount,
 	}, nil
-}
-
-// operationSources returns the sources of an operation and its revisions: those
-// that it started with, those that it names, or nil for the newest.
-func (p *reconcileRun) operationSources(state *v1alpha1.OperationState) ([]v1alpha1.ApplicationSource, []string) {
-	sync := state.Operation.Sync
-	sources := p.app.Spec.AllSources()
-	switch {
-	case state.SyncResult != nil:
-		return resultSources(state.SyncResult), resultRevisions(state.SyncResult)
-	case len(sync.Sources) > 0:
-		sources = sync.Sources
-	case sync.Source != nil:
-		sources = []v1alpha1.ApplicationSource{*sync.Source}
-	}
-	return sources, givenRevisions(sync)
 }
 
 // result describes what a sync is of: its revisions and sources.
@@ -471,6 +469,7 @@ func (p *reconcileRun) finishOperation(state *v1alpha1.OperationState, phase v1a
 	p.setPending(state)
 	if state.Phase.Completed() {
 		done.ended = true
+		p.session.started = metav1.Time{}
 		p.session.pending.history = appendHistory(p.session.pending.history, state, p.app.Spec.HistoryLimit())
 	}
 	p.recordEnd(state)

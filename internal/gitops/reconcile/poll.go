@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
 // pollers is how many repositories are polled at a time. They are not the
@@ -15,24 +16,39 @@ import (
 const pollers = 8
 
 // requestPoll enqueues a repository to be polled now.
-func (c *Controller) requestPoll(address string) {
-	c.polls.add(item{repository: address}, reasonChange)
+func (c *Controller) requestPoll(at address.Address) {
+	c.polls.add(item{repository: at}, reasonChange)
 }
 
 // poll resolves all revisions that Applications name of a repository, once for
-// all of them, and enqueues those for which something changed.
-func (c *Controller) poll(ctx context.Context, address string) {
+// all of them, and enqueues those for which something changed. Projects whose
+// credential is the same share one request; what fails for one project does not
+// fail for the others.
+func (c *Controller) poll(ctx context.Context, at address.Address) {
 	began := c.Now()
-	found := map[sourceRef]string{}
-	var failure error
-	for _, named := range c.repositories.refsOf(address) {
-		revision, err := c.revisionOf(ctx, named, began)
+	for _, key := range c.repositories.readersOf(at) {
+		found, failure := c.pollFor(ctx, key, began)
 		if ctx.Err() != nil {
 			return
 		}
+		for _, id := range c.repositories.update(key, began, found, failure) {
+			c.queue.add(item{app: id}, reasonSource)
+		}
+	}
+	c.schedule(at)
+}
+
+// pollFor resolves the revisions that the Applications of one project name.
+func (c *Controller) pollFor(ctx context.Context, key repositoryKey, began time.Time) (map[sourceRef]string, error) {
+	found := map[sourceRef]string{}
+	for named, admitted := range c.repositories.refsOf(key) {
+		revision, err := c.revisionOf(ctx, admitted, began)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if source.IsKind(err, source.Unreachable) || source.IsKind(err, source.Denied) {
-			failure = err
-			break
+			c.Log.Debug("poll failed", "repository", key.address, "project", key.project, "error", err)
+			return found, err
 		}
 		if err != nil {
 			// It concerns that revision alone, and the run that needs it reports it.
@@ -40,21 +56,13 @@ func (c *Controller) poll(ctx context.Context, address string) {
 		}
 		found[named] = revision
 	}
-	if failure != nil {
-		c.Log.Debug("poll failed", "repository", address, "error", failure)
-	}
-	for _, id := range c.repositories.update(address, began, found, failure) {
-		c.queue.add(item{app: id}, reasonSource)
-	}
-	c.schedule(address)
+	return found, nil
 }
 
 // revisionOf resolves one revision. A result that is newer than the start of
 // the poll is reused, so that a repository gets one request.
-func (c *Controller) revisionOf(ctx context.Context, named sourceRef, began time.Time) (string, error) {
-	found, err := c.Sources.Resolve(ctx, v1alpha1.ApplicationSource{
-		RepoURL: named.repository, Chart: named.chart, TargetRevision: named.revision,
-	}, max(0, c.Now().Sub(began)))
+func (c *Controller) revisionOf(ctx context.Context, of project.Admitted, began time.Time) (string, error) {
+	found, err := c.Sources.Resolve(ctx, of, max(0, c.Now().Sub(began)))
 	if err != nil {
 		return "", err
 	}
@@ -63,10 +71,10 @@ func (c *Controller) revisionOf(ctx context.Context, named sourceRef, began time
 
 // schedule sets the next poll of a repository: after the interval, and with
 // backoff after a failure.
-func (c *Controller) schedule(address string) {
-	tries, used := c.repositories.failures(address)
+func (c *Controller) schedule(at address.Address) {
+	tries, used := c.repositories.failures(at)
 	if !used {
-		c.polls.forget(item{repository: address})
+		c.polls.forget(item{repository: at})
 		return
 	}
 	wait := c.Interval
@@ -76,5 +84,5 @@ func (c *Controller) schedule(address string) {
 	if tries > 0 {
 		wait = min(wait, pause(tries+1))
 	}
-	c.polls.at(item{repository: address}, reasonTimer, c.Now().Add(wait))
+	c.polls.at(item{repository: at}, reasonTimer, c.Now().Add(wait))
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -14,7 +15,7 @@ import (
 // repository to poll, or the kinds to unwatch.
 type item struct {
 	app        tracking.App
-	repository string
+	repository address.Address
 	unwatch    bool
 }
 

@@ -6,32 +6,42 @@ import (
 	"sync"
 	"time"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
+
+// repositoryKey is a repository as one project reads it: projects may have
+// different credentials for it.
+type repositoryKey struct {
+	address address.Address
+	project string
+}
 
 // sourceRef is a revision of a repository, or of one of its charts, that
 // Applications name.
 type sourceRef struct {
-	repository, chart, revision string
+	repository      repositoryKey
+	chart, revision string
 }
 
 // refOf is the ref that a source names.
-func refOf(of *v1alpha1.ApplicationSource) sourceRef {
-	return sourceRef{repository: of.RepoURL, chart: of.Chart, revision: of.TargetRevision}
+func refOf(of project.Admitted) sourceRef {
+	named := of.Source()
+	return sourceRef{repository: repositoryKey{of.Address(), of.Project()}, chart: named.Chart, revision: named.TargetRevision}
 }
 
 // repositories is the index of which Application uses which repository, with
-// the last poll of each. All Applications of a repository share one poll. It is
-// safe for concurrent use.
+// the last poll of each. All Applications of a repository share one poll, which
+// sends one request for each credential. It is safe for concurrent use.
 type repositories struct {
 	mu    sync.Mutex
-	known map[string]*repository
+	known map[repositoryKey]*repository
 	refs  map[tracking.App][]sourceRef
 }
 
-// repository is one that is used, with its last poll.
+// repository is one that a project uses, with its last poll.
 type repository struct {
 	// polledAt is when the last poll began that has ended; zero before the
 	// first. What was pushed after that may be missing.
@@ -42,21 +52,23 @@ type repository struct {
 	failures int
 	// revisions has the revision of each ref, or why it could not be resolved.
 	revisions map[sourceRef]string
-	users     map[tracking.App]struct{}
+	// sources has what to resolve for each ref.
+	sources map[sourceRef]project.Admitted
+	users   map[tracking.App]struct{}
 	// waiting are the Applications to enqueue after the next poll.
 	waiting map[tracking.App]struct{}
 }
 
 // newRepositories makes an empty index.
 func newRepositories() *repositories {
-	return &repositories{known: map[string]*repository{}, refs: map[tracking.App][]sourceRef{}}
+	return &repositories{known: map[repositoryKey]*repository{}, refs: map[tracking.App][]sourceRef{}}
 }
 
 // use records what an Application names.
-func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource) {
+func (r *repositories) use(id tracking.App, sources []project.Admitted) {
 	wishes := make([]sourceRef, 0, len(sources))
-	for i := range sources {
-		wishes = append(wishes, refOf(&sources[i]))
+	for _, one := range sources {
+		wishes = append(wishes, refOf(one))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,13 +77,17 @@ func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource
 		return
 	}
 	r.refs[id] = wishes
-	for _, one := range wishes {
-		if r.known[one.repository] == nil {
-			r.known[one.repository] = &repository{
-				revisions: map[sourceRef]string{}, users: map[tracking.App]struct{}{}, waiting: map[tracking.App]struct{}{},
+	for i, one := range wishes {
+		used := r.known[one.repository]
+		if used == nil {
+			used = &repository{
+				revisions: map[sourceRef]string{}, sources: map[sourceRef]project.Admitted{},
+				users: map[tracking.App]struct{}{}, waiting: map[tracking.App]struct{}{},
 			}
+			r.known[one.repository] = used
 		}
-		r.known[one.repository].users[id] = struct{}{}
+		used.users[id] = struct{}{}
+		used.sources[one] = sources[i].Revision()
 	}
 	r.leave(id, before, wishes)
 }
@@ -93,7 +109,7 @@ func (r *repositories) leave(id tracking.App, before, now []sourceRef) {
 	}
 }
 
-// forget drops an Application that was deleted.
+// forget drops an Application that was deleted or is refused.
 func (r *repositories) forget(id tracking.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,17 +118,30 @@ func (r *repositories) forget(id tracking.App) {
 }
 
 // addresses returns the repositories in use; with failing only those whose last
-// poll failed.
-func (r *repositories) addresses(failing bool) []string {
+// poll failed for a project.
+func (r *repositories) addresses(failing bool) []address.Address {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]string, 0, len(r.known))
-	for address, one := range r.known {
+	all := map[address.Address]struct{}{}
+	for key, one := range r.known {
 		if !failing || one.failure != nil {
-			all = append(all, address)
+			all[key.address] = struct{}{}
 		}
 	}
-	return all
+	return slices.Collect(maps.Keys(all))
+}
+
+// readersOf returns a repository as the projects read it that use it.
+func (r *repositories) readersOf(at address.Address) []repositoryKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var readers []repositoryKey
+	for key := range r.known {
+		if key.address == at {
+			readers = append(readers, key)
+		}
+	}
+	return readers
 }
 
 // lookup returns when a ref was resolved last, and the failure of that poll. It
@@ -133,31 +162,33 @@ func (r *repositories) lookup(id tracking.App, of sourceRef, since time.Time) (a
 	return one.polledAt, one.failure, true
 }
 
-// refsOf returns the refs that Applications name of a repository, each once.
-func (r *repositories) refsOf(address string) []sourceRef {
+// refsOf returns the refs that Applications name of a repository, with what to
+// resolve for each.
+func (r *repositories) refsOf(key repositoryKey) map[sourceRef]project.Admitted {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := r.known[address]
+	one := r.known[key]
 	if one == nil {
 		return nil
 	}
-	var wishes []sourceRef
+	wishes := map[sourceRef]project.Admitted{}
 	for id := range one.users {
 		for _, named := range r.refs[id] {
-			if named.repository == address && !slices.Contains(wishes, named) {
-				wishes = append(wishes, named)
+			if named.repository == key {
+				wishes[named] = one.sources[named]
 			}
 		}
 	}
+	one.sources = maps.Clone(wishes)
 	return wishes
 }
 
 // update takes the result of a poll that began at a time, and returns the
 // Applications for which something changed.
-func (r *repositories) update(address string, began time.Time, found map[sourceRef]string, failure error) []tracking.App {
+func (r *repositories) update(key repositoryKey, began time.Time, found map[sourceRef]string, failure error) []tracking.App {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := r.known[address]
+	one := r.known[key]
 	if one == nil {
 		return nil
 	}
@@ -184,7 +215,7 @@ func (r *repositories) update(address string, began time.Time, found map[sourceR
 	for id := range one.users {
 		moved := failure == nil && slices.ContainsFunc(r.refs[id], func(named sourceRef) bool {
 			old, had := before[named]
-			return named.repository == address && had && old != found[named]
+			return named.repository == key && had && old != found[named]
 		})
 		if turned || moved {
 			news[id] = struct{}{}
@@ -193,14 +224,15 @@ func (r *repositories) update(address string, began time.Time, found map[sourceR
 	return slices.Collect(maps.Keys(news))
 }
 
-// failures returns how many polls failed in a row, and false if no Application
-// uses the repository.
-func (r *repositories) failures(address string) (int, bool) {
+// failures returns how many polls failed in a row, of the project with the most,
+// and false if no Application uses the repository.
+func (r *repositories) failures(at address.Address) (most int, used bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := r.known[address]
-	if one == nil {
-		return 0, false
+	for key, one := range r.known {
+		if key.address == at {
+			most, used = max(most, one.failures), true
+		}
 	}
-	return one.failures, true
+	return most, used
 }

@@ -7,16 +7,20 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-const address = "https://git.example/shop"
+// shop is a repository as the project team reads it.
+var shop = repositoryKey{address.Address{Scheme: address.HTTPS, Host: "git.example", Path: "shop"}, "team"}
 
 func appNamed(name string) tracking.App { return tracking.App{Namespace: "apps", Name: name} }
 
-func sourceAt(revision string) []v1alpha1.ApplicationSource {
-	return []v1alpha1.ApplicationSource{{RepoURL: address, Path: "web", TargetRevision: revision}}
+func sourceAt(revision string) []project.Admitted {
+	admitted, _ := project.Unlimited("team").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/shop", Path: "web", TargetRevision: revision})
+	return []project.Admitted{admitted}
 }
 
 func names(apps []tracking.App) string {
@@ -31,7 +35,7 @@ func names(apps []tracking.App) string {
 // One look at a repository tells exactly those for whom something is new.
 func TestRepositoryTellsItsUsers(t *testing.T) {
 	r := newRepositories()
-	main, stable := sourceRef{repository: address, revision: "main"}, sourceRef{repository: address, revision: "stable"}
+	main, stable := sourceRef{repository: shop, revision: "main"}, sourceRef{repository: shop, revision: "stable"}
 	r.use(appNamed("a"), sourceAt("main"))
 	r.use(appNamed("b"), sourceAt("main"))
 	r.use(appNamed("c"), sourceAt("stable"))
@@ -62,10 +66,10 @@ func TestRepositoryTellsItsUsers(t *testing.T) {
 	}
 	for _, step := range steps {
 		at = at.Add(time.Minute)
-		if got := names(r.update(address, at, step.found, step.failure)); got != step.want {
+		if got := names(r.update(shop, at, step.found, step.failure)); got != step.want {
 			t.Errorf("%s: told are %q, want %q", step.what, got, step.want)
 		}
-		if tries, _ := r.failures(address); tries != step.tries {
+		if tries, _ := r.failures(shop.address); tries != step.tries {
 			t.Errorf("%s: %d failures in a row, want %d", step.what, tries, step.tries)
 		}
 	}
@@ -83,15 +87,53 @@ func TestRepositoryIsForgotten(t *testing.T) {
 	r := newRepositories()
 	r.use(appNamed("a"), sourceAt("main"))
 	r.use(appNamed("b"), sourceAt("main"))
-	r.use(appNamed("a"), []v1alpha1.ApplicationSource{{RepoURL: "https://git.example/other"}})
+	other, err := project.Unlimited("team").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.use(appNamed("a"), []project.Admitted{other})
 	if got := len(r.addresses(false)); got != 2 {
 		t.Errorf("%d repositories, want 2", got)
 	}
 	r.forget(appNamed("b"))
-	if got := r.addresses(false); len(got) != 1 || got[0] == address {
+	if got := r.addresses(false); len(got) != 1 || got[0] == shop.address {
 		t.Errorf("the repositories are %v", got)
 	}
-	if told := r.update(address, noon(), nil, nil); told != nil {
+	if told := r.update(shop, noon(), nil, nil); told != nil {
 		t.Errorf("a forgotten repository tells %v", told)
+	}
+}
+
+// Projects read a repository on their own: what fails for one does not fail for
+// the other, and one poll is for both.
+func TestRepositoryOfTwoProjects(t *testing.T) {
+	r := newRepositories()
+	r.use(appNamed("a"), sourceAt("main"))
+	theirs, err := project.Unlimited("other").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/shop", TargetRevision: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.use(appNamed("b"), []project.Admitted{theirs})
+	if got := r.readersOf(shop.address); len(got) != 2 || len(r.addresses(false)) != 1 {
+		t.Fatalf("the readers are %v", got)
+	}
+	other := repositoryKey{shop.address, "other"}
+	for key, want := range map[repositoryKey]string{shop: "team", other: "other"} {
+		for _, named := range r.refsOf(key) {
+			if named.Project() != want {
+				t.Errorf("%s is resolved for project %s", want, named.Project())
+			}
+		}
+	}
+	r.update(other, noon(), nil, &source.Error{Kind: source.Denied, Message: "no"})
+	r.update(shop, noon(), map[sourceRef]string{refOf(sourceAt("main")[0]): "1"}, nil)
+	if _, failure, known := r.lookup(appNamed("a"), refOf(sourceAt("main")[0]), time.Time{}); !known || failure != nil {
+		t.Errorf("the failure of another project is %v, known %t", failure, known)
+	}
+	if _, failure, known := r.lookup(appNamed("b"), refOf(theirs), time.Time{}); !known || failure == nil {
+		t.Errorf("its own failure is %v, known %t", failure, known)
+	}
+	if failing := r.addresses(true); len(failing) != 1 {
+		t.Errorf("%v fail", failing)
 	}
 }

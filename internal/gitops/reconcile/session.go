@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -40,6 +41,9 @@ type session struct {
 
 	// operation is the one that runs, if it is in memory.
 	operation *runningOperation
+	// started is when this process started the operation that runs; zero for one
+	// that it only found in the status.
+	started metav1.Time
 	// pending is the part of the status that is not written yet.
 	pending *pendingStatus
 	// deletion deletes the Application's objects.
@@ -71,7 +75,7 @@ type pendingStatus struct {
 // Application now names. An operation that ran there is started again.
 func (s *session) bindDestination(at *Destination) {
 	if s.cache != nil && s.cache != at.Live {
-		*s = session{refreshSince: s.refreshSince, pending: s.pending}
+		*s = session{refreshSince: s.refreshSince, pending: s.pending, started: s.started}
 	}
 	s.cache = at.Live
 }

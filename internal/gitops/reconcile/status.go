@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -95,8 +96,8 @@ func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status
 		status.Health = *healthStatus(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
 	}
 	conditions := append(p.observedConditions(seen), p.ignoredFields()...)
-	if p.operated.syncError != "" {
-		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, p.operated.syncError))
+	if problem := cmp.Or(p.operated.syncError, p.refusedOperation()); problem != "" {
+		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, problem))
 	}
 	if lastErr == nil {
 		p.setCompared(&status, seen)

@@ -105,6 +105,8 @@ func (p *reconcileRun) compileSpec(context.Context) result {
 // repository has to be polled first and no operation needs the run.
 func (p *reconcileRun) renderSources(ctx context.Context) result {
 	if p.lastErr != nil {
+		// What the project allowed before is not polled any longer.
+		p.repositories.forget(p.id)
 		return proceed()
 	}
 	rendered, err := p.ensureDesired(ctx)

@@ -22,15 +22,23 @@ const (
 	maxUnpackedBytes = 24 << 20
 )
 
-// archiveCache keeps archives on the disk by their sha256, and the last used
-// unpacked in memory. It is safe for concurrent use. Files on the disk need no
+// archive is an archive on the disk: its sha256, and the folder name of the
+// cacheKey that it was fetched for. An index of one tenant that names the digest
+// of another tenant's chart does not get it from the cache.
+type archive struct{ owner, digest string }
+
+// name is that of the file. The digest is validated by isDigest before, so that
+// it cannot leave the folder.
+func (a archive) name() string { return a.digest + "-" + a.owner + ".tgz" }
+
+// archiveCache keeps archives on the disk, and the last used unpacked in memory. It is safe for concurrent use. Files on the disk need no
 // lock: they get their names by rename, and content under one digest is always
 // the same.
 type archiveCache struct {
 	folder string
 	limit  int64
 
-	unpacked *cache.LRU[string, tree.Store]
+	unpacked *cache.LRU[unpackedKey, tree.Store]
 }
 
 // newArchiveCache creates the folder and removes temporary files that an
@@ -38,7 +46,7 @@ type archiveCache struct {
 func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	c := &archiveCache{
 		folder: filepath.Join(folder, "charts"), limit: limit,
-		unpacked: cache.NewLRU[string, tree.Store](cache.Limits{Bytes: maxUnpackedBytes, ValueBytes: maxUnpackedBytes / 2, Entries: maxUnpacked}),
+		unpacked: cache.NewLRU[unpackedKey, tree.Store](cache.Limits{Bytes: maxUnpackedBytes, ValueBytes: maxUnpackedBytes / 2, Entries: maxUnpacked}),
 	}
 	if err := os.MkdirAll(c.folder, 0o700); err != nil {
 		return nil, err
@@ -50,18 +58,23 @@ func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	return c, err
 }
 
-// path is where the archive with a digest is. The digest is validated by
-// isDigest before, so that it cannot leave the folder.
-func (c *archiveCache) path(digest string) string { return filepath.Join(c.folder, digest+".tgz") }
+// unpackedKey is an archive with or without its first folder.
+type unpackedKey struct {
+	archive
+	stripped bool
+}
+
+// path is where an archive is.
+func (c *archiveCache) path(of archive) string { return filepath.Join(c.folder, of.name()) }
 
 // has reports whether an archive is there, and marks it as used.
-func (c *archiveCache) has(digest string) bool {
-	if !isDigest(digest) {
+func (c *archiveCache) has(wanted archive) bool {
+	if !isDigest(wanted.digest) {
 		return false
 	}
 	// The modification time is the time of last use: trim removes the oldest.
 	now := time.Now()
-	return os.Chtimes(c.path(digest), now, now) == nil
+	return os.Chtimes(c.path(wanted), now, now) == nil
 }
 
 // isDigest reports whether a text is a hexadecimal sha256. Digests come from
@@ -70,23 +83,22 @@ func isDigest(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// put writes an archive and gives its digest. One of another digest than the
-// wanted is refused; an empty one takes any.
-func (c *archiveCache) put(from io.Reader, wanted string, limit int64) (string, error) {
+// put writes an archive and gives it with its digest. One of another digest than
+// the wanted is refused; an empty one takes any.
+func (c *archiveCache) put(from io.Reader, wanted archive, limit int64) (archive, error) {
 	// The archive gets its name by a rename when it is complete, so that a
 	// process that is killed leaves no truncated one behind.
 	file, err := os.CreateTemp(c.folder, "tmp_*")
 	if err != nil {
-		return "", err
+		return archive{}, err
 	}
-	digest, err := receiveArchive(file, from, wanted, limit)
-	if err == nil {
-		err = os.Rename(file.Name(), c.path(digest))
+	if wanted.digest, err = receiveArchive(file, from, wanted.digest, limit); err == nil {
+		err = os.Rename(file.Name(), c.path(wanted))
 	}
 	if err != nil {
-		return "", errors.Join(err, os.Remove(file.Name()))
+		return archive{}, errors.Join(err, os.Remove(file.Name()))
 	}
-	return digest, c.trim(digest)
+	return wanted, c.trim(wanted)
 }
 
 // receiveArchive writes at most limit bytes to the file and returns their
@@ -110,7 +122,7 @@ func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (
 }
 
 // trim removes the longest unused archives, but not the newest.
-func (c *archiveCache) trim(newest string) error {
+func (c *archiveCache) trim(newest archive) error {
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {
 		return err
@@ -131,7 +143,7 @@ func (c *archiveCache) trim(newest string) error {
 			break
 		}
 		// The caller is about to unpack the newest archive.
-		if file.Name() == newest+".tgz" {
+		if file.Name() == newest.name() {
 			continue
 		}
 		if err := os.Remove(filepath.Join(c.folder, file.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -149,12 +161,12 @@ var errDamaged = &Error{Kind: Unreachable, Message: "the archive on the disk is 
 // store unpacks an archive, or gives what was unpacked before. The content is
 // checked against its digest, because the disk may have changed: only an
 // archive that is what was fetched can be refused.
-func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Store, error) {
-	key := fmt.Sprint(digest, limits.StripFirst)
+func (c *archiveCache) store(of archive, limits tree.ArchiveLimits) (tree.Store, error) {
+	key := unpackedKey{of, limits.StripFirst}
 	if store, found := c.unpacked.Get(key); found {
 		return store, nil
 	}
-	file, err := os.Open(c.path(digest))
+	file, err := os.Open(c.path(of))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errDamaged
 	}
@@ -174,7 +186,7 @@ func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Sto
 	if _, err := io.Copy(io.Discard, checked); err != nil {
 		return nil, err
 	}
-	if hex.EncodeToString(sum.Sum(nil)) != digest {
+	if hex.EncodeToString(sum.Sum(nil)) != of.digest {
 		return nil, errors.Join(errDamaged, os.Remove(file.Name()))
 	}
 	if refused != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -26,7 +27,14 @@ type charts struct {
 	flights singleflight.Group
 
 	mu           sync.Mutex
-	repositories map[string]*chartRepository
+	repositories map[chartKey]*chartRepository
+}
+
+// chartKey is a Helm repository, or one repository of a registry by the name of
+// its chart.
+type chartKey struct {
+	cacheKey
+	chart string
 }
 
 // chartRepository is the cached state of a Helm repository, or of one
@@ -56,20 +64,28 @@ func newCharts(s *Sources) (*charts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &charts{sources: s, cache: cache, repositories: map[string]*chartRepository{}}, nil
+	return &charts{sources: s, cache: cache, repositories: map[chartKey]*chartRepository{}}, nil
 }
 
-// isRegistry reports whether an address is that of a registry by its form.
-func isRegistry(url string) bool { return strings.HasPrefix(strings.ToLower(url), "oci://") }
+// chartSource is a chart that is resolved: what the Application names, and the
+// key of what is cached for it.
+type chartSource struct {
+	v1alpha1.ApplicationSource
+	key chartKey
+}
+
+// name is the address for messages and metrics.
+func (s *chartSource) name() string { return s.key.address.String() }
 
 // resolve returns the files of a chart. Argo CD decides between Helm and OCI by
 // the address: without a scheme, with oci://, or with enableOCI in the
 // credential it is a registry.
-func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
-	access, _ := c.sources.options.Credentials.For(source.RepoURL)
+func (c *charts) resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*Resolved, error) {
+	source := &chartSource{ApplicationSource: of.Source(), key: chartKey{cacheKey: c.sources.keyOf(of)}}
+	access, _ := c.sources.options.Credentials.For(of.Address(), of.Project())
 	resolve := c.resolveHelm
-	if isRegistry(source.RepoURL) || !strings.Contains(source.RepoURL, "://") || (source.Chart != "" && access.EnableOCI) {
-		resolve = c.resolveOCI
+	if of.Address().Scheme == address.OCI || (source.Chart != "" && access.EnableOCI) {
+		resolve, source.key.chart = c.resolveOCI, source.Chart
 	}
 	found, err := resolve(ctx, source, maxAge)
 	if errors.Is(err, errDamaged) {
@@ -77,7 +93,7 @@ func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource,
 		found, err = resolve(ctx, source, maxAge)
 	}
 	if err != nil {
-		return nil, toError(err, remote.Redact(source.RepoURL))
+		return nil, toError(err, source.name())
 	}
 	return found, nil
 }
@@ -86,11 +102,12 @@ func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource,
 // stays: a server that is unreachable now must not take away what was fetched
 // before. The new generation keeps a request that is in flight from being
 // cached as fresh.
-func (c *charts) invalidate(url string) {
+func (c *charts) invalidate(at address.Address) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, s := range c.repositories {
-		if key == url || strings.HasPrefix(key, strings.TrimSuffix(url, "/")+"/") {
+		own := key.address.Below(key.chart).String()
+		if own == at.String() || strings.HasPrefix(own, at.String()+"/") {
 			s.generation++
 			s.index = s.index.stale()
 			s.tagsAt = time.Time{}
@@ -100,7 +117,7 @@ func (c *charts) invalidate(url string) {
 }
 
 // repository returns the cached state of an address. The caller holds mu.
-func (c *charts) repository(key string) *chartRepository {
+func (c *charts) repository(key chartKey) *chartRepository {
 	// Entries are small and bounded by the addresses in Applications; they are
 	// never removed.
 	s, found := c.repositories[key]
@@ -195,6 +212,6 @@ func checkChartName(chart string) *Error {
 }
 
 // unpack gives the files of an archive that is in the cache.
-func (c *charts) unpack(key string, strip bool) (tree.Store, error) {
-	return c.cache.store(key, tree.ArchiveLimits{StripFirst: strip, Bytes: 4 * c.sources.options.Limits.ChartBytes})
+func (c *charts) unpack(from archive, strip bool) (tree.Store, error) {
+	return c.cache.store(from, tree.ArchiveLimits{StripFirst: strip, Bytes: 4 * c.sources.options.Limits.ChartBytes})
 }

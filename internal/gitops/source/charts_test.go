@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/secret"
@@ -137,8 +138,8 @@ func (h *helmServer) publish(t *testing.T, name string, versions ...string) {
 	h.set("/index.yaml", []byte(index.String()))
 }
 
-func chartAt(url, name, revision string) v1alpha1.ApplicationSource {
-	return v1alpha1.ApplicationSource{RepoURL: url, Chart: name, TargetRevision: revision}
+func chartAt(url, name, revision string) project.Admitted {
+	return admit(v1alpha1.ApplicationSource{RepoURL: url, Chart: name, TargetRevision: revision})
 }
 
 // The versions and ranges of charts that Argo CD documents.

@@ -15,7 +15,9 @@
 //   - A Store stays valid for as long as it is referenced.
 //   - Memory does not grow with the size of repositories: packs stream to the
 //     disk, large files are never in memory, refs and indexes have limits.
-//   - No error and no log line contains a password, or the user of an address.
+//   - No error and no log line contains a password: addresses have none.
+//   - Only sources that a project admitted are resolved, and what one credential
+//     opened is never served for another.
 //
 // It refuses revisions that no branch, tag, commit or range can have, SSH hosts
 // whose key is not in known_hosts, and repositories and charts above the

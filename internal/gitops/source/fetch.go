@@ -186,7 +186,7 @@ func deepTips(known *cachedRefs) []remote.ID {
 // the disk; it is never in memory as a whole.
 func (r *repository) exchangePack(ctx context.Context, d *disk, known *cachedRefs, want remote.Want) error {
 	return r.sources.exchange(ctx, "pack", r.name, func(ctx context.Context) (int64, error) {
-		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
+		client, err := r.client()
 		if err != nil {
 			return 0, err
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -103,7 +104,7 @@ func TestBranchAndTagOfOneName(t *testing.T) {
 func TestCommit(t *testing.T) {
 	_, repository := demo(t)
 	id := repository.Commit(t, map[string]string{"README": "x"}, "a message\n\nwith more")
-	got, err := open(t).Commit(t.Context(), repository.URL(), id)
+	got, err := open(t).Commit(t.Context(), at(repository.URL(), id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,16 +390,14 @@ func TestPaths(t *testing.T) {
 	_, repository := demo(t)
 	s := open(t)
 	for path, want := range map[string]string{"": "", ".": "", "./apps/a/": "apps/a", "apps//b/../a": "apps/a"} {
-		wanted := at(repository.URL(), "main")
-		wanted.Path = path
+		wanted := admit(v1alpha1.ApplicationSource{RepoURL: repository.URL(), TargetRevision: "main", Path: path})
 		got, err := s.Resolve(t.Context(), wanted, time.Hour)
 		if err != nil || got.Path != want {
 			t.Errorf("%q is %v, %v, want %q", path, got, err, want)
 		}
 	}
 	for _, path := range []string{"/etc", "../x", "apps/../../x"} {
-		wanted := at(repository.URL(), "main")
-		wanted.Path = path
+		wanted := admit(v1alpha1.ApplicationSource{RepoURL: repository.URL(), TargetRevision: "main", Path: path})
 		_, err := s.Resolve(t.Context(), wanted, time.Hour)
 		wantError(t, err, source.Invalid, "path")
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
@@ -41,9 +41,8 @@ func (x *helmIndex) stale() *helmIndex {
 // resolveHelm finds a chart in a Helm repository. The revision of the result is
 // the version and not the range, so that a sync that is repeated renders the
 // same chart.
-func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
-	base, err := url.Parse(source.RepoURL)
-	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" {
+func (c *charts) resolveHelm(ctx context.Context, source *chartSource, maxAge time.Duration) (*Resolved, error) {
+	if scheme := source.key.address.Scheme; scheme != address.HTTPS && scheme != address.HTTP {
 		return nil, errorf(Invalid, "", "it is not an address of a Helm repository: write one such as https://charts.example.com")
 	}
 	if problem := checkChartName(source.Chart); problem != nil {
@@ -67,11 +66,11 @@ func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSou
 		problem.Message = fmt.Sprintf("the chart %s: %s", source.Chart, problem.Message)
 		return nil, problem
 	}
-	digest, err := c.archive(ctx, source, base, byVersion[version])
+	found, err := c.archive(ctx, source, byVersion[version])
 	if err != nil {
 		return nil, err
 	}
-	store, err := c.unpack(digest, true)
+	store, err := c.unpack(found, true)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +78,8 @@ func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSou
 }
 
 // entries is the versions of a chart, by an index that is young enough.
-func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) ([]helmEntry, error) {
-	key := source.RepoURL
+func (c *charts) entries(ctx context.Context, source *chartSource, maxAge time.Duration) ([]helmEntry, error) {
+	key := source.key
 	c.mu.Lock()
 	cached := c.repository(key)
 	index, generation := cached.index, cached.generation
@@ -88,8 +87,8 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 	// The generation is part of the key, so that a call after invalidate does
 	// not join a request that was sent before.
 	if maxAge <= 0 || index == nil || time.Since(index.at) > maxAge {
-		flight := fmt.Sprintf("index %s %d", key, generation)
-		_, err := doOnce(ctx, c, flight, remote.Redact(key), func(ctx context.Context) (*helmIndex, error) {
+		flight := fmt.Sprintf("index %s %d", key.folder(), generation)
+		_, err := doOnce(ctx, c, flight, source.name(), func(ctx context.Context) (*helmIndex, error) {
 			return c.download(ctx, key, generation)
 		})
 		if err != nil {
@@ -124,23 +123,19 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 // download requests the index. The ETag of the last one saves the transfer of
 // an unchanged index, and a response that is not an index does not replace the
 // last good one.
-func (c *charts) download(ctx context.Context, repoURL string, generation int) (*helmIndex, error) {
+func (c *charts) download(ctx context.Context, key chartKey, generation int) (*helmIndex, error) {
 	c.mu.Lock()
-	last := c.repository(repoURL).index
+	last := c.repository(key).index
 	c.mu.Unlock()
 	began := time.Now()
-	path := filepath.Join(c.cache.folder, "index-"+folderName(repoURL)+".yaml")
+	path := filepath.Join(c.cache.folder, "index-"+key.folder()+".yaml")
 	etag, changed := "", false
-	err := c.sources.exchange(ctx, "index", remote.Redact(repoURL), func(ctx context.Context) (int64, error) {
-		address, err := url.JoinPath(repoURL, "index.yaml")
-		if err != nil {
-			return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
-		}
+	err := c.sources.exchange(ctx, "index", key.address.String(), func(ctx context.Context) (int64, error) {
 		header := http.Header{}
 		if last != nil && last.etag != "" {
 			header.Set("If-None-Match", last.etag)
 		}
-		return c.get(ctx, repoURL, address, header, func(response *http.Response) (int64, error) {
+		return c.get(ctx, key, key.address.URL().JoinPath("index.yaml"), header, func(response *http.Response) (int64, error) {
 			if response.StatusCode == http.StatusNotModified {
 				return 0, nil
 			}
@@ -158,7 +153,7 @@ func (c *charts) download(ctx context.Context, repoURL string, generation int) (
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cached := c.repository(repoURL)
+	cached := c.repository(key)
 	// The index was invalidated while it was in flight: it is kept, but counts
 	// as too old.
 	if cached.generation != generation {
@@ -196,63 +191,58 @@ func writeIndex(path string, from io.Reader, limit int64) (int64, error) {
 // archive brings the archive of a version to the disk. An archive whose digest
 // is in the index and on the disk needs no request. Without a digest it is
 // fetched every time, as nothing shows whether it has changed.
-func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource, base *url.URL, entry helmEntry) (string, error) {
+func (c *charts) archive(ctx context.Context, source *chartSource, entry helmEntry) (archive, error) {
 	wanted := strings.TrimPrefix(strings.ToLower(entry.Digest), "sha256:")
 	if wanted != "" && !isDigest(wanted) {
-		return "", errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)
+		return archive{}, errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)
 	}
-	if c.cache.has(wanted) {
-		return wanted, nil
+	owner := source.key.folder()
+	if known := (archive{owner, wanted}); c.cache.has(known) {
+		return known, nil
 	}
 	if len(entry.URLs) == 0 {
-		return "", errorf(NotFound, "", "the index has no address of %s %s", source.Chart, entry.Version)
+		return archive{}, errorf(NotFound, "", "the index has no address of %s %s", source.Chart, entry.Version)
 	}
 	// Addresses are from the index, as if that were the page.
-	page := *base
-	page.Path = strings.TrimSuffix(page.Path, "/") + "/"
-	address, err := page.Parse(entry.URLs[0])
-	if err != nil || (address.Scheme != "https" && address.Scheme != "http") {
-		return "", errorf(Invalid, "", "the index has no proper address of %s %s", source.Chart, entry.Version)
+	at, err := source.key.address.URL().JoinPath("/").Parse(entry.URLs[0])
+	if err != nil || (at.Scheme != address.HTTPS && at.Scheme != address.HTTP) {
+		return archive{}, errorf(Invalid, "", "the index has no proper address of %s %s", source.Chart, entry.Version)
 	}
 	// Credentials in the index are not used: get adds those of the repository
 	// for its own host.
-	address.User = nil
-	name := remote.Redact(source.RepoURL)
-	return doOnce(ctx, c, "archive "+address.String()+" "+wanted, name, func(ctx context.Context) (string, error) {
-		digest := ""
-		err := c.sources.exchange(ctx, "chart", name, func(ctx context.Context) (int64, error) {
-			return c.get(ctx, source.RepoURL, address.String(), http.Header{}, func(response *http.Response) (int64, error) {
+	at.User = nil
+	return doOnce(ctx, c, "archive "+owner+" "+at.String()+" "+wanted, source.name(), func(ctx context.Context) (archive, error) {
+		var found archive
+		err := c.sources.exchange(ctx, "chart", source.name(), func(ctx context.Context) (int64, error) {
+			return c.get(ctx, source.key, at, http.Header{}, func(response *http.Response) (int64, error) {
 				counted := &countingReader{from: response.Body}
 				var err error
-				digest, err = c.cache.put(counted, wanted, c.sources.options.Limits.ChartBytes)
+				found, err = c.cache.put(counted, archive{owner, wanted}, c.sources.options.Limits.ChartBytes)
 				return counted.count, err
 			})
 		})
-		return digest, err
+		return found, err
 	})
 }
 
 // get requests a file of a Helm repository. Credentials go to the host of the
 // repository only: an index may point to archives on any host.
-func (c *charts) get(ctx context.Context, repoURL, address string, header http.Header, use func(*http.Response) (int64, error)) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+func (c *charts) get(ctx context.Context, key chartKey, at *url.URL, header http.Header, use func(*http.Response) (int64, error)) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
 	}
-	base, err := url.Parse(repoURL)
+	base := key.address.URL()
+	access, err := c.sources.access(key.cacheKey, request.URL.Host)
 	if err != nil {
-		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
+		return 0, err
 	}
-	access := c.sources.access(repoURL, request.URL.Host)
 	identity := remote.IdentityOf(access.Credential)
 	if request.URL.Host != base.Host || request.URL.Scheme != base.Scheme {
 		// Another host, or another scheme, gets neither identity nor client
 		// certificate.
 		identity = remote.Identity{}
 		access.Credential.ClientCertificate = ""
-	} else if identity.IsZero() && base.User != nil {
-		password, _ := base.User.Password()
-		request.SetBasicAuth(base.User.Username(), password)
 	}
 	transport, err := remote.Transport(access, request.URL.Host)
 	if err != nil {
@@ -263,7 +253,6 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	defer transport.CloseIdleConnections()
 	request.Header = mergeHeader(request.Header, header)
 	request.Header.Set("User-Agent", "slipway")
-	request.URL.User = nil
 	identity.Apply(request)
 	client := &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}
 	response, err := client.Do(request)

@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
@@ -39,7 +39,7 @@ type ociArtifact struct {
 // resolveOCI finds a chart, or other files, in a registry. A chart has its
 // version as the revision, as in a Helm repository; other artifacts have the
 // digest of the manifest, because their tags move.
-func (c *charts) resolveOCI(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+func (c *charts) resolveOCI(ctx context.Context, source *chartSource, maxAge time.Duration) (*Resolved, error) {
 	reference, err := registryReference(source)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (c *charts) resolveOCI(ctx context.Context, source v1alpha1.ApplicationSour
 	if err != nil {
 		return nil, err
 	}
-	store, err := c.unpack(found.Layer, found.Chart)
+	store, err := c.unpack(archive{source.key.folder(), found.Layer}, found.Chart)
 	if err != nil {
 		return nil, err
 	}
@@ -67,18 +67,14 @@ func (c *charts) resolveOCI(ctx context.Context, source v1alpha1.ApplicationSour
 }
 
 // registryReference is the repository of the registry, without a tag.
-func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, error) {
+func registryReference(source *chartSource) (registry.Reference, error) {
 	const what = "write an address such as oci://registry.example.com/team/app"
-	text := source.RepoURL
-	if scheme, rest, found := strings.Cut(text, "://"); found {
-		// A scheme alone must not turn off TLS; the Secret does that
-		// explicitly.
-		if strings.EqualFold(scheme, "http") {
-			return registry.Reference{}, errorf(Invalid, "", "a registry without TLS is named in the Secret by insecureOCIForceHttp: %s", what)
-		}
-		text = rest
+	at := source.key.address
+	// A scheme alone must not turn off TLS; the Secret does that explicitly.
+	if at.Scheme == address.HTTP {
+		return registry.Reference{}, errorf(Invalid, "", "a registry without TLS is named in the Secret by insecureOCIForceHttp: %s", what)
 	}
-	text = strings.Trim(text, "/")
+	text := strings.Trim(at.HostPort()+"/"+at.Path, "/")
 	if source.Chart != "" {
 		if problem := checkChartName(source.Chart); problem != nil {
 			return registry.Reference{}, problem
@@ -86,7 +82,7 @@ func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, e
 		text += "/" + source.Chart
 	}
 	reference, err := registry.ParseReference(text)
-	if err != nil || reference.Reference != "" || strings.Contains(reference.Registry, "@") {
+	if err != nil || reference.Reference != "" || at.Scheme == address.SSH {
 		return registry.Reference{}, errorf(Invalid, "", "it is not an address of a repository in a registry: %s", what)
 	}
 	return reference, nil
@@ -101,7 +97,7 @@ func versionTag(version string) string { return strings.ReplaceAll(version, "+",
 
 // tag finds the tag or the digest that a revision names. An empty revision and
 // HEAD select the highest version among the tags.
-func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) (string, error) {
+func (c *charts) tag(ctx context.Context, source *chartSource, reference registry.Reference, maxAge time.Duration) (string, error) {
 	revision := source.TargetRevision
 	exact := reference
 	exact.Reference = versionTag(revision)
@@ -132,17 +128,15 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 // maxAge. The key of the request has the generation, so that a call after
 // invalidate does not join a request from before. A result of an old generation
 // is returned but not cached.
-func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
-	key := repositoryKey(reference)
+func (c *charts) tags(ctx context.Context, source *chartSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
 	c.mu.Lock()
-	cached := c.repository(key)
+	cached := c.repository(source.key)
 	tags, at, generation := cached.tags, cached.tagsAt, cached.generation
 	c.mu.Unlock()
 	if maxAge > 0 && !at.IsZero() && time.Since(at) <= maxAge {
 		return tags, nil
 	}
-	name := remote.Redact(source.RepoURL)
-	return doOnce(ctx, c, fmt.Sprintf("tags %s %d", key, generation), name, func(ctx context.Context) ([]string, error) {
+	return doOnce(ctx, c, fmt.Sprintf("tags %s %s %d", source.key.folder(), source.key.chart, generation), source.name(), func(ctx context.Context) ([]string, error) {
 		began := time.Now()
 		var tags []string
 		err := c.exchange(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
@@ -165,34 +159,27 @@ func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, re
 	})
 }
 
-// repositoryKey is the key of the cache for one repository of a registry.
-func repositoryKey(reference registry.Reference) string {
-	return "oci://" + reference.Registry + "/" + reference.Repository
-}
-
 // artifact resolves a tag to the layer with the files, and ensures that the
 // layer is on the disk. A digest that is cached needs no request, because its
 // content cannot change.
-func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
-	key := repositoryKey(reference)
+func (c *charts) artifact(ctx context.Context, source *chartSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
 	c.mu.Lock()
-	cached := c.repository(key)
+	cached := c.repository(source.key)
 	known, found := cached.digests[tag]
 	generation := cached.generation
 	c.mu.Unlock()
 	// A digest never changes, so that its age does not matter.
 	isDigest := strings.Contains(tag, ":")
-	if found && c.cache.has(known.found.Layer) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
+	if found && c.cache.has(archive{source.key.folder(), known.found.Layer}) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
 		return known.found, nil
 	}
-	name := remote.Redact(source.RepoURL)
-	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, generation), name, func(ctx context.Context) (ociArtifact, error) {
+	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %s %d", source.key.folder(), source.key.chart, tag, generation), source.name(), func(ctx context.Context) (ociArtifact, error) {
 		began := time.Now()
 		var artifact ociArtifact
 		err := c.exchange(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
 			var size int64
 			var err error
-			artifact, size, err = c.pull(ctx, r, tag)
+			artifact, size, err = c.pull(ctx, r, source.key.folder(), tag)
 			return size, err
 		})
 		if err != nil {
@@ -212,7 +199,7 @@ func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource
 // pull reads the manifest of a tag and, if it is not there, the layer. The
 // manifest is verified against its digest by the client, and the layer by the
 // cache.
-func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) (ociArtifact, int64, error) {
+func (c *charts) pull(ctx context.Context, r *ociremote.Repository, owner, tag string) (ociArtifact, int64, error) {
 	descriptor, reader, err := r.Manifests().FetchReference(ctx, tag)
 	if err != nil {
 		return ociArtifact{}, 0, err
@@ -238,7 +225,7 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) 
 		return ociArtifact{}, 0, errorf(Invalid, "", "%s has a layer without a sha256 digest", tag)
 	}
 	found := ociArtifact{Manifest: descriptor.Digest.String(), Layer: digest, Chart: isChart}
-	if c.cache.has(digest) {
+	if c.cache.has(archive{owner, digest}) {
 		return found, 0, nil
 	}
 	// The declared size is checked before the download; the cache checks the
@@ -253,15 +240,18 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) 
 	}
 	defer func() { _ = blob.Close() }()
 	counted := &countingReader{from: blob}
-	_, err = c.cache.put(counted, digest, limit)
+	_, err = c.cache.put(counted, archive{owner, digest}, limit)
 	return found, counted.count, err
 }
 
 // exchange runs one exchange with a registry. The client has no cache of tokens
 // beyond one exchange: a credential that is withdrawn must stop working.
-func (c *charts) exchange(ctx context.Context, what string, source v1alpha1.ApplicationSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
-	return c.sources.exchange(ctx, what, remote.Redact(source.RepoURL), func(ctx context.Context) (int64, error) {
-		access := c.sources.access(source.RepoURL, reference.Host())
+func (c *charts) exchange(ctx context.Context, what string, source *chartSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
+	return c.sources.exchange(ctx, what, source.name(), func(ctx context.Context) (int64, error) {
+		access, err := c.sources.access(source.key.cacheKey, reference.Host())
+		if err != nil {
+			return 0, err
+		}
 		transport, err := remote.Transport(access, reference.Host())
 		if err != nil {
 			return 0, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/secret"
@@ -113,7 +114,7 @@ func TestOCICharts(t *testing.T) {
 	c := credential.Credential{URL: server.host() + "/team", Kind: credential.Helm, EnableOCI: true, Username: "ada", Password: secret.New(password)}
 	s := open(t, with(c, server.trust))
 	for _, tt := range []struct {
-		source v1alpha1.ApplicationSource
+		source project.Admitted
 		want   string
 	}{
 		{chartAt(server.host()+"/team", "web", "1.0.0"), "1.0.0"},
@@ -124,10 +125,10 @@ func TestOCICharts(t *testing.T) {
 	} {
 		got, err := s.Resolve(t.Context(), tt.source, time.Hour)
 		if err != nil {
-			t.Fatalf("%+v: %v", tt.source, err)
+			t.Fatalf("%+v: %v", tt.source.Source(), err)
 		}
 		if got.Revision != tt.want || !got.Chart || !strings.HasPrefix(read(t, got.Store, "Chart.yaml"), "name: web\n") {
-			t.Errorf("%s of %s is %s, want %s", tt.source.TargetRevision, tt.source.RepoURL, got.Revision, tt.want)
+			t.Errorf("%s of %s is %s, want %s", tt.source.Source().TargetRevision, tt.source.Address(), got.Revision, tt.want)
 		}
 	}
 	if server.asked("/tags/list") > 2 || server.asked("/blobs/") != 3 {
@@ -151,7 +152,7 @@ func TestOCIFiles(t *testing.T) {
 	address := "oci://" + server.host() + "/team/config"
 	s := open(t, with(credential.Credential{URL: address}, server.trust))
 	wanted := v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "latest", Path: "apps/a"}
-	got, err := s.Resolve(t.Context(), wanted, 0)
+	got, err := s.Resolve(t.Context(), admit(wanted), 0)
 	must(t, err)
 	if got.Revision != digest || got.Chart || got.Path != "apps/a" || read(t, got.Store, "apps/a/one.yaml") != "a: 1\n" {
 		t.Errorf("got %+v", got)
@@ -160,7 +161,7 @@ func TestOCIFiles(t *testing.T) {
 	asked := len(server.requests)
 	wanted.TargetRevision = digest
 	for range 2 {
-		_, err = s.Resolve(t.Context(), wanted, 0)
+		_, err = s.Resolve(t.Context(), admit(wanted), 0)
 		must(t, err)
 	}
 	if more := server.requests[asked:]; len(more) > 1 {
@@ -168,7 +169,7 @@ func TestOCIFiles(t *testing.T) {
 	}
 	moved := server.push("team/config", "latest", "application/vnd.oci.image.layer.v1.tar+gzip", archive(t, map[string]string{"x": "y"}))
 	wanted.TargetRevision = "latest"
-	if got, err = s.Resolve(t.Context(), wanted, 0); err != nil || got.Revision != moved {
+	if got, err = s.Resolve(t.Context(), admit(wanted), 0); err != nil || got.Revision != moved {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -178,24 +179,24 @@ func TestOCIRefusals(t *testing.T) {
 	address := "oci://" + server.host() + "/team/web"
 	trusted := with(credential.Credential{URL: address}, server.trust)
 	server.push("team/web", "image", "application/vnd.example+json", []byte("{}"))
-	_, err := open(t, trusted).Resolve(t.Context(), v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "image"}, 0)
+	_, err := open(t, trusted).Resolve(t.Context(), admit(v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "image"}), 0)
 	wantError(t, err, source.Invalid, "exactly one")
 
 	layer := chart(t, "web", "1.0.0")
 	server.push("team/web", "1.0.0", chartLayer, layer)
 	path := "/v2/team/web/blobs/sha256:" + digestOf(layer)
 	server.content[path] = slices.Concat(layer[:len(layer)-1], []byte("x"))
-	_, err = open(t, trusted).Resolve(t.Context(), v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}, 0)
+	_, err = open(t, trusted).Resolve(t.Context(), admit(v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}), 0)
 	wantError(t, err, source.Refused, "digest")
 	server.content[path] = layer
 	small := func(o *source.Options) { o.Limits.ChartBytes = 50 }
-	_, err = open(t, trusted, small).Resolve(t.Context(), v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}, 0)
+	_, err = open(t, trusted, small).Resolve(t.Context(), admit(v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}), 0)
 	wantError(t, err, source.Refused, "limit")
 	for _, bad := range []string{"oci://", "oci:///x", "oci://user@host/x/y", "oci://example.com/UPPER"} {
-		_, err = open(t).Resolve(t.Context(), v1alpha1.ApplicationSource{RepoURL: bad, TargetRevision: "1.0.0"}, 0)
+		_, err = open(t).Resolve(t.Context(), admit(v1alpha1.ApplicationSource{RepoURL: bad, TargetRevision: "1.0.0"}), 0)
 		wantError(t, err, source.Invalid)
 	}
 	server.Close()
-	_, err = open(t, trusted).Resolve(t.Context(), v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}, 0)
+	_, err = open(t, trusted).Resolve(t.Context(), admit(v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "1.0.0"}), 0)
 	wantError(t, err, source.Unreachable)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
@@ -18,9 +19,9 @@ import (
 // are serialized by fetchLock. Neither is done while mu is held.
 type repository struct {
 	sources *Sources
-	address remote.Address
-	url     string // as it was written first
-	name    string // without a user and a password
+	key     cacheKey
+	address address.Address // as it was written first
+	name    string
 	folder  string
 
 	fetchLock chan struct{} // holds one: the right to fetch, and to change the disk
@@ -56,12 +57,21 @@ type refsRequest struct {
 const failureAge = 2 * time.Second
 
 // newRepository returns a repository that nothing was read of yet.
-func newRepository(s *Sources, address remote.Address, url string) *repository {
+func newRepository(s *Sources, key cacheKey, at address.Address) *repository {
 	return &repository{
-		sources: s, address: address, url: url, name: address.String(),
-		folder:    filepath.Join(s.options.Folder, "git", folderName(address.Key())),
+		sources: s, key: key, address: at, name: at.String(),
+		folder:    filepath.Join(s.options.Folder, "git", key.folder()),
 		fetchLock: make(chan struct{}, 1),
 	}
+}
+
+// client connects with the credential of the repository's key.
+func (r *repository) client() (*remote.Client, error) {
+	access, err := r.sources.access(r.key, r.address.HostPort())
+	if err != nil {
+		return nil, err
+	}
+	return remote.NewClient(r.address, access, r.sources.options.Limits.Refs)
 }
 
 // touch marks the repository as used, which keeps it from being swept.
@@ -260,7 +270,7 @@ func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error
 // response never replaces a newer one.
 func (r *repository) requestRefs(q *refsRequest) {
 	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
-		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
+		client, err := r.client()
 		if err != nil {
 			return 0, err
 		}

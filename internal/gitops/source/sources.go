@@ -2,8 +2,6 @@ package source
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,27 +12,29 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
-	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitops/tree"
-	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
-// Credentials finds what opens a repository. A credential.Store is one.
+// Credentials finds what opens a repository for a project. A credential.Store is
+// one.
 type Credentials interface {
-	For(url string) (credential.Credential, bool)
+	For(at address.Address, project string) (credential.Credential, bool)
 	KnownHosts() []byte
 	CertificateAuthorities(host string) []byte
 	// Refusal is why a Secret for an address is not used; empty if none is refused.
-	Refusal(url string) string
+	Refusal(at address.Address, project string) string
 }
 
 // noCredentials opens what is open.
 type noCredentials struct{}
 
 // For finds nothing.
-func (noCredentials) For(string) (credential.Credential, bool) { return credential.Credential{}, false }
+func (noCredentials) For(address.Address, string) (credential.Credential, bool) {
+	return credential.Credential{}, false
+}
 
 // KnownHosts is none.
 func (noCredentials) KnownHosts() []byte { return nil }
@@ -125,7 +125,7 @@ type Sources struct {
 	running  sync.WaitGroup
 
 	mu           sync.Mutex
-	repositories map[string]*repository
+	repositories map[cacheKey]*repository
 	swept        time.Time
 }
 
@@ -145,7 +145,7 @@ func New(options Options) (*Sources, error) {
 	}
 	s := &Sources{
 		options: options, lock: lock, trees: newTreeCache(treeCacheBytes),
-		slots: make(chan struct{}, options.Limits.Parallel), repositories: map[string]*repository{},
+		slots: make(chan struct{}, options.Limits.Parallel), repositories: map[cacheKey]*repository{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.charts, err = newCharts(s); err != nil {
@@ -203,24 +203,28 @@ func (s *Sources) begin(work func()) bool {
 // sends a request, and a negative value stands for Options.MaxAge. Concurrent
 // calls for one repository share one request. A full commit id that is on the
 // disk needs none. Every error is an *[Error].
-func (s *Sources) Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+func (s *Sources) Resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*Resolved, error) {
 	if maxAge < 0 {
 		maxAge = s.options.MaxAge
 	}
-	found, err := s.resolve(ctx, source, maxAge)
+	found, err := s.resolve(ctx, of, maxAge)
 	if err != nil {
-		return nil, s.explain(err, source.RepoURL)
+		return nil, s.explain(err, of)
 	}
 	return found, nil
 }
 
 // resolve decides by the address and the chart between Git and the chart
 // repositories.
-func (s *Sources) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
-	if source.Chart != "" || isRegistry(source.RepoURL) {
-		return s.charts.resolve(ctx, source, maxAge)
+func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*Resolved, error) {
+	source := of.Source()
+	if of.Address().IsZero() {
+		return nil, errorf(Invalid, "", "the source was not admitted by a project")
 	}
-	r, err := s.repository(source.RepoURL)
+	if source.Chart != "" || of.Address().Scheme == address.OCI {
+		return s.charts.resolve(ctx, of, maxAge)
+	}
+	r, err := s.repository(of)
 	if err != nil {
 		return nil, err
 	}
@@ -235,16 +239,13 @@ func (s *Sources) resolve(ctx context.Context, source v1alpha1.ApplicationSource
 	return &Resolved{Revision: commit.ID, Store: store, Path: path, Commit: commit}, nil
 }
 
-// Commit returns the metadata of the commit that a revision names.
-func (s *Sources) Commit(ctx context.Context, repoURL, revision string) (*Commit, error) {
-	if isRegistry(repoURL) {
-		return nil, errorf(Invalid, remote.Redact(repoURL), "a registry has no commits")
-	}
-	r, err := s.repository(repoURL)
+// Commit returns the metadata of the commit that a source names.
+func (s *Sources) Commit(ctx context.Context, of project.Admitted) (*Commit, error) {
+	r, err := s.repository(of)
 	if err != nil {
 		return nil, err
 	}
-	commit, _, err := r.resolve(ctx, revision, s.options.MaxAge)
+	commit, _, err := r.resolve(ctx, of.Source().TargetRevision, s.options.MaxAge)
 	return commit, err
 }
 
@@ -252,10 +253,14 @@ func (s *Sources) Commit(ctx context.Context, repoURL, revision string) (*Commit
 // Resolve sends a request. It applies to all spellings of the address, because
 // webhooks name another one than Applications often do.
 func (s *Sources) Forget(repoURL string) {
+	at, err := address.ParseForeign(repoURL)
+	if err != nil {
+		return
+	}
 	s.mu.Lock()
 	var meant []*repository
 	for _, r := range s.repositories {
-		if r.url == repoURL || webhook.SameRepository(r.url, repoURL) {
+		if r.address.SameRepository(at) {
 			meant = append(meant, r)
 		}
 	}
@@ -263,16 +268,17 @@ func (s *Sources) Forget(repoURL string) {
 	for _, r := range meant {
 		r.invalidate()
 	}
-	s.charts.invalidate(repoURL)
+	s.charts.invalidate(at)
 }
 
-// repository finds or adds the one at an address.
-func (s *Sources) repository(url string) (*repository, error) {
-	address, err := remote.ParseAddress(url)
-	if err != nil {
-		return nil, toError(err, remote.Redact(url))
+// repository finds or adds the one of a source.
+func (s *Sources) repository(of project.Admitted) (*repository, error) {
+	at := of.Address()
+	if !at.IsGit() {
+		return nil, errorf(Invalid, at.String(), "it is not the address of a Git repository: write one such as https://example.com/team/app.git")
 	}
-	key := address.Key()
+	key := s.keyOf(of)
+	key.address = at.Canonical()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Sweeping here needs no goroutine of its own; an idle process keeps its
@@ -280,20 +286,11 @@ func (s *Sources) repository(url string) (*repository, error) {
 	s.sweep()
 	r, found := s.repositories[key]
 	if !found {
-		r = newRepository(s, address, url)
+		r = newRepository(s, key, at)
 		s.repositories[key] = r
 	}
 	r.touch()
 	return r, nil
-}
-
-// access is what opens an address now.
-func (s *Sources) access(url, host string) remote.Access {
-	found, _ := s.options.Credentials.For(url)
-	return remote.Access{
-		Credential: found, KnownHosts: s.options.Credentials.KnownHosts(),
-		Authorities: s.options.Credentials.CertificateAuthorities(host),
-	}
 }
 
 // exchange runs one exchange with a server: it limits how many run at a time,
@@ -316,10 +313,4 @@ func (s *Sources) exchange(ctx context.Context, what, name string, do func(ctx c
 	}
 	s.options.Observe(Fetch{Repository: name, What: what, Took: time.Since(began), Bytes: bytes, Err: err})
 	return err
-}
-
-// folderName is the name of what is kept for a key.
-func folderName(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:16])
 }

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -52,8 +53,18 @@ func with(c credential.Credential, change ...func(*credential.Store)) func(*sour
 	}
 }
 
-func at(url, revision string) v1alpha1.ApplicationSource {
-	return v1alpha1.ApplicationSource{RepoURL: url, TargetRevision: revision, Path: "."}
+func at(url, revision string) project.Admitted {
+	return admit(v1alpha1.ApplicationSource{RepoURL: url, TargetRevision: revision, Path: "."})
+}
+
+// admit is a project that allows everything. What is no address is not admitted,
+// and nothing resolves it.
+func admit(of v1alpha1.ApplicationSource) project.Admitted {
+	admitted, err := project.Unlimited("team").Admit(of)
+	if err != nil {
+		return project.Admitted{}
+	}
+	return admitted
 }
 
 // resolve asks the server, and fails the test on an error.

@@ -3,6 +3,8 @@ package webhook
 import (
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
 // Push is a change of a branch or tag of a repository.
@@ -25,13 +27,13 @@ type Push struct {
 // ignore upper and lower case in paths, and an address may be written either
 // way.
 func (p Push) From(repoURL string) bool {
-	wanted, ok := parseAddress(repoURL)
-	if !ok {
+	wanted, err := address.ParseForeign(repoURL)
+	if err != nil {
 		return false
 	}
-	wanted = wanted.folded()
+	wanted = folded(wanted)
 	for _, named := range p.RepositoryURLs {
-		if address, ok := parseAddress(named); ok && address.folded().same(wanted) {
+		if own, err := address.ParseForeign(named); err == nil && folded(own).SameRepository(wanted) {
 			return true
 		}
 	}
@@ -41,7 +43,8 @@ func (p Push) From(repoURL string) bool {
 	// Without an address, the end of the path decides: at worst a repository is
 	// polled in vain.
 	name := strings.ToLower(p.Repository)
-	return wanted.path == name || strings.HasSuffix(wanted.path, "/"+name)
+	path := wanted.Canonical().Path
+	return path == name || strings.HasSuffix(path, "/"+name)
 }
 
 // maxName bounds a ref, a path and an address.
@@ -56,7 +59,7 @@ func isName(text string) bool {
 func addresses(named ...string) []string {
 	var kept []string
 	for _, text := range named {
-		if _, ok := parseAddress(text); ok && !slices.Contains(kept, text) {
+		if at, err := address.ParseForeign(text); err == nil && at.Path != "" && !slices.Contains(kept, text) {
 			kept = append(kept, text)
 		}
 	}

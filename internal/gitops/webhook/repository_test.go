@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/gitops/webhook"
@@ -12,12 +13,10 @@ func TestSameRepository(t *testing.T) {
 		{
 			"https://github.com/argoproj/examples", "https://github.com/argoproj/examples.git", "https://github.com/argoproj/examples/",
 			"https://GitHub.com/argoproj/examples.git/", "http://github.com/argoproj/examples", "https://github.com:443/argoproj/examples",
-			"https://user:password@github.com/argoproj/examples.git", "https://github.com//argoproj//examples", "HTTPS://github.com./argoproj/examples",
+			"https://user:password@github.com/argoproj/examples.git", "HTTPS://github.com/argoproj/examples",
 			"git@github.com:argoproj/examples.git", "git@github.com:/argoproj/examples", "github.com:argoproj/examples.git",
 			"ssh://git@github.com/argoproj/examples.git", "ssh://git@github.com:22/argoproj/examples", "ssh://github.com:2222/argoproj/examples",
 			"git+ssh://git@github.com/argoproj/examples", "ssh://git@ssh.github.com:443/argoproj/examples.git",
-			"git://github.com/argoproj/examples.git", "git://github.com:9418/argoproj/examples.git",
-			"https://github.com/argoproj/ex%61mples",
 		},
 		{"https://github.com/argoproj/Examples"}, // the path has a case
 		{"https://github.com/argoproj/examples.git.git"},
@@ -28,7 +27,6 @@ func TestSameRepository(t *testing.T) {
 		{"https://git.example.com:9443/team/project"},
 		{"https://git.example.com/other/project", "ssh://git@git.example.com:7999/other/project", "http://git.example.com:80/other/project"},
 		{"git@[2001:db8::1]:team/project.git", "ssh://git@[2001:db8::1]/team/project", "https://[2001:DB8::1]/team/project"},
-		{"/srv/git/project.git", "file:///srv/git/project", "file://localhost/srv/git/project.git"},
 		{"oci://registry.example.com/charts/app", "oci://registry.example.com:443/charts/app"},
 		{"https://registry.example.com/charts/app"},
 	}
@@ -73,13 +71,15 @@ func TestPortsOfProtocols(t *testing.T) {
 	}
 }
 
-// TestNoRepository: what is not an address is not even the same as itself.
+// TestNoRepository: what is not an address is not even the same as itself. No
+// Application can have one of these, so that no push has to find it.
 func TestNoRepository(t *testing.T) {
 	for _, text := range []string{
-		"", "/", "https://", "https://github.com", "https://github.com/", "https://github.com/.git", "://a/b", "github.com/a/b", "a", "c:/x",
+		"", "/", "https://", "https://github.com", "https://github.com/", "https://github.com/.git", "://a/b", "a", "c:/x",
 		"git@github.com:", "@:a", "https://github.com/a/../b", "https://github.com/a/./b", "https://github.com/a/b?x=1", "https://github.com/a/b#c",
 		"https://github.com/a/b\n", "git@github.com:a\x00b", "https://github.com:port/a", "https:///a/b", "https://github.com/%zz", "https://github.com/%00",
-		"ssh://git@:22/a",
+		"ssh://git@:22/a", "https://github.com//argoproj//examples", "https://github.com./argoproj/examples", "https://github.com/argoproj/ex%61mples",
+		"git://github.com/argoproj/examples.git", "/srv/git/project.git", "file:///srv/git/project",
 	} {
 		if webhook.SameRepository(text, text) {
 			t.Errorf("%q is a repository", text)
@@ -101,7 +101,7 @@ func FuzzSameRepository(f *testing.F) {
 		if same && (!webhook.SameRepository(a, a) || !webhook.SameRepository(b, b)) {
 			t.Errorf("%q or %q is not the same as itself", a, b)
 		}
-		if webhook.SameRepository(a, a) && !webhook.SameRepository(a, a+"/") {
+		if webhook.SameRepository(a, a) && !strings.HasSuffix(a, "/") && !webhook.SameRepository(a, a+"/") {
 			t.Errorf("a slash makes %q another one", a)
 		}
 	})

@@ -260,7 +260,8 @@ func (c *issuerWorker) retryLater(ctx context.Context, known *job, err error) {
 	}
 	known.failures++
 	known.due = time.Now().Add(jittered(c.manager.timing.retryDelay(known.failures)))
-	if later, ok := errors.AsType[*retryAfterError](err); ok {
+	var later *retryAfterError
+	if errors.As(err, &later) {
 		if later.at.After(known.due) {
 			known.due = later.at
 		}

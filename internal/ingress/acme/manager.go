@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"log/slog"
@@ -106,7 +105,9 @@ type Manager struct {
 
 // New returns a Manager. It issues nothing before Lead.
 func New(cluster *kube.Cluster, options Options) *Manager {
-	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(prometheus.NewRegistry())
 	}

@@ -12,12 +12,10 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -31,8 +29,6 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"slipway.dev/slipway/api/finding"
-	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -58,17 +54,12 @@ type Set struct {
 	Passed int
 }
 
-// Finding is one problem of a file, or of an object in files or a cluster.
+// Finding is a problem in a file. Object is zero, or has only a kind, if the
+// document could not be decoded.
 type Finding struct {
-	// Severity is error, or warning for a reference that may exist in the
-	// cluster.
-	Severity finding.Severity `json:"severity"`
-	File     string           `json:"file,omitempty"`
-	// Object is empty, or has only a kind, if the document could not be decoded.
-	Object  string         `json:"object,omitempty"`
-	Field   string         `json:"field,omitempty"`
-	Reason  refusal.Reason `json:"reason,omitempty"`
-	Message string         `json:"message"`
+	File    string
+	Object  snapshot.Ref
+	Message string
 }
 
 // Read reads files and directories; "-" means the input. Objects without a
@@ -201,7 +192,7 @@ func (s *Set) take(from source, document []byte, depth int) {
 }
 
 func (s *Set) find(file string, object snapshot.Ref, format string, args ...any) {
-	s.Findings = append(s.Findings, Finding{Severity: finding.Error, File: file, Object: object.String(), Message: fmt.Sprintf(format, args...)})
+	s.Findings = append(s.Findings, Finding{File: file, Object: object, Message: fmt.Sprintf(format, args...)})
 }
 
 // takeObject adds a built-in object to the set. It is decoded a second time to
@@ -244,10 +235,14 @@ func (s *Set) takeSecret(from source, document []byte) {
 		s.find(from.file, snapshot.Ref{Kind: snapshot.Secret}, "a Secret cannot be read: is its data encoded in base64?")
 		return
 	}
-	object.Namespace = cmp.Or(object.Namespace, from.namespace)
+	if object.Namespace == "" {
+		object.Namespace = from.namespace
+	}
 	s.place(from, snapshot.Secret, &object)
 	data := make(map[string][]byte, len(object.Data)+len(object.StringData))
-	maps.Copy(data, object.Data)
+	for name, value := range object.Data {
+		data[name] = value
+	}
 	for name, value := range object.StringData {
 		data[name] = []byte(value)
 	}
@@ -272,7 +267,9 @@ func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 		s.find(from.file, snapshot.Ref{Kind: known}, "%v", err)
 		return
 	}
-	object.Namespace = cmp.Or(object.Namespace, from.namespace)
+	if object.Namespace == "" {
+		object.Namespace = from.namespace
+	}
 	s.place(from, known, &object)
 	s.Snapshot.Put(&snapshot.Resource{Kind: known, Namespace: object.Namespace, Name: object.Name, Spec: object.Spec})
 }

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -98,7 +97,13 @@ func (r *resolver) summaryOf(id route.BackendID) BackendSummary {
 // finish sets the fields that are derived from all steps.
 func (r *resolver) finish() {
 	resolved := r.resolved
-	resolved.Hosts = slices.Sorted(maps.Keys(r.hosts))
-	resolved.Backends = slices.SortedFunc(maps.Keys(r.summaries), route.BackendID.Compare)
+	for host := range r.hosts {
+		resolved.Hosts = append(resolved.Hosts, host)
+	}
+	slices.Sort(resolved.Hosts)
+	for id := range r.summaries {
+		resolved.Backends = append(resolved.Backends, id)
+	}
+	slices.SortFunc(resolved.Backends, route.BackendID.Compare)
 	r.reportOmitted()
 }

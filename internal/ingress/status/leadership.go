@@ -2,8 +2,6 @@ package status
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -129,7 +127,10 @@ func (t *leadershipTerm) addressesChanged() {
 func (t *leadershipTerm) enqueueAll() {
 	w := t.writer
 	w.mu.Lock()
-	keys := slices.Collect(maps.Keys(w.records))
+	keys := make([]ingressKey, 0, len(w.records))
+	for at := range w.records {
+		keys = append(keys, at)
+	}
 	w.mu.Unlock()
 	for _, at := range keys {
 		t.ingresses.Add(at)

@@ -136,7 +136,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 	eventually(t, "it is noted again", noted)
 	first.stop()
 	<-ended
-	eventually(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.leading.Load() })
+	eventually(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.Leading() })
 }
 
 // A new leader tells what is refused again, which is still the same Event.

@@ -1,7 +1,6 @@
 package traefik
 
 import (
-	"cmp"
 	"crypto/sha1"
 	"encoding/base64"
 	"net/netip"
@@ -71,8 +70,11 @@ func addressStrategy(r *record) {
 // header.
 func (s *step) basicAuth(r *record) *route.Policy {
 	auth := &route.BasicAuth{
-		// Browsers store passwords by realm, so a migrated host keeps Traefik's.
-		Realm: cmp.Or(r.text("realm"), "traefik"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
+		Realm: r.text("realm"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
+	}
+	// Browsers store passwords by realm, so a migrated host keeps Traefik's.
+	if auth.Realm == "" {
+		auth.Realm = "traefik"
 	}
 	name := r.text("secret")
 	r.rest()

@@ -1,7 +1,6 @@
 package traefik
 
 import (
-	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -24,7 +23,9 @@ func circuitBreaker(r *record) *route.Policy {
 	breaker := &route.CircuitBreaker{
 		Window: route.Duration(breakerWindow), Open: route.Duration(r.span("fallbackDuration")),
 	}
-	breaker.Open = cmp.Or(breaker.Open, route.Duration(breakerOpen))
+	if breaker.Open == 0 {
+		breaker.Open = route.Duration(breakerOpen)
+	}
 	percent, problem := failurePercent(r.text("expression"))
 	if problem != "" {
 		r.fault("expression", refusal.Unsupported, "%s", problem)

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -138,7 +137,7 @@ func (r *record) wholeIfSet(name string) (number int64, there bool) {
 	if !there {
 		return 0, false
 	}
-	number, ok := declare.WholeNumber(value)
+	number, ok := wholeNumber(value)
 	if !ok {
 		r.wrong(name, "a whole number")
 	}
@@ -162,7 +161,7 @@ func (r *record) span(name string) time.Duration {
 	if !there {
 		return 0
 	}
-	seconds, number := declare.WholeNumber(value)
+	seconds, number := wholeNumber(value)
 	// A number without a unit is no duration in Go, so it is parsed as seconds
 	// when ParseDuration fails.
 	if text, is := value.(string); is {
@@ -193,7 +192,7 @@ func (r *record) notNegative(name string, span time.Duration) time.Duration {
 // textOrNumber takes a value of either type, such as a port.
 func (r *record) textOrNumber(name string) string {
 	value, _ := r.take(name)
-	if number, ok := declare.WholeNumber(value); ok {
+	if number, ok := wholeNumber(value); ok {
 		return strconv.FormatInt(number, 10)
 	}
 	return r.text(name)
@@ -268,6 +267,23 @@ func (r *record) pairs(name string) []pair {
 		pairs = append(pairs, pair{key, inner.text(key)})
 	}
 	return pairs
+}
+
+// wholeNumber converts a JSON number.
+func wholeNumber(value any) (int64, bool) {
+	switch number := value.(type) {
+	case int64:
+		return number, true
+	case int:
+		return int64(number), true
+	case float64:
+		// Beyond 2^53 a float is not exact.
+		if number != math.Trunc(number) || math.Abs(number) > 1<<53 {
+			return 0, false
+		}
+		return int64(number), true
+	}
+	return 0, false
 }
 
 // asksNothing reports whether a value is the zero value of its type: a manifest that

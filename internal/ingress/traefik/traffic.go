@@ -1,7 +1,6 @@
 package traefik
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -19,7 +18,9 @@ func rateLimit(r *record) *route.Policy {
 		Burst:    max(1, r.count("burst")),
 		Key:      sourceCriterion(r, route.KeyClient),
 	}
-	limit.Period = cmp.Or(limit.Period, route.Duration(time.Second))
+	if limit.Period == 0 {
+		limit.Period = route.Duration(time.Second)
+	}
 	r.refuse("redis", "each replica of the edge counts on its own; remove it")
 	r.rest()
 	if limit.Requests == 0 {

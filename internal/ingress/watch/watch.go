@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +116,9 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		}
 	}
 	options.Namespaces = slices.Compact(slices.Sorted(slices.Values(options.Namespaces)))
-	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
 	w := &Watcher{
 		cluster: cluster, options: options, timing: defaultTiming(),
 		failures:     newFailures(options.Log),

@@ -3,30 +3,28 @@ package values
 import (
 	"encoding/json"
 	"fmt"
-
-	"slipway.dev/slipway/api/declare"
+	"strings"
 )
 
 // Page returns the reference page of the charts' values in Markdown, one table
 // for each chart.
 func Page(charts ...Catalogue) ([]byte, error) {
-	var page declare.Page
-	page.WriteString("# Values of the charts\n\n")
-	page.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
-	page.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
+	var text strings.Builder
+	text.WriteString("# Values of the charts\n\n")
+	text.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
+	text.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
 		"without an installation, and says everything that is wrong at once.\n")
 	for _, chart := range charts {
-		page.Printf("\n## %s\n\n%s\n\n", chart.Chart, chart.About)
-		page.Table("Key", "Default", "What it is for")
+		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| Key | Default | What it is for |\n|---|---|---|\n", chart.Chart, chart.About)
 		for _, value := range chart.Values {
 			shown, err := value.shownDefault()
 			if err != nil {
 				return nil, err
 			}
-			page.Row(declare.Code(value.Key), shown, value.explained())
+			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", value.Key, shown, cell(value.explained()))
 		}
 	}
-	return []byte(page.String()), nil
+	return []byte(text.String()), nil
 }
 
 // explained returns the description with rule and alias.
@@ -55,5 +53,8 @@ func (v Value) shownDefault() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("show the default of %s: %w", v.Key, err)
 	}
-	return declare.Code(string(encoded)), nil
+	return "`" + cell(string(encoded)) + "`", nil
 }
+
+// cell escapes a text for a cell of a Markdown table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

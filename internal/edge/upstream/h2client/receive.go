@@ -23,7 +23,8 @@ func (c *Conn) readLoop() {
 func (c *Conn) readFrames() error {
 	for first := true; ; first = false {
 		read, err := c.framer.ReadFrame()
-		if stream, ok := errors.AsType[http2.StreamError](err); ok {
+		var stream http2.StreamError
+		if errors.As(err, &stream) {
 			c.resetStream(stream)
 			continue
 		}

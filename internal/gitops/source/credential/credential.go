@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -42,11 +44,14 @@ const (
 
 // Credential is one Secret.
 type Credential struct {
-	Scope   Scope
-	Kind    Kind
-	URL     string
-	Name    string // for people
+	Scope Scope
+	Kind  Kind
+	URL   string
+	Name  string // for people
+	// Project is the only one that it serves; empty is for all.
 	Project string
+	// Identity is set by Store.For.
+	Identity Identity
 
 	Username      string
 	Password      secret.Text
@@ -69,6 +74,17 @@ type Credential struct {
 	// Proxy can have a password in it.
 	Proxy   secret.Text
 	NoProxy string
+}
+
+// Identity is which Secrets a credential is made of. What one has opened is kept
+// apart from what another has opened: it is a part of the key of caches. It is
+// not the content of the Secrets, so that a token can be renewed without another
+// fetch. The zero value is anonymous access.
+type Identity struct {
+	// Project is set if one of the Secrets serves one project only.
+	Project string
+	// Repository and Prefix are the Secrets; either can be empty.
+	Repository, Prefix types.NamespacedName
 }
 
 // HasIdentity reports whether there is anything to log in with.
@@ -132,7 +148,7 @@ func (c *Credential) check(s *corev1.Secret) error {
 	if c.URL == "" {
 		return errors.New("the field url is missing: write the address of the repository")
 	}
-	if _, err := parseAddress(c.URL); err != nil {
+	if _, err := address.ParseForeign(c.URL); err != nil {
 		return fmt.Errorf("the field url: %w", err)
 	}
 	if (c.ClientCertificate == "") != c.ClientKey.IsZero() {

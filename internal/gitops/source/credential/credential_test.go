@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -81,6 +82,15 @@ func put(b *credential.Store, name string, scope credential.Scope, url, user str
 	b.Set(key(name), credential.Credential{Scope: scope, URL: url, Username: user, Name: name})
 }
 
+// find parses an address and looks its credential up.
+func find(b *credential.Store, url, project string) (credential.Credential, bool) {
+	at, err := address.Parse(url)
+	if err != nil {
+		return credential.Credential{}, false
+	}
+	return b.For(at, project)
+}
+
 // Argo CD: a repository's own credentials first, then the longest prefix.
 func TestFor(t *testing.T) {
 	var b credential.Store
@@ -109,26 +119,60 @@ func TestFor(t *testing.T) {
 		"registry.example.com/other":             "",
 		"":                                       "",
 	} {
-		got, found := b.For(url)
+		got, found := find(&b, url, "")
 		if got.Username != want || found != (want != "") {
 			t.Errorf("%q has %q, %t, want %q", url, got.Username, found, want)
 		}
 	}
-	if bare, _ := b.For("https://example.com/team/bare"); bare.Name != "bare" {
+	if bare, _ := find(&b, "https://example.com/team/bare", ""); bare.Name != "bare" {
 		t.Errorf("the repository lost its own fields: %+v", bare)
 	}
 	b.Remove(key("exact"))
-	if got, _ := b.For("https://example.com/team/app"); got.Username != "team" {
+	if got, _ := find(&b, "https://example.com/team/app", ""); got.Username != "team" {
 		t.Errorf("after removal it is %q", got.Username)
 	}
 }
 
-func TestForPrefersThoseForEveryone(t *testing.T) {
+// As in Argo CD, a Secret with a project serves that one only, and goes there
+// before one without.
+func TestForProject(t *testing.T) {
 	var b credential.Store
-	b.Set(key("a"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "project", Project: "team"})
-	b.Set(key("b"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "all"})
-	if got, _ := b.For("https://example.com/x"); got.Username != "all" {
-		t.Errorf("got %q", got.Username)
+	set := func(name string, scope credential.Scope, url, project, user string) {
+		b.Set(key(name), credential.Credential{Scope: scope, URL: url, Username: user, Project: project})
+	}
+	set("all", credential.Repository, "https://example.com/x", "", "all")
+	set("team", credential.Repository, "https://example.com/x", "team", "team")
+	set("other", credential.Repository, "https://example.com/only", "other", "other")
+	set("bare", credential.Repository, "https://example.com/deep/bare", "", "")
+	set("a-prefix", credential.Prefix, "https://example.com/deep", "", "prefix")
+	set("z-prefix", credential.Prefix, "https://example.com/deep", "team", "team-prefix")
+	set("long", credential.Prefix, "https://example.com/deep/er", "other", "other-prefix")
+	for _, test := range []struct{ url, project, want, scope string }{
+		{"https://example.com/x", "", "all", ""},
+		{"https://example.com/x", "team", "team", "team"},
+		{"https://example.com/x", "other", "all", ""},
+		{"https://example.com/only", "", "", ""},
+		{"https://example.com/only", "team", "", ""},
+		{"https://example.com/only", "other", "other", "other"},
+		{"https://example.com/deep/a", "", "prefix", ""},
+		{"https://example.com/deep/a", "team", "team-prefix", "team"},
+		{"https://example.com/deep/a", "other", "prefix", ""},
+		{"https://example.com/deep/er/a", "other", "other-prefix", "other"},
+		{"https://example.com/deep/er/a", "team", "team-prefix", "team"},
+		{"https://example.com/deep/bare", "", "prefix", ""},
+		{"https://example.com/deep/bare", "team", "team-prefix", "team"},
+	} {
+		got, found := find(&b, test.url, test.project)
+		if got.Username != test.want || found != (test.want != "") || got.Identity.Project != test.scope {
+			t.Errorf("%s of project %q has %q of project %q, want %q of %q", test.url, test.project, got.Username, got.Identity.Project, test.want, test.scope)
+		}
+	}
+	// The identity is that of the Secrets, and outlives a new password.
+	before, _ := find(&b, "https://example.com/deep/bare", "team")
+	set("z-prefix", credential.Prefix, "https://example.com/deep", "team", "renewed")
+	after, _ := find(&b, "https://example.com/deep/bare", "team")
+	if want := (credential.Identity{Project: "team", Repository: key("bare"), Prefix: key("z-prefix")}); before.Identity != want || after.Identity != want || after.Username != "renewed" {
+		t.Errorf("the identity is %+v, and then %+v of %q", before.Identity, after.Identity, after.Username)
 	}
 }
 
@@ -154,7 +198,7 @@ func TestBookIsSafeForConcurrentUse(t *testing.T) {
 		wait.Go(func() {
 			for n := range 50 {
 				put(&b, fmt.Sprint(i), credential.Prefix, fmt.Sprintf("https://example.com/%d", n), "u")
-				b.For("https://example.com/1")
+				find(&b, "https://example.com/1", "")
 				b.SetKnownHosts([]byte("x"))
 				b.KnownHosts()
 			}
@@ -181,7 +225,7 @@ func FuzzFor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, prefix, url string) {
 		var b credential.Store
 		put(&b, "one", credential.Prefix, prefix, "u")
-		if _, found := b.For(url); !found {
+		if _, found := find(&b, url, ""); !found {
 			return
 		}
 		one, err := neturl.Parse(strings.TrimSpace(prefix))

@@ -3,8 +3,9 @@
 // hosts.
 //
 // [Parse] reads one Secret. A [Store] holds all of them and finds the one for
-// an address: that of exactly this repository, or the one with the longest
-// matching prefix. It is safe for concurrent use.
+// an address and a project: that of exactly this repository, or the one with the
+// longest matching prefix. One with a project serves no other. It is safe for
+// concurrent use.
 //
 // Passwords, tokens and keys are secret.Text, which no log and no error prints.
 // A credential matches its own host only: the prefix https://example.com does

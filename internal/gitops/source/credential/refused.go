@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
 // RefusedSecret is the refusal of a Secret with the address that it is for. It
@@ -15,8 +16,8 @@ import (
 type RefusedSecret struct {
 	refusal.Refusal
 
-	url   string
-	scope Scope
+	url, project string
+	scope        Scope
 }
 
 // Refuse describes a Secret that Parse returned an error for. The message names a
@@ -28,7 +29,7 @@ func Refuse(s *corev1.Secret, err error) RefusedSecret {
 			Object: refusal.Object{Kind: "Secret", Namespace: s.Namespace, Name: s.Name},
 			Reason: refusal.Invalid, Message: strings.ReplaceAll(err.Error(), "\n", "; "),
 		},
-		url: f.text("url"), scope: Scope(s.Labels[TypeLabel]),
+		url: f.text("url"), project: f.text("project"), scope: Scope(s.Labels[TypeLabel]),
 	}
 }
 
@@ -43,22 +44,18 @@ func (b *Store) SetRefused(refused []RefusedSecret) {
 
 // Refusal is why a Secret for an address is not used, with the name of the Secret;
 // empty if no Secret for it is refused. A Secret of exactly this repository goes
-// before one of a prefix.
-func (b *Store) Refusal(url string) string {
-	wanted, err := parseAddress(url)
-	if err != nil {
-		return ""
-	}
+// before one of a prefix. Secrets of other projects are not named.
+func (b *Store) Refusal(wanted address.Address, project string) string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	found := -1
 	for i, one := range b.refused {
-		own, err := parseAddress(one.url)
+		own, err := address.ParseForeign(one.url)
 		switch {
-		case err != nil:
-		case one.scope == Repository && own.same(wanted):
+		case err != nil || one.project != "" && one.project != project:
+		case one.scope == Repository && same(own, wanted):
 			return one.text()
-		case one.scope == Prefix && own.covers(wanted) && found < 0:
+		case one.scope == Prefix && covers(own, wanted) && found < 0:
 			found = i
 		}
 	}

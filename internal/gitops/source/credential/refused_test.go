@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 )
 
@@ -20,7 +21,11 @@ func TestRefusal(t *testing.T) {
 		}, errors.New(reason))
 	}
 	store := &credential.Store{}
-	if got := store.Refusal("https://git.example.com/team/app"); got != "" {
+	refusal := func(url, project string) string {
+		at, _ := address.Parse(url)
+		return store.Refusal(at, project)
+	}
+	if got := refusal("https://git.example.com/team/app", ""); got != "" {
 		t.Errorf("an empty store refuses: %s", got)
 	}
 	store.SetRefused([]credential.RefusedSecret{
@@ -37,12 +42,21 @@ func TestRefusal(t *testing.T) {
 		"https://elsewhere.example.com/a":  "",
 		"":                                 "",
 	} {
-		if got := store.Refusal(url); got != want {
+		if got := refusal(url, ""); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
 		}
 	}
+	// A Secret of a project is named to that one only.
+	own := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "argocd", Name: "own", Labels: map[string]string{credential.TypeLabel: "repository"}},
+		Data:       map[string][]byte{"url": []byte("https://git.example.com/own"), "project": []byte("team")},
+	}
+	store.SetRefused([]credential.RefusedSecret{credential.Refuse(own, errors.New("no field"))})
+	if got, other := refusal("https://git.example.com/own", "team"), refusal("https://git.example.com/own", "other"); got == "" || other != "" {
+		t.Errorf("%q for its project, %q for another", got, other)
+	}
 	store.SetRefused(nil)
-	if got := store.Refusal("https://git.example.com/team/app"); got != "" {
+	if got := refusal("https://git.example.com/team/app", ""); got != "" {
 		t.Errorf("a Secret that was corrected is still refused: %s", got)
 	}
 }

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
 // The names of the ConfigMaps of known hosts and certificate authorities, and
@@ -34,14 +37,20 @@ type Store struct {
 // entry is a credential with its parsed address, so that a lookup parses one
 // address only.
 type entry struct {
+	name       types.NamespacedName
 	credential Credential
-	address    address
+	address    address.Address
+}
+
+// serves reports whether the credential is for a project.
+func (e *entry) serves(project string) bool {
+	return e.credential.Project == "" || e.credential.Project == project
 }
 
 // Set adds a credential, or replaces the one of this name. Those for writing
 // are left out.
 func (b *Store) Set(name types.NamespacedName, c Credential) {
-	parsed, err := parseAddress(c.URL)
+	parsed, err := address.ParseForeign(c.URL)
 	if err != nil || (c.Scope != Repository && c.Scope != Prefix) {
 		b.Remove(name)
 		return
@@ -51,7 +60,7 @@ func (b *Store) Set(name types.NamespacedName, c Credential) {
 	if b.entries == nil {
 		b.entries = map[types.NamespacedName]entry{}
 	}
-	b.entries[name] = entry{credential: c, address: parsed}
+	b.entries[name] = entry{name: name, credential: c, address: parsed}
 	b.sort()
 }
 
@@ -63,11 +72,11 @@ func (b *Store) Remove(name types.NamespacedName) {
 	b.sort()
 }
 
-// sort makes the choice among equals the same every time: those without a
-// project first, for they are for everyone.
+// sort makes the choice among equals the same every time: those of a project
+// first, because they go before those for all.
 func (b *Store) sort() {
 	b.order = slices.SortedFunc(maps.Keys(b.entries), func(x, y types.NamespacedName) int {
-		one, other := b.entries[x].credential.Project == "", b.entries[y].credential.Project == ""
+		one, other := b.entries[x].credential.Project != "", b.entries[y].credential.Project != ""
 		if one != other {
 			if one {
 				return -1
@@ -78,57 +87,75 @@ func (b *Store) sort() {
 	})
 }
 
-// For finds the credential for an address. The one of exactly this repository
-// wins; where it has nothing to log in with, that comes from the longest prefix
-// that matches, as in Argo CD. Without either it is false.
-func (b *Store) For(url string) (Credential, bool) {
-	wanted, err := parseAddress(url)
-	if err != nil {
+// For finds the credential that opens an address for a project. A Secret with a
+// project serves that one only, and goes before one for all. The Secret of
+// exactly this repository wins; where it has nothing to log in with, that comes
+// from the longest prefix that matches, as in Argo CD. Without either it is
+// false.
+func (b *Store) For(wanted address.Address, project string) (Credential, bool) {
+	if wanted.IsZero() {
 		return Credential{}, false
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	exact, hasExact := b.exact(wanted)
-	if hasExact && exact.HasIdentity() {
-		return exact, true
+	exact, hasExact := b.exact(wanted, project)
+	if hasExact && exact.credential.HasIdentity() {
+		return identified(exact, entry{}), true
 	}
-	prefix, hasPrefix := b.longest(wanted)
-	if !hasExact {
-		return prefix, hasPrefix
+	prefix, hasPrefix := b.longest(wanted, project)
+	switch {
+	case !hasExact && !hasPrefix:
+		return Credential{}, false
+	case !hasExact:
+		return identified(entry{}, prefix), true
 	}
-	if hasPrefix {
-		exact = exact.with(prefix)
+	return identified(exact, prefix), true
+}
+
+// identified merges the Secret of a repository with that of a prefix. Either can
+// be missing.
+func identified(exact, prefix entry) Credential {
+	merged := exact.credential
+	switch {
+	case exact.address.IsZero():
+		merged = prefix.credential
+	case !prefix.address.IsZero():
+		merged = merged.with(prefix.credential)
 	}
-	return exact, true
+	merged.Identity = Identity{
+		Project:    cmp.Or(exact.credential.Project, prefix.credential.Project),
+		Repository: exact.name, Prefix: prefix.name,
+	}
+	return merged
 }
 
 // exact returns the credential of exactly this repository. The order of sort
 // decides among several. The caller holds mu.
-func (b *Store) exact(wanted address) (Credential, bool) {
+func (b *Store) exact(wanted address.Address, project string) (entry, bool) {
 	for _, name := range b.order {
-		if p := b.entries[name]; p.credential.Scope == Repository && p.address.same(wanted) {
-			return p.credential, true
+		if p := b.entries[name]; p.credential.Scope == Repository && p.serves(project) && same(p.address, wanted) {
+			return p, true
 		}
 	}
-	return Credential{}, false
+	return entry{}, false
 }
 
 // longest returns the credential with the longest matching prefix. The caller
 // holds mu.
-func (b *Store) longest(wanted address) (Credential, bool) {
+func (b *Store) longest(wanted address.Address, project string) (entry, bool) {
 	var best entry
 	found := false
 	for _, name := range b.order {
 		p := b.entries[name]
-		if p.credential.Scope != Prefix || !p.address.covers(wanted) {
+		if p.credential.Scope != Prefix || !p.serves(project) || !covers(p.address, wanted) {
 			continue
 		}
 		// Of equally long prefixes the first one in the order wins.
-		if !found || len(p.address.path) > len(best.address.path) {
+		if !found || len(p.address.Path) > len(best.address.Path) {
 			best, found = p, true
 		}
 	}
-	return best.credential, found
+	return best, found
 }
 
 // with takes what is missing from the credential of a prefix.

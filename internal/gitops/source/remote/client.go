@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 )
 
@@ -19,7 +20,7 @@ type Access struct {
 // Client is a connection to one repository. It is for one use at a time; Close
 // ends it.
 type Client struct {
-	address   Address
+	address   address.Address
 	access    Access
 	maxRefs   int
 	transport transport
@@ -35,12 +36,12 @@ type transport interface {
 }
 
 // NewClient prepares a client and connects to nothing.
-func NewClient(address Address, access Access, maxRefs int) (*Client, error) {
-	c := &Client{address: address, access: access, maxRefs: maxRefs}
+func NewClient(at address.Address, access Access, maxRefs int) (*Client, error) {
+	c := &Client{address: at, access: access, maxRefs: maxRefs}
 	// Keys, certificates and proxies are parsed here, so that a malformed
 	// Secret fails before the first connection.
 	var err error
-	if address.Scheme == "ssh" {
+	if at.Scheme == address.SSH {
 		c.transport, err = newSSH(c)
 	} else {
 		c.transport, err = newHTTP(c)

@@ -39,18 +39,14 @@ type httpTransport struct {
 	identity Identity
 }
 
-// newHTTP prepares the client. User and password in the address are used if the
-// credential has no identity, as Git does.
+// newHTTP prepares the client. Only the credential has an identity: addresses
+// have neither user nor password.
 func newHTTP(c *Client) (*httpTransport, error) {
 	transport, err := Transport(c.access, c.address.Host)
 	if err != nil {
 		return nil, err
 	}
 	h := &httpTransport{client: c, identity: IdentityOf(c.access.Credential)}
-	// Credentials in the address are the last resort, as in Git.
-	if h.identity.IsZero() && c.address.User != "" {
-		h.identity = Identity{user: c.address.User, password: c.address.password}
-	}
 	h.http = &http.Client{Transport: transport, CheckRedirect: CheckRedirect}
 	return h, nil
 }
@@ -149,8 +145,7 @@ func (h *httpTransport) close() { h.http.CloseIdleConnections() }
 // the fetch. A redirect has to keep the end of the path, as Git requires too;
 // otherwise it leads to another kind of page.
 func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
-	base := strings.TrimRight((&url.URL{Scheme: h.client.address.Scheme, Host: h.host(), Path: h.client.address.Path}).String(), "/")
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service="+uploadPack, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.client.address.String()+refsPath+"?service="+uploadPack, nil)
 	if err != nil {
 		return nil, failf(Invalid, "the address cannot be requested")
 	}
@@ -172,15 +167,6 @@ func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	answered.Path, answered.RawPath = path, ""
 	a.base = answered.String()
 	return a, nil
-}
-
-// host is the host of the address as URLs have it. Credentials are for this
-// host only.
-func (h *httpTransport) host() string {
-	if h.client.address.Port == "" && !strings.Contains(h.client.address.Host, ":") {
-		return h.client.address.Host
-	}
-	return h.client.address.hostPort()
 }
 
 // fetch posts the request and streams the response. The whole negotiation is
@@ -213,7 +199,7 @@ func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response,
 	r.Header.Set("User-Agent", UserAgent)
 	r.Header.Set("Accept", contentType)
 	// After a redirect it is another host.
-	if r.URL.Host == h.host() {
+	if r.URL.Host == h.client.address.HostPort() {
 		h.identity.Apply(r)
 	}
 	response, err := h.http.Do(r)

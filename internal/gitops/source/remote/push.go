@@ -123,11 +123,8 @@ func rejectReason(text string) string {
 // push requests the refs first: that shows whether the identity may push, and
 // where the repository moved to, before the pack is sent.
 func (h *httpTransport) push(ctx context.Context, message []byte) ([]byte, error) {
-	start := url.URL{
-		Scheme: h.client.address.Scheme, Host: h.host(),
-		Path: strings.TrimRight(h.client.address.Path, "/") + refsPath, RawQuery: "service=" + receivePack,
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, start.String(), nil)
+	start := h.client.address.String() + refsPath + "?service=" + receivePack
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, start, nil)
 	if err != nil {
 		return nil, failf(Invalid, "the address cannot be requested")
 	}
@@ -136,7 +133,7 @@ func (h *httpTransport) push(ctx context.Context, message []byte) ([]byte, error
 		return nil, err
 	}
 	path, found := strings.CutSuffix(at.Path, refsPath)
-	if !found || at.Host != h.host() {
+	if !found || at.Host != h.client.address.HostPort() {
 		// A fetch follows a server to another host without credentials. A push
 		// needs them, and they are for this host.
 		return nil, failf(Denied, "it redirects to another place: write that address instead")

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -39,8 +38,7 @@ func newSSH(c *Client) (*sshTransport, error) {
 		}
 		return nil, failf(Invalid, "the SSH key cannot be read: write the private key in the form of OpenSSH or PEM")
 	}
-	// All hosts of Git use the user git unless the address names another.
-	user := cmp.Or(c.address.User, "git")
+	user := c.address.Canonical().User
 	s := &sshTransport{client: c, config: &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}}
 	if s.proxy, err = proxyFor(c.access.Credential); err != nil {
 		return nil, err
@@ -63,7 +61,7 @@ func (s *sshTransport) restrictHostKeys() error {
 	s.config.HostKeyCallback = func(host string, at net.Addr, key ssh.PublicKey) error {
 		return hostKeyError(address.Host, key, check(host, at, key))
 	}
-	s.config.HostKeyAlgorithms = knownAlgorithms(check, address.hostPort())
+	s.config.HostKeyAlgorithms = knownAlgorithms(check, address.DialAddress())
 	return nil
 }
 
@@ -202,7 +200,7 @@ func (s *sshTransport) run(ctx context.Context, service string, use func(a *Adve
 
 // connect includes the handshake, which the library does not bound.
 func (s *sshTransport) connect(ctx context.Context) (*ssh.Client, error) {
-	address := s.client.address.hostPort()
+	address := s.client.address.DialAddress()
 	connection, err := s.proxy.dial(ctx, address)
 	if err != nil {
 		return nil, err
@@ -238,11 +236,11 @@ func connectError(ctx context.Context, err error) error {
 // path is the path for the server. As with Git, ~ at the beginning is a home
 // directory.
 func (s *sshTransport) path() string {
-	path := s.client.address.Path
-	if strings.HasPrefix(path, "/~") {
-		return path[1:]
+	path := s.client.address.PlainPath()
+	if s.client.address.Home || strings.HasPrefix(path, "~") {
+		return path
 	}
-	return path
+	return "/" + path
 }
 
 // quote makes a text one word for any shell.
