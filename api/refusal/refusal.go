@@ -26,8 +26,6 @@ const (
 	Conflict Reason = "Conflict"
 	// Duplicate: two things have one identity.
 	Duplicate Reason = "Duplicate"
-	// Ignored: it is accepted and has no effect.
-	Ignored Reason = "Ignored"
 	// Invalid: a value is out of its range or form.
 	Invalid Reason = "Invalid"
 	// NotAllowed: a project or an option forbids it.

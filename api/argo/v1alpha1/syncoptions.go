@@ -98,10 +98,9 @@ func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []refusal.R
 // Over returns these options, completed with those of an Application: the
 // annotation of an object wins.
 func (o SyncOptions) Over(application SyncOptions) SyncOptions {
-	defaults := optionFields(&application)
-	for i, option := range optionFields(&o) {
+	for _, option := range optionFields(&o) {
 		if option.value() == "" {
-			option.set(defaults[i].value())
+			option.set(optionNamed(&application, option.name).value())
 		}
 	}
 	return o
@@ -111,14 +110,12 @@ func (o SyncOptions) Over(application SyncOptions) SyncOptions {
 func (o *SyncOptions) set(text string, ofObject bool) *refusal.Refusal {
 	name, value, _ := strings.Cut(text, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	var option *optionField
-	var names []string
-	for _, known := range optionFields(o) {
-		names = append(names, known.name)
-		if known.name == name {
-			option = known
-		}
+	fields := optionFields(o)
+	names := make([]string, 0, len(fields))
+	for _, option := range fields {
+		names = append(names, option.name)
 	}
+	option := optionNamed(o, name)
 	switch {
 	case option == nil:
 		if near := declare.Nearest(name, names); near != "" {
