@@ -7,7 +7,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// R15, R58, R59: provider and API URL come from the repository's address alone.
+// R15, R21, R58, R59: provider and API URL come from the repository's address alone.
 func TestInfer(t *testing.T) {
 	for _, test := range []struct{ address, kind, api string }{
 		{"https://github.com/acme/config.git", "github", "https://api.github.com"},

@@ -104,89 +104,26 @@ func (b *bitbucketCloud) CreateRepository(ctx context.Context, repoURL string, p
 }
 
 // EnsureWebhook creates or updates the hook.
-func (b *bitbucketCloud) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
-	resource, err := b.at(repoURL)
-	if err != nil {
-		return err
-	}
-	if err := hook.check(Bitbucket); err != nil {
-		return err
-	}
-	return ensureHook(ctx, &bitbucketHooks{b.client, resource + "/hooks"}, hook)
+func (b *bitbucketCloud) EnsureWebhook(ctx context.Context, repoURL string, want Webhook) error {
+	return ensureHook(ctx, b, repoURL, want)
 }
 
 // RemoveWebhook removes the hooks with this URL.
 func (b *bitbucketCloud) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	return removeHook(ctx, b, repoURL, hookURL)
+}
+
+// hooks returns /repositories/{workspace}/{slug}/hooks.
+func (b *bitbucketCloud) hooks(repoURL string) (*repositoryHooks, error) {
 	resource, err := b.at(repoURL)
-	if err != nil {
-		return err
-	}
-	return removeHook(ctx, &bitbucketHooks{b.client, resource + "/hooks"}, hookURL)
+	return &repositoryHooks{b.client, resource + "/hooks", bitbucketHook}, err
 }
 
-// bitbucketHooks implements repositoryHooks for
-// /repositories/{workspace}/{slug}/hooks.
-type bitbucketHooks struct {
-	*client
-	path string
-}
-
-// list reads all pages, following the next URL of each page.
-func (h *bitbucketHooks) list(ctx context.Context) ([]hook, error) {
-	var all []hook
-	next := call{method: http.MethodGet, path: h.path, query: url.Values{"pagelen": {"100"}}}
-	for range maxPages {
-		var page struct {
-			Values []struct {
-				UUID string `json:"uuid"`
-				URL  string `json:"url"`
-			} `json:"values"`
-			Next string `json:"next"`
-		}
-		next.into = &page
-		if _, err := h.do(ctx, next); err != nil {
-			return nil, err
-		}
-		for _, one := range page.Values {
-			all = append(all, hook{id: one.UUID, url: one.URL})
-		}
-		if page.Next == "" {
-			return all, nil
-		}
-		next.url = page.Next
-	}
-	return nil, invalid(h.kind, "the repository has too many webhooks to read")
-}
-
-// body returns the configuration of a hook, with TLS verification.
-func (h *bitbucketHooks) body(want Webhook) map[string]any {
-	var events []string
-	if want.wants(PushEvent) {
-		events = append(events, "repo:push")
-	}
-	if want.wants(PullRequestEvent) {
-		events = append(events, "pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled", "pullrequest:rejected")
-	}
+// bitbucketHook returns the configuration of a hook, with TLS verification.
+func bitbucketHook(want Webhook) map[string]any {
 	return map[string]any{
-		"description": "Slipway", "url": want.URL, "active": true, "events": events,
+		"description": "Slipway", "url": want.URL, "active": true,
+		"events": want.names("repo:push", "pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled", "pullrequest:rejected"),
 		"secret": want.Secret.Reveal(), "skip_cert_verification": false,
 	}
-}
-
-// create sends POST .../hooks.
-func (h *bitbucketHooks) create(ctx context.Context, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
-	return err
-}
-
-// update sends PUT .../hooks/{uid}.
-func (h *bitbucketHooks) update(ctx context.Context, id string, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
-	return err
-}
-
-// remove sends DELETE .../hooks/{uid}.
-func (h *bitbucketHooks) remove(ctx context.Context, id string) error {
-	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
-	return err
 }

@@ -2,10 +2,8 @@ package gitprovider
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 )
 
 // bitbucketServer is Bitbucket Server and Data Center. Its API URL is the
@@ -106,108 +104,27 @@ func (b *bitbucketServer) CreateRepository(ctx context.Context, repoURL string, 
 }
 
 // EnsureWebhook creates or updates the hook.
-func (b *bitbucketServer) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
-	key, slug, err := b.at(repoURL)
-	if err != nil {
-		return err
-	}
-	if err := hook.check(BitbucketServer); err != nil {
-		return err
-	}
-	return ensureHook(ctx, &bitbucketServerHooks{b.client, b.repositoryPath(key, slug) + "/webhooks"}, hook)
+func (b *bitbucketServer) EnsureWebhook(ctx context.Context, repoURL string, want Webhook) error {
+	return ensureHook(ctx, b, repoURL, want)
 }
 
 // RemoveWebhook removes the hooks with this URL.
 func (b *bitbucketServer) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	return removeHook(ctx, b, repoURL, hookURL)
+}
+
+// hooks returns .../repos/{slug}/webhooks.
+func (b *bitbucketServer) hooks(repoURL string) (*repositoryHooks, error) {
 	key, slug, err := b.at(repoURL)
-	if err != nil {
-		return err
-	}
-	return removeHook(ctx, &bitbucketServerHooks{b.client, b.repositoryPath(key, slug) + "/webhooks"}, hookURL)
+	return &repositoryHooks{b.client, b.repositoryPath(key, slug) + "/webhooks", bitbucketServerHook}, err
 }
 
-// bitbucketServerHooks implements repositoryHooks for
-// .../repos/{slug}/webhooks.
-type bitbucketServerHooks struct {
-	*client
-	path string
-}
-
-// serverPage is the envelope of a page.
-type serverPage[T any] struct {
-	Values   []T  `json:"values"`
-	LastPage bool `json:"isLastPage"`
-	Next     *int `json:"nextPageStart"`
-}
-
-// serverPages reads all pages of a list.
-func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error) {
-	var all []T
-	next := first
-	for range maxPages {
-		var page serverPage[T]
-		next.into = &page
-		if _, err := c.do(ctx, next); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Values...)
-		if page.LastPage || page.Next == nil {
-			return all, nil
-		}
-		// The filter must be repeated for every page.
-		next.query = url.Values{"start": {strconv.Itoa(*page.Next)}}
-		maps.Copy(next.query, first.query)
-	}
-	return nil, invalid(c.kind, "the list at %s is too long to read", first.path)
-}
-
-// list reads all pages of the webhooks.
-func (h *bitbucketServerHooks) list(ctx context.Context) ([]hook, error) {
-	// Only ID and URL are needed to find a hook.
-	type existing struct {
-		ID  int64  `json:"id"`
-		URL string `json:"url"`
-	}
-	found, err := serverPages[existing](ctx, h.client, call{method: http.MethodGet, path: h.path, query: url.Values{"limit": {"100"}}})
-	if err != nil {
-		return nil, err
-	}
-	var all []hook
-	for _, one := range found {
-		all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.URL})
-	}
-	return all, nil
-}
-
-// body returns the configuration of a hook, with TLS verification.
-func (h *bitbucketServerHooks) body(want Webhook) map[string]any {
-	var events []string
-	if want.wants(PushEvent) {
-		events = append(events, "repo:refs_changed")
-	}
-	if want.wants(PullRequestEvent) {
-		events = append(events, "pr:opened", "pr:from_ref_updated", "pr:merged", "pr:declined")
-	}
+// bitbucketServerHook returns the configuration of a hook, with TLS
+// verification.
+func bitbucketServerHook(want Webhook) map[string]any {
 	return map[string]any{
-		"name": "Slipway", "url": want.URL, "active": true, "events": events,
+		"name": "Slipway", "url": want.URL, "active": true,
+		"events":        want.names("repo:refs_changed", "pr:opened", "pr:from_ref_updated", "pr:merged", "pr:declined"),
 		"configuration": map[string]string{"secret": want.Secret.Reveal()}, "sslVerificationRequired": true,
 	}
-}
-
-// create sends POST .../webhooks.
-func (h *bitbucketServerHooks) create(ctx context.Context, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
-	return err
-}
-
-// update sends PUT .../webhooks/{id}.
-func (h *bitbucketServerHooks) update(ctx context.Context, id string, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
-	return err
-}
-
-// remove sends DELETE .../webhooks/{id}.
-func (h *bitbucketServerHooks) remove(ctx context.Context, id string) error {
-	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
-	return err
 }

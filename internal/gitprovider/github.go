@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -133,104 +130,25 @@ func asConflict(err error, status int, words, name string) error {
 }
 
 // EnsureWebhook creates or updates the hook.
-func (g *gitHub) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
-	owner, name, err := g.at(repoURL)
-	if err != nil {
-		return err
-	}
-	if err := hook.check(GitHub); err != nil {
-		return err
-	}
-	return ensureHook(ctx, &gitHubHooks{g.client, path("repos", owner, name, "hooks")}, hook)
+func (g *gitHub) EnsureWebhook(ctx context.Context, repoURL string, want Webhook) error {
+	return ensureHook(ctx, g, repoURL, want)
 }
 
 // RemoveWebhook removes the hooks with this URL.
 func (g *gitHub) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	return removeHook(ctx, g, repoURL, hookURL)
+}
+
+// hooks returns /repos/{owner}/{repo}/hooks.
+func (g *gitHub) hooks(repoURL string) (*repositoryHooks, error) {
 	owner, name, err := g.at(repoURL)
-	if err != nil {
-		return err
-	}
-	return removeHook(ctx, &gitHubHooks{g.client, path("repos", owner, name, "hooks")}, hookURL)
+	return &repositoryHooks{g.client, path("repos", owner, name, "hooks"), gitHubHook}, err
 }
 
-// gitHubHooks implements repositoryHooks for /repos/{owner}/{repo}/hooks.
-type gitHubHooks struct {
-	*client
-	path string
-}
-
-// list reads all pages, following the Link header (RFC 8288).
-func (h *gitHubHooks) list(ctx context.Context) ([]hook, error) {
-	var all []hook
-	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
-	for range maxPages {
-		var page []struct {
-			ID     int64 `json:"id"`
-			Config struct {
-				URL string `json:"url"`
-			} `json:"config"`
-		}
-		next.into = &page
-		got, err := h.do(ctx, next)
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range page {
-			all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.Config.URL})
-		}
-		// The next URL carries the page parameters, so path and query are not
-		// used again.
-		link := nextLink(got.header)
-		if link == "" {
-			return all, nil
-		}
-		next.url = link
-	}
-	return nil, invalid(h.kind, "the repository has too many webhooks to read")
-}
-
-// body returns the configuration of a hook, with TLS verification.
-func (h *gitHubHooks) body(want Webhook) map[string]any {
-	var events []string
-	if want.wants(PushEvent) {
-		events = append(events, "push")
-	}
-	if want.wants(PullRequestEvent) {
-		events = append(events, "pull_request")
-	}
+// gitHubHook returns the configuration of a hook, with TLS verification.
+func gitHubHook(want Webhook) map[string]any {
 	return map[string]any{
-		"active": true, "events": events,
+		"active": true, "events": want.names("push", "pull_request"),
 		"config": map[string]string{"url": want.URL, "content_type": "json", "secret": want.Secret.Reveal(), "insecure_ssl": "0"},
 	}
-}
-
-// create sends POST .../hooks.
-func (h *gitHubHooks) create(ctx context.Context, want Webhook) error {
-	body := h.body(want)
-	body["name"] = "web"
-	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: body})
-	return asConflict(err, http.StatusUnprocessableEntity, "already exists", "the webhook")
-}
-
-// update sends PATCH .../hooks/{id}.
-func (h *gitHubHooks) update(ctx context.Context, id string, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPatch, path: h.path + path(id), body: h.body(want)})
-	return err
-}
-
-// remove sends DELETE .../hooks/{id}.
-func (h *gitHubHooks) remove(ctx context.Context, id string) error {
-	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
-	return err
-}
-
-// nextLink returns the URL with rel="next" of a Link header.
-func nextLink(header http.Header) string {
-	pattern := regexp.MustCompile(`<([^>]+)>\s*;[^,]*\brel="?next"?`)
-	for _, value := range header.Values("Link") {
-		if found := pattern.FindStringSubmatch(value); found != nil {
-			return found[1]
-		}
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 )
 
 // gitLab is GitLab, in the cloud and self-managed. REST API v4.
@@ -144,82 +143,27 @@ func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private b
 }
 
 // EnsureWebhook creates or updates the hook.
-func (g *gitLab) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
-	group, name, err := g.at(repoURL)
-	if err != nil {
-		return err
-	}
-	if err := hook.check(GitLab); err != nil {
-		return err
-	}
-	return ensureHook(ctx, &gitLabHooks{g.client, path("projects", group+"/"+name, "hooks")}, hook)
+func (g *gitLab) EnsureWebhook(ctx context.Context, repoURL string, want Webhook) error {
+	return ensureHook(ctx, g, repoURL, want)
 }
 
 // RemoveWebhook removes the hooks with this URL.
 func (g *gitLab) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	return removeHook(ctx, g, repoURL, hookURL)
+}
+
+// hooks returns /projects/{id}/hooks.
+func (g *gitLab) hooks(repoURL string) (*repositoryHooks, error) {
 	group, name, err := g.at(repoURL)
-	if err != nil {
-		return err
-	}
-	return removeHook(ctx, &gitLabHooks{g.client, path("projects", group+"/"+name, "hooks")}, hookURL)
+	return &repositoryHooks{g.client, path("projects", group+"/"+name, "hooks"), gitLabHook}, err
 }
 
-// gitLabHooks implements repositoryHooks for /projects/{id}/hooks.
-type gitLabHooks struct {
-	*client
-	path string
-}
-
-// list reads all pages, following the Link header.
-func (h *gitLabHooks) list(ctx context.Context) ([]hook, error) {
-	var all []hook
-	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
-	for range maxPages {
-		var page []struct {
-			ID  int64  `json:"id"`
-			URL string `json:"url"`
-		}
-		next.into = &page
-		got, err := h.do(ctx, next)
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range page {
-			all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.URL})
-		}
-		link := nextLink(got.header)
-		if link == "" {
-			return all, nil
-		}
-		next.url = link
-	}
-	return nil, invalid(h.kind, "the repository has too many webhooks to read")
-}
-
-// body returns the configuration of a hook. Pushes of tags are an event of
-// their own.
-func (h *gitLabHooks) body(want Webhook) map[string]any {
+// gitLabHook returns the configuration of a hook. Pushes of tags are an event
+// of their own.
+func gitLabHook(want Webhook) map[string]any {
 	return map[string]any{
 		"url": want.URL, "token": want.Secret.Reveal(), "enable_ssl_verification": true,
 		"push_events": want.wants(PushEvent), "tag_push_events": want.wants(PushEvent),
 		"merge_requests_events": want.wants(PullRequestEvent),
 	}
-}
-
-// create sends POST .../hooks.
-func (h *gitLabHooks) create(ctx context.Context, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
-	return err
-}
-
-// update sends PUT .../hooks/{id}.
-func (h *gitLabHooks) update(ctx context.Context, id string, want Webhook) error {
-	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
-	return err
-}
-
-// remove sends DELETE .../hooks/{id}.
-func (h *gitLabHooks) remove(ctx context.Context, id string) error {
-	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
-	return err
 }

@@ -32,13 +32,12 @@ func tenantOfGHE(host string) (string, bool) {
 
 // Infer returns provider and API URL of a repository URL (R58), without any
 // request. For a self-hosted server it evaluates the host's name and
-// Bitbucket Server's /scm/ path. If ok is false, use [Probe] or let the user
-// choose.
+// Bitbucket Server's /scm/ path. If ok is false, the user chooses.
 //
 // The API is always on the repository's own host, or on the one that belongs
 // to a cloud: a URL cannot send a token elsewhere.
 func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
-	// An invalid URL is not an error here: Probe and the API report it.
+	// An invalid URL is not an error here: the API reports it.
 	address, err := ParseAddress(repoURL)
 	if err != nil {
 		return "", "", false

@@ -72,7 +72,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 	if options.ClientID == "" || options.ClientSecret.IsZero() {
 		return nil, &Error{Kind: NotRegistered, Provider: options.Kind, Message: fmt.Sprintf(
 			"no OAuth application of %s is registered: an admin registers one (%s) and gives its id and secret; a token works without one",
-			options.Kind.Title(), registerAt(options.Kind))}
+			options.Kind.Title(), oauthPlacesOf(options.Kind).register)}
 	}
 	// OAuth endpoints are on the web server, not below the API.
 	server, err := oauthServer(options.Kind, options.APIURL)
@@ -109,17 +109,23 @@ func oauthServer(kind Kind, apiURL string) (string, error) {
 	return webServer(kind, api), err
 }
 
-// registerAt returns the page on which an application is registered.
-func registerAt(kind Kind) string {
+// oauthPlaces are where a provider has its OAuth endpoints, and where an
+// application is registered.
+type oauthPlaces struct {
+	authorize, token string // paths
+	register         string
+}
+
+func oauthPlacesOf(kind Kind) oauthPlaces {
 	switch kind {
 	case GitHub:
-		return "Settings > Developer settings > OAuth Apps"
+		return oauthPlaces{"/login/oauth/authorize", "/login/oauth/access_token", "Settings > Developer settings > OAuth Apps"}
 	case GitLab:
-		return "Preferences > Applications, or the group's Settings > Applications"
+		return oauthPlaces{"/oauth/authorize", "/oauth/token", "Preferences > Applications, or the group's Settings > Applications"}
 	case Bitbucket:
-		return "Workspace settings > OAuth consumers"
+		return oauthPlaces{"/site/oauth2/authorize", "/site/oauth2/access_token", "Workspace settings > OAuth consumers"}
 	}
-	return "Administration > Application links > Incoming, External application"
+	return oauthPlaces{"/rest/oauth2/latest/authorize", "/rest/oauth2/latest/token", "Administration > Application links > Incoming, External application"}
 }
 
 // oauthScopes returns the scopes of a purpose.
@@ -187,32 +193,7 @@ func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) 
 		query.Set("code_challenge", challenge)
 		query.Set("code_challenge_method", "S256")
 	}
-	return o.server + authorizePath(o.kind) + "?" + query.Encode(), nil
-}
-
-// authorizePath and tokenPath return the endpoints of a provider.
-func authorizePath(kind Kind) string {
-	switch kind {
-	case GitHub:
-		return "/login/oauth/authorize"
-	case GitLab:
-		return "/oauth/authorize"
-	case Bitbucket:
-		return "/site/oauth2/authorize"
-	}
-	return "/rest/oauth2/latest/authorize"
-}
-
-func tokenPath(kind Kind) string {
-	switch kind {
-	case GitHub:
-		return "/login/oauth/access_token"
-	case GitLab:
-		return "/oauth/token"
-	case Bitbucket:
-		return "/site/oauth2/access_token"
-	}
-	return "/rest/oauth2/latest/token"
+	return o.server + oauthPlacesOf(o.kind).authorize + "?" + query.Encode(), nil
 }
 
 // Exchange exchanges the code of the callback for a token. redirect must be
@@ -265,7 +246,7 @@ func (o *OAuth) token(ctx context.Context, form url.Values) (Grant, error) {
 		form.Set("client_id", o.clientID)
 		form.Set("client_secret", o.secret.Reveal())
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server+tokenPath(o.kind), strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server+oauthPlacesOf(o.kind).token, strings.NewReader(form.Encode()))
 	if err != nil {
 		return Grant{}, invalid(o.kind, "the server's URL cannot be read")
 	}
@@ -317,7 +298,7 @@ func (o *OAuth) responseError(response *http.Response, code string) *Error {
 	// Providers use different codes for the same errors.
 	case "invalid_client", "incorrect_client_credentials", "unauthorized_client":
 		failure.Kind = NotRegistered
-		failure.Message = fmt.Sprintf("%s does not know the OAuth application, or its secret is wrong: compare with %s", o.kind.Title(), registerAt(o.kind))
+		failure.Message = fmt.Sprintf("%s does not know the OAuth application, or its secret is wrong: compare with %s", o.kind.Title(), oauthPlacesOf(o.kind).register)
 	case "redirect_uri_mismatch":
 		failure.Kind = Invalid
 		failure.Message = fmt.Sprintf("the OAuth application at %s has another callback address: set it to the one of this platform", o.kind.Title())

@@ -192,6 +192,18 @@ func (w Webhook) wants(event Event) bool {
 	return slices.Contains(w.Events, event)
 }
 
+// names returns the wanted events by the provider's names for a push and for
+// what happens to a pull request.
+func (w Webhook) names(push string, pullRequest ...string) (names []string) {
+	if w.wants(PushEvent) {
+		names = append(names, push)
+	}
+	if w.wants(PullRequestEvent) {
+		names = append(names, pullRequest...)
+	}
+	return names
+}
+
 // check rejects a hook with an invalid URL, and one without a secret: its
 // events could not be verified.
 func (w Webhook) check(kind Kind) error {
