@@ -98,7 +98,22 @@ GitOps runtime and an ingress controller in one program.`,
 		versionCommand(),
 		docsCommand(),
 	)
+	for _, command := range root.Commands() {
+		showHelpOfGroups(command)
+	}
 	return root
+}
+
+// showHelpOfGroups makes a command that only has subcommands print its help,
+// and refuse an unknown subcommand, which cobra would ignore.
+func showHelpOfGroups(command *cobra.Command) {
+	if command.HasSubCommands() && !command.Runnable() {
+		command.Args = cobra.NoArgs
+		command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	}
+	for _, below := range command.Commands() {
+		showHelpOfGroups(below)
+	}
 }
 
 // checkLogFlags refuses a log level or format that does not exist, also for

@@ -36,7 +36,7 @@ func Account() *cobra.Command {
 func accountGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "get", Short: "Show the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Accounts().GetAccount, &platformv1.GetAccountRequest{})
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func accountUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "update --name NAME", Short: "Rename the account", Args: cobra.NoArgs}
 	command.Flags().StringVar(&name, "name", "", "new name of the account")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		if name == "" {
 			return exit.UsageError{Err: errors.New("--name is missing")}
 		}
@@ -89,12 +89,10 @@ func accountGitCommand(choice *apiclient.Choice) *cobra.Command {
 runtimes of the account, and hold no token. Once a runtime has reached the
 repository they are frozen; reset is for wrong settings, and for an account without
 active runtimes.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	get := &cobra.Command{Use: "get", Short: "Show the Git settings", Args: cobra.NoArgs}
 	getOutput := printer.NewOutput(get, printer.FormJSON, printer.FormYAML)
-	get.RunE = apiclient.WithClient(choice, getOutput, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	get.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Git().GetGitSettings, &platformv1.GetGitSettingsRequest{})
 		if err != nil {
 			return err
@@ -104,7 +102,7 @@ active runtimes.`,
 	reset := &cobra.Command{Use: "reset", Short: "Reset the Git settings", Args: cobra.NoArgs}
 	var yes bool
 	reset.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	reset.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	reset.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		// The platform refuses the reset while an online runtime uses the
 		// settings, so the prompt mostly guards against the wrong account.
 		if err := prompt.New(command).Confirm("Forget the Git settings of the account?", yes); err != nil {
@@ -136,7 +134,7 @@ of the repository for cloud providers; a server in house needs both.`,
 	flags.StringVar(&settings.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default inferred)")
 	flags.StringVar(&settings.ApiUrl, "api-url", "", "API of the provider (default inferred)")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		// Only the repository is required: for cloud providers the platform
 		// infers the provider and its API from the URL.
 		if settings.SharedRepository == "" {

@@ -44,7 +44,7 @@ shown again; everything else is on standard error.`,
 	}
 	command.Flags().StringSliceVar(&scopes, "scope", []string{"all"}, "what it may be used for: all, read or runtime-register")
 	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		wanted := &platformv1.CreateKeyRequest{Name: args[0]}
 		// All scopes are parsed before the request, so that a typo creates no
 		// key.
@@ -80,7 +80,7 @@ func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List your keys; admins see all keys of the account", Args: cobra.NoArgs}
 	command.Flags().BoolVar(&revoked, "include-revoked", false, "also those that were revoked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		// All pages before the first line: the table needs the widths of its
 		// columns.
 		all, err := apiclient.AllPages(func(page string) ([]*platformv1.Key, string, error) {
@@ -91,13 +91,10 @@ func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		return printer.Show(command, output, &platformv1.ListKeysResponse{Keys: all}, func(w io.Writer) error {
-			rows, flush := printer.NewTable(w)
-			rows.Row("ID", "NAME", "PREFIX", "SCOPE", "CREATED", "EXPIRES", "LAST_USED", "REVOKED")
-			for _, key := range all {
-				rows.Row(key.GetId(), key.GetName(), key.GetPrefix(), scopeWords(key.GetScopes()), printer.Timestamp(key.GetCreatedAt()),
-					printer.Expiry(key.GetExpiresAt()), printer.Timestamp(key.GetLastUsedAt()), printer.Timestamp(key.GetRevokedAt()))
-			}
-			return flush()
+			return printer.List(w, []string{"ID", "NAME", "PREFIX", "SCOPE", "CREATED", "EXPIRES", "LAST_USED", "REVOKED"}, all, func(key *platformv1.Key) []string {
+				return []string{key.GetId(), key.GetName(), key.GetPrefix(), scopeWords(key.GetScopes()), printer.Timestamp(key.GetCreatedAt()),
+					printer.Expiry(key.GetExpiresAt()), printer.Timestamp(key.GetLastUsedAt()), printer.Timestamp(key.GetRevokedAt())}
+			})
 		})
 	})
 	return command
@@ -109,7 +106,7 @@ func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key", Args: cobra.ExactArgs(1),
-		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		RunE: apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			// A key has the form slw_ID_SECRET, and an ID has no underscore.
 			if strings.Count(args[0], "_") >= 2 {
 				return exit.UsageError{Err: fmt.Errorf("this looks like a key, which does not belong into a command line: give its ID, which slipway api-key list shows")}

@@ -44,7 +44,7 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.StringVar(&wanted.Target, "target", "", "only those on this object")
 	flags.IntVar(&limit, "limit", limit, "at most so many; 0 is all")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		var err error
 		// Both bounds are resolved when the command runs: a duration is
 		// relative to now.
@@ -86,11 +86,8 @@ func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 
 // printAudit prints entries as a table, in the order of the platform.
 func printAudit(w io.Writer, entries []*platformv1.AuditEntry) error {
-	rows, flush := printer.NewTable(w)
-	rows.Row("AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL")
-	for _, one := range entries {
-		rows.Row(printer.Timestamp(one.GetAt()), one.GetActor(), one.GetActorKind(), one.GetAction(), printer.OrDash(one.GetTarget()),
-			one.GetOutcome(), printer.OrDash(one.GetAddress()), one.GetDetail())
-	}
-	return flush()
+	return printer.List(w, []string{"AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL"}, entries, func(one *platformv1.AuditEntry) []string {
+		return []string{printer.Timestamp(one.GetAt()), one.GetActor(), one.GetActorKind(), one.GetAction(), printer.OrDash(one.GetTarget()),
+			one.GetOutcome(), printer.OrDash(one.GetAddress()), one.GetDetail()}
+	})
 }

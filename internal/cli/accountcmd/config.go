@@ -25,8 +25,6 @@ asked when none is named. They are in the file $` + apiclient.ConfigVariable + `
 $XDG_CONFIG_HOME/slipway/config.yaml, which only you can read. slipway login adds
 one. The variables ` + apiclient.UrlVariable + `, ` + apiclient.KeyVariable + ` and ` + apiclient.RuntimeVariable + ` win over the current
 context, and the flags --platform-context and --runtime over both.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(configListCommand(), configUseCommand(), configCurrentCommand(), configDeleteCommand(), configRuntimeCommand())
 	return command
@@ -38,9 +36,6 @@ func configListCommand() *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the contexts", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		book, err := apiclient.ReadContexts()
 		if err != nil {
 			return exit.UsageError{Err: err}
@@ -62,16 +57,13 @@ func configListCommand() *cobra.Command {
 // printContexts prints contexts as a table and marks the current one with an
 // asterisk, as kubectl does.
 func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
-	rows, flush := printer.NewTable(w)
-	rows.Row("CURRENT", "NAME", "URL", "ACCOUNT", "USER", "RUNTIME", "KEY_EXPIRES")
-	for _, one := range shown {
+	return printer.List(w, []string{"CURRENT", "NAME", "URL", "ACCOUNT", "USER", "RUNTIME", "KEY_EXPIRES"}, shown, func(one apiclient.ShownContext) []string {
 		current := ""
 		if one.Current {
 			current = "*"
 		}
-		rows.Row(current, one.Name, one.URL, printer.OrDash(one.Account), printer.OrDash(one.User), printer.OrDash(one.Runtime), cmp.Or(one.KeyExpires, "never"))
-	}
-	return flush()
+		return []string{current, one.Name, one.URL, printer.OrDash(one.Account), printer.OrDash(one.User), printer.OrDash(one.Runtime), cmp.Or(one.KeyExpires, "never")}
+	})
 }
 
 // configUseCommand returns the command that makes a context current. The change

@@ -17,10 +17,7 @@ import (
 // accountUsersCommand returns the command slipway account users. Users are
 // named by email or ID; FindUser resolves both.
 func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
-	command := &cobra.Command{
-		Use: "users", Short: "Manage the users of the account", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
+	command := &cobra.Command{Use: "users", Short: "Manage the users of the account"}
 	command.AddCommand(usersListCommand(choice), usersCreateCommand(choice), usersUpdateCommand(choice), usersResetCommand(choice), usersDeleteCommand(choice))
 	return command
 }
@@ -31,18 +28,15 @@ func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
 func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the users", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		all, err := client.ListUsers(command)
 		if err != nil {
 			return err
 		}
 		return printer.Show(command, output, &platformv1.ListUsersResponse{Users: all}, func(w io.Writer) error {
-			rows, flush := printer.NewTable(w)
-			rows.Row("EMAIL", "NAME", "ROLE", "STATE", "LAST_SIGN_IN", "ID")
-			for _, one := range all {
-				rows.Row(one.GetEmail(), printer.OrDash(one.GetName()), apiclient.RoleName(one.GetRole()), userState(one), printer.Timestamp(one.GetLastSignInAt()), one.GetId())
-			}
-			return flush()
+			return printer.List(w, []string{"EMAIL", "NAME", "ROLE", "STATE", "LAST_SIGN_IN", "ID"}, all, func(one *platformv1.User) []string {
+				return []string{one.GetEmail(), printer.OrDash(one.GetName()), apiclient.RoleName(one.GetRole()), userState(one), printer.Timestamp(one.GetLastSignInAt()), one.GetId()}
+			})
 		})
 	})
 	return command
@@ -84,7 +78,7 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.StringVar(&wanted.Name, "name", "", "name of the person (default the email)")
 	flags.StringVar(&role, "role", role, "user or admin")
 	flags.BoolVar(&wanted.External, "external", false, "signs in through the identity provider only")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		var err error
 		if wanted.Role, err = parseRole(role); err != nil {
 			return err
@@ -123,7 +117,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.StringVar(&role, "role", "", "user or admin")
 	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and block sign-in")
 	flags.BoolVar(&enable, "enable", false, "let the user sign in again")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		change := &platformv1.UpdateUserRequest{}
 		if name != "" {
 			change.Name = &name
@@ -160,7 +154,7 @@ func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "reset-password EMAIL|ID", Short: "Reset the password of a user, and print a one-time password", Args: cobra.ExactArgs(1),
 	}
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		user, err := client.FindUser(command, args[0])
 		if err != nil {
 			return err
@@ -180,7 +174,7 @@ func usersDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{Use: "delete EMAIL|ID", Short: "Delete a user with its keys and sessions", Args: cobra.ExactArgs(1)}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		user, err := client.FindUser(command, args[0])
 		if err != nil {
 			return err

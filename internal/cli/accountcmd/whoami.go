@@ -20,15 +20,7 @@ func Whoami() *cobra.Command {
 	choice.AddFlags(command.Flags())
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
-		client, err := choice.Open()
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		me, err := apiclient.Call(command.Context(), client, client.Auth().Me, &platformv1.MeRequest{})
 		if err != nil {
 			return err
@@ -46,6 +38,6 @@ func Whoami() *cobra.Command {
 			}
 			return flush()
 		})
-	}
+	})
 	return command
 }

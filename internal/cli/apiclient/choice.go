@@ -20,13 +20,8 @@ import (
 // WithClient returns the RunE of a command that calls the platform: it checks
 // --output, opens the client, and closes it when run returns. output is nil for
 // a command without that flag.
-func WithClient(choice *Choice, output *printer.Output, run func(*cobra.Command, *Client, []string) error) func(*cobra.Command, []string) error {
+func WithClient(choice *Choice, run func(*cobra.Command, *Client, []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
-		if output != nil {
-			if err := output.Check(); err != nil {
-				return err
-			}
-		}
 		client, err := choice.Open()
 		if err != nil {
 			return err
@@ -38,8 +33,8 @@ func WithClient(choice *Choice, output *printer.Output, run func(*cobra.Command,
 
 // WithRuntime is WithClient for a command that is about one runtime. It
 // resolves the name first, which may list the runtimes of the account.
-func WithRuntime(choice *Choice, output *printer.Output, run func(*cobra.Command, *Client, string, []string) error) func(*cobra.Command, []string) error {
-	return WithClient(choice, output, func(command *cobra.Command, client *Client, args []string) error {
+func WithRuntime(choice *Choice, run func(*cobra.Command, *Client, string, []string) error) func(*cobra.Command, []string) error {
+	return WithClient(choice, func(command *cobra.Command, client *Client, args []string) error {
 		name, err := client.chosenRuntime(command.Context())
 		if err != nil {
 			return err
@@ -77,10 +72,7 @@ func (p *Choice) AddRuntimeFlags(flags *pflag.FlagSet) {
 // GroupCommand returns a command that only has subcommands, with the flags that
 // select the platform and, if withRuntime is set, the runtime.
 func GroupCommand(use, short string, choice *Choice, withRuntime bool) *cobra.Command {
-	command := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
+	command := &cobra.Command{Use: use, Short: short}
 	if withRuntime {
 		choice.AddRuntimeFlags(command.PersistentFlags())
 		_ = command.RegisterFlagCompletionFunc("runtime", choice.CompleteRuntimes) // the flag is there

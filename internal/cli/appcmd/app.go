@@ -55,8 +55,6 @@ type appBackend interface {
 	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
 	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
 	terminate(ctx context.Context, app *application) error
-	// history returns the Application with the past syncs in its status.
-	history(ctx context.Context, place tracking.App) (*application, error)
 	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
 	// wait calls done for every state of the Application until done reports
 	// nothing missing or an error. The last state is returned also with an
@@ -82,8 +80,6 @@ a platform, everything goes through the Kubernetes API with your own rights: the
 cluster is the one that kubectl would use.
 
 An Application is named by its name, or by namespace/name.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	flags := command.PersistentFlags()
 	kubeflags.Add(flags, &access.choice)
@@ -187,6 +183,19 @@ func (a *appAccess) find(ctx context.Context, name string) (appBackend, *applica
 		return nil, nil, err
 	}
 	return backend, app, nil
+}
+
+// with returns a command's function that works on the Application of the first
+// argument.
+func (a *appAccess) with(run func(*cobra.Command, appBackend, *application) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		backend, app, err := a.find(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer backend.close()
+		return run(command, backend, app)
+	}
 }
 
 // applicationPlace parses NAME or NAMESPACE/NAME; home is the namespace of a

@@ -116,11 +116,6 @@ func (c *appCluster) terminate(ctx context.Context, app *application) error {
 	return c.explain(err)
 }
 
-// history implements appBackend: the history is in the status.
-func (c *appCluster) history(ctx context.Context, place tracking.App) (*application, error) {
-	return c.get(ctx, place)
-}
-
 // wait implements appBackend with a watch of the one object.
 func (c *appCluster) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	return c.Follow(ctx, place, done)

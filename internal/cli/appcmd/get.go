@@ -25,15 +25,7 @@ func appGetCommand(access *appAccess) *cobra.Command {
 		Args: oneName,
 	}
 	output := printer.NewOutput(command, printer.FormWide, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
-		backend, app, err := access.find(command.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer backend.close()
+	command.RunE = access.with(func(command *cobra.Command, _ appBackend, app *application) error {
 		out := command.OutOrStdout()
 		switch output.Form {
 		case printer.FormJSON, printer.FormYAML:
@@ -43,7 +35,7 @@ func appGetCommand(access *appAccess) *cobra.Command {
 			return err
 		}
 		return printApplication(out, app, output.Form == printer.FormWide)
-	}
+	})
 	return command
 }
 
@@ -168,16 +160,9 @@ func shownOperation(operation *v1alpha1.Operation) string {
 // printConditions prints the conditions as a table. The blank line before it
 // separates it from the summary.
 func printConditions(w io.Writer, app *application, _ bool) error {
-	if len(app.Status.Conditions) == 0 {
-		return nil
-	}
-	rows, flush := printer.NewTable(w)
-	_, _ = fmt.Fprintln(w)
-	rows.Row("CONDITION", "SINCE", "MESSAGE")
-	for _, condition := range app.Status.Conditions {
-		rows.Row(condition.Type, printer.Time(condition.LastTransitionTime), condition.Message)
-	}
-	return flush()
+	return printer.Section(w, []string{"CONDITION", "SINCE", "MESSAGE"}, app.Status.Conditions, func(condition v1alpha1.ApplicationCondition) []string {
+		return []string{condition.Type, printer.Time(condition.LastTransitionTime), condition.Message}
+	})
 }
 
 // printResources prints the resources of the status with sync and health, in
@@ -239,19 +224,12 @@ func printResults(w io.Writer, app *application, wide bool) error {
 // printResultTable prints results of an operation. A hook's phase takes the
 // place of the sync code, because a hook is run and not synced.
 func printResultTable(w io.Writer, results []*v1alpha1.ResourceResult) error {
-	if len(results) == 0 {
-		return nil
-	}
-	rows, flush := printer.NewTable(w)
-	_, _ = fmt.Fprintln(w)
-	rows.Row("PHASE", "OBJECT", "RESULT", "MESSAGE")
-	for _, result := range results {
+	return printer.Section(w, []string{"PHASE", "OBJECT", "RESULT", "MESSAGE"}, results, func(result *v1alpha1.ResourceResult) []string {
 		code := string(result.Status)
 		if result.HookType != "" {
 			code = string(result.HookPhase)
 		}
 		key := tracking.Key{Group: result.Group, Kind: result.Kind, Namespace: result.Namespace, Name: result.Name}
-		rows.Row(printer.OrDash(string(result.SyncPhase)), key.String(), printer.OrDash(code), result.Message)
-	}
-	return flush()
+		return []string{printer.OrDash(string(result.SyncPhase)), key.String(), printer.OrDash(code), result.Message}
+	})
 }

@@ -25,19 +25,7 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 		Args:    oneName,
 	}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
-		backend, place, err := access.openFor(command.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer backend.close()
-		app, err := backend.history(command.Context(), place)
-		if err != nil {
-			return err
-		}
+	command.RunE = access.with(func(command *cobra.Command, _ appBackend, app *application) error {
 		if output.Form != printer.FormTable {
 			history := app.Status.History
 			// An empty list and not null, so that scripts can iterate.
@@ -47,7 +35,7 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 			return output.Encode(command.OutOrStdout(), history)
 		}
 		return printHistory(command.OutOrStdout(), app)
-	}
+	})
 	return command
 }
 
@@ -146,17 +134,12 @@ func appTerminateCommand(access *appAccess) *cobra.Command {
 that run are deleted as their policies say.`,
 		Example: `  slipway app terminate shop`,
 		Args:    oneName,
-		RunE: func(command *cobra.Command, args []string) error {
-			backend, app, err := access.find(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer backend.close()
+		RunE: access.with(func(command *cobra.Command, backend appBackend, app *application) error {
 			if err := backend.terminate(command.Context(), app); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(command.OutOrStdout(), "The operation of %s is being ended.\n", app.ID())
+			_, err := fmt.Fprintf(command.OutOrStdout(), "The operation of %s is being ended.\n", app.ID())
 			return err
-		},
+		}),
 	}
 }

@@ -35,9 +35,6 @@ those of one with --runtime, or those of a cluster.`,
 	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
 	command.Flags().StringVarP(&selector, "selector", "l", "", "list those with these labels, such as team=shop")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		through, err := access.through()
 		if err != nil {
 			return err

@@ -39,18 +39,13 @@ on with the Pods that were there at the start, until Ctrl-C.`,
 		Example: `  slipway app logs shop --tail 20
   slipway app logs shop -f -c web --resource apps:Deployment:web`,
 		Args: oneName,
-		RunE: func(command *cobra.Command, args []string) error {
-			backend, app, err := access.find(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer backend.close()
-			err = backend.logs(command.Context(), app, given, command.OutOrStdout(), command.ErrOrStderr())
+		RunE: access.with(func(command *cobra.Command, backend appBackend, app *application) error {
+			err := backend.logs(command.Context(), app, given, command.OutOrStdout(), command.ErrOrStderr())
 			if given.follow && errors.Is(err, context.Canceled) {
 				return nil // Ctrl-C is how it ends
 			}
 			return err
-		},
+		}),
 	}
 	flags := command.Flags()
 	flags.StringVarP(&given.container, "container", "c", "", "only containers of this name")

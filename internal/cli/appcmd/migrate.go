@@ -63,9 +63,6 @@ It works on the cluster itself, with your own rights.`,
 	flags.DurationVar(&given.timeout, "timeout", 2*time.Minute, "how long the runtime has to compare it with Git")
 	given.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := given.output.Check(); err != nil {
-			return err
-		}
 		// Refused and not ignored: the user would believe that the runtime of
 		// the flag is the target.
 		if access.platform.Url != "" || access.platform.Context != "" || access.platform.Runtime != "" {

@@ -78,11 +78,6 @@ func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application,
 	return decodeDetail(response.Msg.GetApplication())
 }
 
-// history implements appBackend: the history is in the status.
-func (r *remoteApps) history(ctx context.Context, place tracking.App) (*application, error) {
-	return r.get(ctx, place)
-}
-
 // tree implements appBackend. The response is a list in which parents come
 // first; the tree is built from it by UID. A node with several owners appears
 // below each. The response has no warnings.

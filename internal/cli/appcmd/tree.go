@@ -21,15 +21,7 @@ that they own, each with its health.`,
 		Args:    oneName,
 	}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
-		backend, app, err := access.find(command.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		defer backend.close()
+	command.RunE = access.with(func(command *cobra.Command, backend appBackend, app *application) error {
 		root, err := backend.tree(command.Context(), app, command.ErrOrStderr())
 		if err != nil {
 			return err
@@ -38,7 +30,7 @@ that they own, each with its health.`,
 			return output.Encode(command.OutOrStdout(), root)
 		}
 		return printTree(command.OutOrStdout(), root)
-	}
+	})
 	return command
 }
 

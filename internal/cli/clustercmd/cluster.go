@@ -40,7 +40,7 @@ func Command() *cobra.Command {
 func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the clusters of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Clusters(runtime).ListClusters, &runtimev1.ListClustersRequest{})
 		if err != nil {
 			return err
@@ -53,18 +53,15 @@ func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 // printManaged prints clusters as a table. Labels are sorted, because a map has
 // no order and the output should be stable.
 func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
-	rows, flush := printer.NewTable(w)
-	rows.Row("NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE")
-	for _, one := range clusters {
+	return printer.List(w, []string{"NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE"}, clusters, func(one *runtimev1.ManagedCluster) []string {
 		namespaces := cmp.Or(strings.Join(one.GetNamespaces(), ","), "all")
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(one.GetLabels())) {
 			labels = append(labels, key+"="+one.GetLabels()[key])
 		}
-		rows.Row(one.GetName(), one.GetServer(), printer.OrDash(one.GetVersion()), printer.OrDash(one.GetStatus()), namespaces,
-			printer.Timestamp(one.GetTokenExpiresAt()), printer.OrDash(strings.Join(labels, ",")), one.GetMessage())
-	}
-	return flush()
+		return []string{one.GetName(), one.GetServer(), printer.OrDash(one.GetVersion()), printer.OrDash(one.GetStatus()), namespaces,
+			printer.Timestamp(one.GetTokenExpiresAt()), printer.OrDash(strings.Join(labels, ",")), one.GetMessage()}
+	})
 }
 
 // clusterAddFlags describe the cluster to add. Empty namespaces mean the whole
@@ -112,7 +109,7 @@ what was made is taken back.`,
 	flags.BoolVar(&given.dryRun, "dry-run", false, "print the manifests and check, and make nothing")
 	flags.BoolVar(&given.replace, "replace", false, "replace the cluster of this name and address")
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		cluster, err := kubeflags.Connect(given.choice)
 		if err != nil {
 			return exit.UsageError{Err: err}
@@ -170,7 +167,7 @@ cluster by that.`,
 	flags.BoolVar(&given.force, "force", false, "also if Applications deploy to it: they are left as they are")
 	flags.BoolVar(&given.cleanUp, "clean-up", false, "also delete what slipway cluster add made in the cluster")
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if (len(args) == 1) == (given.server != "") {
 			return exit.UsageError{Err: errors.New("say which cluster: by its name, or by --server-url")}
 		}

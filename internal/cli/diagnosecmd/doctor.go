@@ -135,12 +135,9 @@ passwords and tokens: review it before you send it to someone.`,
 
 // printChecks prints the lines as a table, in the order of the checks.
 func printChecks(w io.Writer, checks []doctorCheck) error {
-	rows, flush := printer.NewTable(w)
-	rows.Row("CHECK", "STATE", "MESSAGE")
-	for _, check := range checks {
-		rows.Row(check.Check, check.State, check.Message)
-	}
-	return flush()
+	return printer.List(w, []string{"CHECK", "STATE", "MESSAGE"}, checks, func(check doctorCheck) []string {
+		return []string{check.Check, check.State, check.Message}
+	})
 }
 
 // diagnose runs all checks in order. Each adds its findings; none ends the run,

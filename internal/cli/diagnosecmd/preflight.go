@@ -48,9 +48,6 @@ with 1 when a check fails.`,
 	given.add(command)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		world, options, closeWorld, err := given.open(command)
 		if err != nil {
 			return err

@@ -33,8 +33,6 @@ func Integration() *cobra.Command {
 		Long: `Manages the Git integrations of a runtime and the tokens for them: that of the
 runtime (set-runtime-token) and yours (register). Tokens are sent to the runtime
 and kept in its cluster; the platform keeps none, and none is ever shown.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	git.AddCommand(
 		integrationListCommand(choice), integrationAddCommand(choice), integrationEditCommand(choice), integrationRemoveCommand(choice),
@@ -57,7 +55,7 @@ func integrationName(args []string) string {
 func integrationListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the integrations of a runtime, and the state of tokens", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).ListIntegrations, &runtimev1.ListIntegrationsRequest{})
 		if err != nil {
 			return err
@@ -115,7 +113,7 @@ func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	integrationFlags(command, integration)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		integration.Name = integrationName(args)
 		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).AddIntegration, &runtimev1.AddIntegrationRequest{Integration: integration})
 		if err != nil {
@@ -137,7 +135,7 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1)}
 	integrationFlags(command, given)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		api, name := client.Integrations(runtime), integrationName(args)
 		all, err := apiclient.Call(command.Context(), client, api.ListIntegrations, &runtimev1.ListIntegrationsRequest{})
 		if err != nil {
@@ -174,7 +172,7 @@ func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{Use: "remove NAME", Short: "Remove an integration and the users' tokens for it", Args: cobra.ExactArgs(1)}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if err := prompt.New(command).Confirm(fmt.Sprintf("Remove the Git integration %s of the runtime %s, with the tokens of its users?", printer.Printable(args[0]), runtime), yes); err != nil {
 			return err
 		}
@@ -198,7 +196,7 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	token.Add(command, "token", "your Git token")
 	command.Flags().StringVar(&username, "username", "", "name at the provider, which Bitbucket needs")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		// The token is read only after the platform and the runtime are
 		// resolved: the user does not type it for a command that fails anyway.
 		value, err := token.Read(command)
@@ -222,7 +220,7 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "deregister [NAME]", Short: "Remove your own Git token from a runtime", Args: cobra.MaximumNArgs(1),
-		RunE: apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		RunE: apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 			name := integrationName(args)
 			_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Deregister, &runtimev1.DeregisterRequest{Integration: name})
 			return printer.Done(command, err, "Your token for the integration %s is forgotten.", name)
@@ -262,7 +260,7 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.StringVar(&authorityFile, "git-ca-file", "", "file with the authorities of a Git server in house")
 	flags.BoolVar(&wanted.SkipValidation, "skip-validation", false, "keep it although a permission is missing or cannot be checked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		value, err := token.Read(command)
 		if err != nil {
 			return err
@@ -311,7 +309,7 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	command.Flags().BoolVar(&wanted.Check, "check", false, "ask the provider now")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).GetRuntimeCredentials, wanted)
 		if err != nil {
 			return err

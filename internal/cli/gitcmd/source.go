@@ -38,18 +38,15 @@ creates and updates. They are written to the Shared Configuration Repository.`
 func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the Git Sources of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).ListGitSources, &runtimev1.ListGitSourcesRequest{})
 		if err != nil {
 			return err
 		}
 		return printer.Show(command, output, response, func(w io.Writer) error {
-			rows, flush := printer.NewTable(w)
-			rows.Row("NAME", "REPOURL", "PATH", "REVISION", "SYNC", "HEALTH", "MESSAGE")
-			for _, one := range response.GetGitSources() {
-				rows.Row(one.GetName(), one.GetRepoUrl(), printer.OrDash(one.GetPath()), printer.OrDash(one.GetRevision()), printer.OrDash(one.GetSync()), printer.OrDash(one.GetHealth()), one.GetMessage())
-			}
-			return flush()
+			return printer.List(w, []string{"NAME", "REPOURL", "PATH", "REVISION", "SYNC", "HEALTH", "MESSAGE"}, response.GetGitSources(), func(one *runtimev1.GitSource) []string {
+				return []string{one.GetName(), one.GetRepoUrl(), printer.OrDash(one.GetPath()), printer.OrDash(one.GetRevision()), printer.OrDash(one.GetSync()), printer.OrDash(one.GetHealth()), one.GetMessage()}
+			})
 		})
 	})
 	return command
@@ -81,7 +78,7 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	command.Flags().BoolVar(&wanted.CreateRepository, "create-repository", false, "make the repository if it does not exist")
 	command.Flags().BoolVar(&wanted.RegisterWebhook, "register-webhook", false, "have the provider tell of pushes, if the runtime's token may")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		// The only required field is checked here, before a request is sent.
 		if wanted.GitSource.RepoUrl == "" {
 			return exit.UsageError{Err: errors.New("--repo-url is missing")}
@@ -116,7 +113,7 @@ func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	addGitSourceFlags(command.Flags(), given)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		api := client.GitSources(runtime)
 		all, err := apiclient.Call(command.Context(), client, api.ListGitSources, &runtimev1.ListGitSourcesRequest{})
 		if err != nil {
@@ -175,7 +172,7 @@ func gitSourceDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 		Use: "delete NAME", Short: "Delete a Git Source; its Applications stay in the cluster", Args: cobra.ExactArgs(1),
 	}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if err := prompt.New(command).Confirm(fmt.Sprintf("Delete the Git Source %s of the runtime %s?", printer.Printable(args[0]), runtime), yes); err != nil {
 			return err
 		}

@@ -46,8 +46,6 @@ to their creator. Adopting them marks them as those of the runtime's release, so
 that they are upgraded with the runtime; releasing puts back the marks that were there
 before. Definitions themselves are never deleted: that would delete every object of
 their kind.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(crdsPlanCommand(), crdsAdoptCommand(), crdsReleaseCommand(), crdsUpgradeCommand())
 	return command
@@ -74,9 +72,6 @@ func (f *crdsFlags) run(work func(context.Context, *cobra.Command, crds.Options)
 	return func(command *cobra.Command, _ []string) error {
 		// Flags are checked before the connection, so that a typo needs no
 		// reachable cluster.
-		if err := f.output.Check(); err != nil {
-			return err
-		}
 		only, err := crds.ParseFamilies(f.only)
 		if err != nil {
 			return exit.UsageError{Err: fmt.Errorf("--only: %w", err)}
@@ -273,9 +268,7 @@ func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
 	if f.output.Form != printer.FormTable {
 		return f.output.Encode(w, map[string]any{"release": f.release, "definitions": entries})
 	}
-	rows, flush := printer.NewTable(w)
-	rows.Row("DEFINITION", "FAMILY", "OWNER", "CHART", "ACTION", "WHY")
-	for _, entry := range entries {
+	return printer.List(w, []string{"DEFINITION", "FAMILY", "OWNER", "CHART", "ACTION", "WHY"}, entries, func(entry crds.Entry) []string {
 		owner, chart := "-", "not in it"
 		if entry.Found {
 			owner = entry.Owner.String()
@@ -291,7 +284,6 @@ func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
 		default:
 			chart = "has the same"
 		}
-		rows.Row(entry.Name, string(entry.Family), owner, chart, string(entry.Action), entry.Why)
-	}
-	return flush()
+		return []string{entry.Name, string(entry.Family), owner, chart, string(entry.Action), entry.Why}
+	})
 }

@@ -34,8 +34,6 @@ The images are those of the rendered chart; nothing needs a container engine.
   slipway images mirror --to registry.example.com/mirror
   slipway images values --registry registry.example.com/mirror > images.yaml
   helm upgrade --install … --values images.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(imagesListCommand(), imagesValuesCommand(), imagesMirrorCommand())
 	return command
@@ -141,9 +139,6 @@ func imagesListCommand() *cobra.Command {
 	given.add(command)
 	output := printer.NewOutput(command, printer.FormName, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		found, err := given.list(command.Context())
 		if err != nil {
 			return err
@@ -155,12 +150,9 @@ func imagesListCommand() *cobra.Command {
 			}
 			return nil
 		case printer.FormTable:
-			rows, flush := printer.NewTable(command.OutOrStdout())
-			rows.Row("IMAGE", "USED BY")
-			for _, image := range found {
-				rows.Row(image.Reference, strings.Join(image.UsedBy, ", "))
-			}
-			return flush()
+			return printer.List(command.OutOrStdout(), []string{"IMAGE", "USED BY"}, found, func(image images.Image) []string {
+				return []string{image.Reference, strings.Join(image.UsedBy, ", ")}
+			})
 		}
 		// List returns a non-nil slice, so that JSON has an empty list and not
 		// null.
@@ -314,9 +306,6 @@ run.`,
 	command.Flags().BoolVar(&mirror.DryRun, "dry-run", false, "look for the images, and copy nothing")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		if mirror.To == "" {
 			return exit.UsageError{Err: errors.New("no registry is named: give one with --to")}
 		}

@@ -32,27 +32,32 @@ const (
 )
 
 // Output is the --output flag of a command that supports some of the forms.
-// Commands call Check before they send a request.
+// Its value is checked before the command runs.
 type Output struct {
-	// Form is the value of the flag, not yet checked.
-	Form    string
-	Allowed []string
+	// Form is the value of the flag.
+	Form string
 }
 
 // NewOutput adds the flag to a command. The table is the default and always
 // allowed.
 func NewOutput(command *cobra.Command, allowed ...string) *Output {
-	output := &Output{Form: FormTable, Allowed: append([]string{FormTable}, allowed...)}
-	command.Flags().StringVarP(&output.Form, "output", "o", FormTable, "output format: "+strings.Join(output.Allowed, ", "))
-	return output
+	return NewOutputOf(command, append([]string{FormTable}, allowed...)...)
 }
 
-// Check refuses a form that the command does not have.
-func (o *Output) Check() error {
-	if !slices.Contains(o.Allowed, o.Form) {
-		return exit.UsageError{Err: fmt.Errorf("--output %q is not known: choose one of %s", o.Form, strings.Join(o.Allowed, ", "))}
+// NewOutputOf adds the flag to a command that has these forms, of which the
+// first is the default. A form that the command does not have is refused
+// before it runs, so that a typo needs no reachable server.
+func NewOutputOf(command *cobra.Command, allowed ...string) *Output {
+	output := &Output{Form: allowed[0]}
+	forms := strings.Join(allowed, ", ")
+	command.Flags().StringVarP(&output.Form, "output", "o", output.Form, "output format: "+forms)
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(allowed, output.Form) {
+			return exit.UsageError{Err: fmt.Errorf("--output %q is not known: choose one of %s", output.Form, forms)}
+		}
+		return nil
 	}
-	return nil
+	return output
 }
 
 // Encode writes a value as YAML for that form, and as JSON for every other.

@@ -27,3 +27,23 @@ func (t Table) Row(cells ...string) {
 	}
 	_, _ = fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t")) // Flush has the error
 }
+
+// List prints a table with a row for each element of a list.
+func List[T any](w io.Writer, header []string, list []T, row func(T) []string) error {
+	rows, flush := NewTable(w)
+	rows.Row(header...)
+	for _, one := range list {
+		rows.Row(row(one)...)
+	}
+	return flush()
+}
+
+// Section prints a list below an empty line, and nothing if the list is
+// empty.
+func Section[T any](w io.Writer, header []string, list []T, row func(T) []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w) // the flush of the table has the error
+	return List(w, header, list, row)
+}

@@ -68,7 +68,7 @@ type localRender struct {
 func Command() *cobra.Command {
 	local := &localRender{}
 	// There is no table form: the manifests are the result.
-	output := &printer.Output{Form: printer.FormYAML, Allowed: []string{printer.FormYAML, printer.FormJSON, printer.FormName}}
+	var output *printer.Output
 	command := &cobra.Command{
 		Use:   "render DIR",
 		Short: "Show what would be applied from a folder",
@@ -89,9 +89,6 @@ path.`,
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			objects, warnings, err := local.run(command.Context(), args[0])
 			// Warnings go to standard error, also on an error: they often
 			// explain it.
@@ -111,7 +108,7 @@ path.`,
 	flags.StringVar(&local.path, "path", "", "folder in DIR that is rendered")
 	flags.StringVar(&local.kubeVersion, "kube-version", "", "version of Kubernetes that charts see, such as v1.36.0")
 	flags.StringSliceVar(&local.apiVersions, "api-versions", nil, "kinds that charts see, such as monitoring.coreos.com/v1")
-	flags.StringVarP(&output.Form, "output", "o", output.Form, "output format: "+strings.Join(output.Allowed, ", "))
+	output = printer.NewOutputOf(command, printer.FormYAML, printer.FormJSON, printer.FormName)
 	local.source.add(command)
 	return command
 }

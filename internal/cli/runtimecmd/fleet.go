@@ -21,7 +21,7 @@ import (
 func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the runtimes of the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		// The list has the status of the last heartbeats; no runtime is
 		// contacted.
 		all, err := client.ListRuntimes(command.Context())
@@ -51,14 +51,11 @@ func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
 	if len(runtimes) == 0 {
 		return nil
 	}
-	rows, flush := printer.NewTable(w)
-	rows.Row("NAME", "NAMESPACE", "CLUSTER", "MODE", "VERSION", "ONLINE", "SYNC_STATUS", "HEALTH", "INSTALLATION", "LAST_SEEN")
-	for _, one := range runtimes {
-		rows.Row(one.GetName(), one.GetNamespace(), printer.OrDash(one.GetCluster()), modeWord(one.GetAccessMode()), shownVersion(one),
+	return printer.List(w, []string{"NAME", "NAMESPACE", "CLUSTER", "MODE", "VERSION", "ONLINE", "SYNC_STATUS", "HEALTH", "INSTALLATION", "LAST_SEEN"}, runtimes, func(one *platformv1.Runtime) []string {
+		return []string{one.GetName(), one.GetNamespace(), printer.OrDash(one.GetCluster()), modeWord(one.GetAccessMode()), shownVersion(one),
 			printer.YesNo(one.GetOnline()), printer.EnumWord(one.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_"),
-			installationWord(one), printer.Timestamp(one.GetLastHeartbeatAt()))
-	}
-	return flush()
+			installationWord(one), printer.Timestamp(one.GetLastHeartbeatAt())}
+	})
 }
 
 // modeWord formats an access mode in lower case.
@@ -93,7 +90,7 @@ func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Runtimes().GetRuntime, &platformv1.GetRuntimeRequest{Name: args[0]})
 		if err != nil {
 			return err
@@ -148,61 +145,33 @@ func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 // command that completes it (R63). A complete runtime has none, and prints
 // nothing.
 func printSteps(w io.Writer, one *platformv1.Runtime) error {
-	if len(one.GetPendingSteps()) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w)
-	rows, flush := printer.NewTable(w)
-	rows.Row("STILL TO DO", "COMMAND")
-	for _, step := range one.GetPendingSteps() {
+	return printer.Section(w, []string{"STILL TO DO", "COMMAND"}, one.GetPendingSteps(), func(step platformv1.CompletionStep) []string {
 		what, command := apiclient.PendingStep(step, one.GetName())
-		rows.Row(what, command)
-	}
-	return flush()
+		return []string{what, command}
+	})
 }
 
 // printComponents prints the components of the runtime with their sync and
 // health status.
 func printComponents(w io.Writer, one *platformv1.Runtime) error {
-	if len(one.GetComponents()) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w)
-	rows, flush := printer.NewTable(w)
-	rows.Row("COMPONENT", "VERSION", "SYNC", "HEALTH", "MESSAGE")
-	for _, each := range one.GetComponents() {
-		rows.Row(each.GetName(), printer.OrDash(each.GetVersion()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetHealthMessage())
-	}
-	return flush()
+	return printer.Section(w, []string{"COMPONENT", "VERSION", "SYNC", "HEALTH", "MESSAGE"}, one.GetComponents(), func(each *platformv1.Component) []string {
+		return []string{each.GetName(), printer.OrDash(each.GetVersion()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetHealthMessage()}
+	})
 }
 
 // printSources prints the Git Sources of the runtime with their status.
 func printSources(w io.Writer, one *platformv1.Runtime) error {
-	if len(one.GetGitSources()) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w)
-	rows, flush := printer.NewTable(w)
-	rows.Row("GIT SOURCE", "REPOURL", "PATH", "SYNC", "HEALTH", "MESSAGE")
-	for _, each := range one.GetGitSources() {
-		rows.Row(each.GetName(), each.GetRepoUrl(), printer.OrDash(each.GetPath()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetMessage())
-	}
-	return flush()
+	return printer.Section(w, []string{"GIT SOURCE", "REPOURL", "PATH", "SYNC", "HEALTH", "MESSAGE"}, one.GetGitSources(), func(each *platformv1.GitSourceSummary) []string {
+		return []string{each.GetName(), each.GetRepoUrl(), printer.OrDash(each.GetPath()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetMessage()}
+	})
 }
 
 // printClusters prints the clusters that the runtime delivers to. Status is the
 // text of the runtime and not an enum, so it is printed as it is.
 func printClusters(w io.Writer, one *platformv1.Runtime) error {
-	if len(one.GetClusters()) == 0 {
-		return nil
-	}
-	_, _ = fmt.Fprintln(w)
-	rows, flush := printer.NewTable(w)
-	rows.Row("CLUSTER", "SERVER", "VERSION", "STATUS", "MESSAGE")
-	for _, each := range one.GetClusters() {
-		rows.Row(each.GetName(), each.GetServer(), printer.OrDash(each.GetVersion()), each.GetStatus(), each.GetMessage())
-	}
-	return flush()
+	return printer.Section(w, []string{"CLUSTER", "SERVER", "VERSION", "STATUS", "MESSAGE"}, one.GetClusters(), func(each *platformv1.ManagedClusterSummary) []string {
+		return []string{each.GetName(), each.GetServer(), printer.OrDash(each.GetVersion()), each.GetStatus(), each.GetMessage()}
+	})
 }
 
 // runtimeCheckCommand checks a name before an installation (R33). A name that
@@ -213,7 +182,7 @@ func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 		Use: "check-name NAME", Short: "Check whether a runtime name is valid and free", Args: cobra.ExactArgs(1),
 		Long: "Checks whether a runtime name is valid and free, and proposes a free one. The exit code is 1 when the name cannot be used.",
 	}
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := client.CheckName(command.Context(), args[0]); err != nil {
 			return err
 		}
@@ -231,7 +200,7 @@ func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "configure NAME", Short: "Make a runtime an Application of itself, kept in Git",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
-		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		RunE: apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			// The name becomes part of the request path, so it is checked
 			// first.
 			if err := wire.RuntimeName(args[0]); err != nil {

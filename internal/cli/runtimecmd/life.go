@@ -17,7 +17,7 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "set-configuration NAME", Short: "Make a runtime the configuration runtime of the account",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
-		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		RunE: apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			// The field is optional in the API: an absent one keeps the role.
 			yes := true
 			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], ConfigurationRuntime: &yes})
@@ -31,7 +31,7 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "rename NAME NEW-NAME", Short: "Explain why a runtime cannot be renamed", Args: cobra.ExactArgs(2), Hidden: true,
-		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		RunE: apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], NewName: &args[1]})
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ key.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := prompt.New(command).Confirm("Revoke the credentials of the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := prompt.New(command).Confirm("Forget the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ read, or those of one component as lines.`,
 	flags.StringVar(&wanted.Component, "component", "", "one component, as slipway runtime get lists them")
 	flags.Int64Var(&wanted.TailLines, "tail", 0, "only so many last lines of each container (default what the runtime gives)")
 	flags.StringVarP(&path, "output", "o", "", "file to write to; - is standard output (default NAME-logs-TIME.tar.gz, or standard output with --component)")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		// The name is part of the request path and of the file name.
 		if err := wire.RuntimeName(args[0]); err != nil {
 			return exit.UsageError{Err: err}

@@ -48,8 +48,6 @@ checks those that are there. A runtime of 0.0.543 or newer, and every runtime of
 Slipway, has one router and needs one VirtualService for /webhooks, /app-proxy and
 /workflows. An older one needs one for its app-proxy and one for its event
 sources.`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	flags := command.PersistentFlags()
 	flags.StringVar(&given.Runtime, "runtime", "", "name of the runtime")
@@ -224,9 +222,6 @@ Without --gateway any gateway will do.`,
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		// Flags are checked before a connection is made.
-		if err := output.Check(); err != nil {
-			return err
-		}
 		settings, err := given.settings(command, false)
 		if err != nil {
 			return err
@@ -307,16 +302,13 @@ func printMesh(w io.Writer, states []mode.PathState, output *printer.Output) err
 	if output.Form != printer.FormTable {
 		return output.Encode(w, map[string]any{"paths": states})
 	}
-	rows, flush := printer.NewTable(w)
-	rows.Row("HOST", "PATH", "STATE", "VIRTUALSERVICE", "MESSAGE")
-	for _, state := range states {
+	return printer.List(w, []string{"HOST", "PATH", "STATE", "VIRTUALSERVICE", "MESSAGE"}, states, func(state mode.PathState) []string {
 		word := "missing"
 		if state.OK {
 			word = "ok"
 		}
-		rows.Row(state.Host, state.Path, word, printer.OrDash(state.By), state.Message)
-	}
-	return flush()
+		return []string{state.Host, state.Path, word, printer.OrDash(state.By), state.Message}
+	})
 }
 
 // explainMesh turns an error of the API server into one with a remedy: a

@@ -63,7 +63,7 @@ them with --values or --set.`,
 	flags.StringVar(&git.ca, "git-ca-file", "", "file with the authorities of a Git server in house")
 	flags.StringVar(&git.sshKey, "ssh-key-file", "", "file with a private SSH key, for a repository over SSH")
 	flags.StringVar(&git.sshHosts, "known-hosts-file", "", "file with lines of known_hosts, for a repository over SSH")
-	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		// The repository is parsed before credentials are read, which may
 		// consume standard input.
 		var err error

@@ -17,8 +17,6 @@ func Command() *cobra.Command {
 		Use:   "runtime",
 		Short: "Manage runtimes",
 		Long:  `Manages runtimes: the agents that deliver to clusters, and how the platform reaches them.`,
-		Args:  cobra.NoArgs,
-		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	// All commands share one choice: only one of them runs per process.
 	choice := &apiclient.Choice{}

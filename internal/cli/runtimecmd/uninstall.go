@@ -46,9 +46,6 @@ its cluster.`,
 	flags.DurationVar(&given.Timeout, "timeout", lifecycle.DefaultUninstallTimeout, "how long cleaning up and deleting may take, each")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
 		// A namespace from the flag wins over the one of the platform's record.
 		given.NamespaceGiven = command.Flags().Changed("namespace")
 		// lifecycle connects only when it needs the cluster.
