@@ -67,34 +67,11 @@ const (
 )
 
 // run loads and validates the options, and then prints help, prints the
-// configuration, or runs the agent. Nothing is opened before the options are
-// valid, so a usage error never leaves anything behind.
+// configuration, or runs the agent.
 func run(command *cobra.Command, args []string) error {
-	environ := os.Environ()
-	loaded, err := config.LoadAgent(config.Sources{
-		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
-	})
-	// Help wins over errors of other options.
-	if loaded.Given["help"] {
-		return command.Help()
-	}
-	if err != nil {
-		return exit.UsageError{Err: err}
-	}
+	loaded, err := config.LoadAgent(roleflags.Sources(args))
 	options := loaded.Agent
-	// Loading checks that each value has its type; Validate checks ranges and
-	// combinations.
-	if err := options.Validate(); err != nil {
-		return exit.UsageError{Err: err}
-	}
-	// Printed after validation, so that the output is always a configuration
-	// that the agent accepts.
-	if loaded.Given["print-config"] {
-		text, err := options.YAML()
-		if err != nil {
-			return err
-		}
-		_, err = command.OutOrStdout().Write(text)
+	if begins, err := roleflags.Begin(command, loaded, err, options); !begins {
 		return err
 	}
 	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)

@@ -94,7 +94,7 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
 	return func(context.Context) (sharedrepo.Chart, error) {
 		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion, Release: self.Release}
-		text, err := files.ReadBounded(self.ValuesFile)
+		text, err := files.ReadBounded(self.ValuesFile, files.MaxBytes)
 		if err != nil {
 			return chart, err
 		}

@@ -141,7 +141,7 @@ func (a *appAccess) through() (bool, error) {
 func (a *appAccess) open() (appBackend, error) {
 	cluster, err := kubeflags.Connect(a.choice)
 	if err != nil {
-		return nil, exit.UsageError{Err: err}
+		return nil, err
 	}
 	namespace := cmp.Or(a.namespace, cluster.Namespace)
 	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil

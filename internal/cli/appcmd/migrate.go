@@ -70,7 +70,7 @@ It works on the cluster itself, with your own rights.`,
 		}
 		cluster, err := kubeflags.Connect(access.choice)
 		if err != nil {
-			return exit.UsageError{Err: err}
+			return err
 		}
 		defer cluster.Close()
 		if len(args) == 0 {

@@ -112,7 +112,7 @@ what was made is taken back.`,
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		cluster, err := kubeflags.Connect(given.choice)
 		if err != nil {
-			return exit.UsageError{Err: err}
+			return err
 		}
 		defer cluster.Close()
 		name := given.name(cluster)
@@ -226,7 +226,7 @@ func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Cl
 func (g *clusterRemoveFlags) connect(found *runtimev1.ManagedCluster) (*kube.Cluster, error) {
 	far, err := kubeflags.Connect(g.choice)
 	if err != nil {
-		return nil, exit.UsageError{Err: err}
+		return nil, err
 	}
 	if strings.TrimSuffix(far.Config.Host, "/") != found.GetServer() {
 		far.Close()

@@ -120,7 +120,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 		return world, options, nothing, err
 	}
 	if world.Cluster, err = kubeflags.Connect(f.local); err != nil {
-		return world, options, nothing, exit.UsageError{Err: err}
+		return world, options, nothing, err
 	}
 	return world, options, func() {
 		world.Cluster.Close()

@@ -5,7 +5,6 @@ package edgecmd
 
 import (
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -47,32 +46,9 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 // start loads and validates the options, and then prints help, prints the
 // configuration, or runs the edge until the context of the command ends.
 func start(command *cobra.Command, args []string, run controller.Runner) error {
-	environ := os.Environ()
-	loaded, err := config.LoadEdge(config.Sources{
-		Args:     args,
-		Switches: roleflags.Switches,
-		Environ:  environ,
-		Dirs:     config.SearchDirs(environ),
-	})
-	// Help wins over errors of other options.
-	if loaded.Given["help"] {
-		return command.Help()
-	}
-	if err != nil {
-		return exit.UsageError{Err: err}
-	}
+	loaded, err := config.LoadEdge(roleflags.Sources(args))
 	options := loaded.Edge
-	if err := options.Validate(); err != nil {
-		return exit.UsageError{Err: err}
-	}
-	// Printed after validation, so that the output is always a configuration
-	// that the edge accepts.
-	if loaded.Given["print-config"] {
-		text, err := options.YAML()
-		if err != nil {
-			return err
-		}
-		_, err = command.OutOrStdout().Write(text)
+	if begins, err := roleflags.Begin(command, loaded, err, options); !begins {
 		return err
 	}
 	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)

@@ -14,9 +14,9 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
-// maxBytes bounds a file that is read whole: CA certificates or Helm values.
+// MaxBytes bounds a file that is read whole: CA certificates or Helm values.
 // Both are far smaller, so a larger file is a wrong path.
-const maxBytes = 4 << 20
+const MaxBytes = 4 << 20
 
 // ReadAuthorities reads CA certificates in PEM. It returns nil for an empty
 // path, which callers take as the roots of the system, and an error for a file
@@ -25,7 +25,7 @@ func ReadAuthorities(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := ReadBounded(path)
+	text, err := ReadBounded(path, MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -35,19 +35,19 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
-// ReadBounded reads a file of at most maxBytes. A larger file is an error and
+// ReadBounded reads a file of at most limit bytes. A larger file is an error and
 // is never truncated silently.
-func ReadBounded(path string) ([]byte, error) {
+func ReadBounded(path string, limit int) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	// One byte above the bound distinguishes a file of exactly maxBytes from a
+	// One byte above the limit distinguishes a file of exactly that size from a
 	// larger one.
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err == nil && len(text) > maxBytes {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxBytes)
+	text, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	if err == nil && len(text) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
 	}
 	return text, err
 }

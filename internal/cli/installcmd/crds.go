@@ -78,7 +78,7 @@ func (f *crdsFlags) run(work func(context.Context, *cobra.Command, crds.Options)
 		}
 		cluster, err := kubeflags.Connect(f.choice)
 		if err != nil {
-			return exit.UsageError{Err: err}
+			return err
 		}
 		defer cluster.Close()
 		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)

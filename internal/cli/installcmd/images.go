@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +12,7 @@ import (
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/install/chart"
 	"slipway.dev/slipway/internal/install/images"
@@ -88,18 +87,9 @@ func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 // readValuesFile reads a values file of at most values.MaxBytes. Errors name
 // the file and never quote its content, which may have secrets.
 func readValuesFile(place string) (map[string]any, error) {
-	file, err := os.Open(place)
+	text, err := files.ReadBounded(place, values.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the values: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	// One byte more than allowed is read, to detect a file that is too large.
-	text, err := io.ReadAll(io.LimitReader(file, values.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the values: %w", err)
-	}
-	if len(text) > values.MaxBytes {
-		return nil, fmt.Errorf("the values file %s has more than %d bytes", place, values.MaxBytes)
 	}
 	read := map[string]any{}
 	if err := yaml.Unmarshal(text, &read); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -41,9 +42,14 @@ func MissingKind(err error) bool {
 }
 
 // Connect creates a client for the chosen cluster, with the version of this
-// program in the user agent. It sends no request yet.
+// program in the user agent. It sends no request yet, so that an error is one of
+// the flags or of the kubeconfig: a usage error.
 func Connect(choice kube.UserChoice) (*kube.Cluster, error) {
-	return kube.ConnectUser(choice, kube.Version(buildinfo.Read().Version))
+	cluster, err := kube.ConnectUser(choice, kube.Version(buildinfo.Read().Version))
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return cluster, nil
 }
 
 // Add adds the flags that select a cluster, with kubectl's names and defaults.

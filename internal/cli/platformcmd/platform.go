@@ -56,62 +56,21 @@ has begun. A second signal ends it at once, with exit code 130.`,
 	return command
 }
 
-// platformSetting is the result of loading the options. given has the switches,
-// such as help and print-config, that end the command before it runs.
-type platformSetting struct {
-	options *config.Platform
-	// file is the path of the configuration file, empty without one.
-	file  string
-	given map[string]bool
-}
-
-// loadPlatform loads and validates the options. A request for help wins over
-// errors, so that a broken configuration does not hide it. All other errors are
-// usage errors, with exit code 2.
-func loadPlatform(args []string) (platformSetting, error) {
-	environ := os.Environ()
-	loaded, err := config.LoadPlatform(config.Sources{
-		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
-	})
-	// The loader returns the switches that it found even with an error.
-	setting := platformSetting{options: loaded.Platform, file: loaded.File, given: loaded.Given}
-	if loaded.Given["help"] {
-		return setting, nil
-	}
-	if err != nil {
-		return setting, exit.UsageError{Err: err}
-	}
-	if err := setting.options.Validate(); err != nil {
-		return setting, exit.UsageError{Err: err}
-	}
-	return setting, nil
-}
-
 // run loads the options, and then prints help, prints the effective
 // configuration, or runs the platform. --print-config validates too: a wrong
 // configuration is an error and prints nothing.
 func run(command *cobra.Command, args []string) error {
-	setting, err := loadPlatform(args)
-	if setting.given["help"] {
-		return command.Help()
-	}
-	if err != nil {
+	loaded, err := config.LoadPlatform(roleflags.Sources(args))
+	options := loaded.Platform
+	if begins, err := roleflags.Begin(command, loaded, err, options); !begins {
 		return err
 	}
-	if setting.given["print-config"] {
-		text, err := setting.options.YAML()
-		if err != nil {
-			return err
-		}
-		_, err = command.OutOrStdout().Write(text)
-		return err
-	}
-	log, err := observe.NewLogger(command.ErrOrStderr(), setting.options.Log.Level, setting.options.Log.Format)
+	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	roleflags.LogStart(log, "platform", setting.file, setting.options.Changes())
-	return serve(command.Context(), setting.options, log, command.OutOrStdout())
+	roleflags.LogStart(log, "platform", loaded.File, options.Changes())
+	return serve(command.Context(), options, log, command.OutOrStdout())
 }
 
 // serve runs the platform with its health and admin servers until ctx ends.

@@ -114,17 +114,14 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 	for len(args) > 0 && len(call.words) < t.words && !strings.HasPrefix(args[0], "-") {
 		call.words, args = append(call.words, args[0]), args[1:]
 	}
-	setting, err := loadPlatform(t.take(&call, args))
-	if setting.given["help"] {
-		return command.Help()
-	}
-	if err != nil {
+	loaded, err := config.LoadPlatform(roleflags.Sources(t.take(&call, args)))
+	if begins, err := roleflags.Begin(command, loaded, err, loaded.Platform); !begins {
 		return err
 	}
 	if len(call.words) != t.words {
 		return exit.UsageError{Err: fmt.Errorf("write it as %s", command.UseLine())}
 	}
-	if call.place, err = platformPlaceOf(setting.options); err != nil {
+	if call.place, err = platformPlaceOf(loaded.Platform); err != nil {
 		return err
 	}
 	return t.run(command.Context(), call)

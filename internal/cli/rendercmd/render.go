@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/localrepo"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/gitops/render"
@@ -212,17 +213,9 @@ func (l *localRender) applicationRequest(store tree.Store) (render.Request, erro
 // unknown and duplicate fields are errors, because users run this command to
 // find typos.
 func readApplicationFile(name string) (*v1alpha1.Application, error) {
-	file, err := os.Open(name)
+	text, err := files.ReadBounded(name, manifestBytes)
 	if err != nil {
 		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, manifestBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > manifestBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, manifestBytes)
 	}
 	var content map[string]any
 	if err := yaml.UnmarshalStrict(text, &content); err != nil {

@@ -2,17 +2,55 @@ package roleflags
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Switches are the flags of a role's command that are not options of the role.
-var Switches = []string{"help", "print-config"}
+// Sources returns where the options of a role come from: the command line, the
+// environment and a file.
+func Sources(args []string) config.Sources {
+	environ := os.Environ()
+	return config.Sources{Args: args, Switches: []string{"help", "print-config"}, Environ: environ, Dirs: config.SearchDirs(environ)}
+}
+
+// Begin does what the commands of all roles do once the options are loaded: it
+// prints the help or the configuration where the command line asks for it, and
+// validates. It returns false if the command is done. Nothing is opened before
+// the options are valid, so a usage error never leaves anything behind.
+func Begin(command *cobra.Command, loaded *config.Loaded, failed error, options interface {
+	Validate() error
+	YAML() ([]byte, error)
+}) (bool, error) {
+	// Help wins over errors of other options.
+	if loaded.Given["help"] {
+		return false, command.Help()
+	}
+	if failed != nil {
+		return false, exit.UsageError{Err: failed}
+	}
+	// Loading checks that each value has its type; Validate checks ranges and
+	// combinations.
+	if err := options.Validate(); err != nil {
+		return false, exit.UsageError{Err: err}
+	}
+	if !loaded.Given["print-config"] {
+		return true, nil
+	}
+	// Printed after validation, so that the output is always a configuration
+	// that the role accepts.
+	text, err := options.YAML()
+	if err == nil {
+		_, err = command.OutOrStdout().Write(text)
+	}
+	return false, err
+}
 
 // LogStart logs the version, the configuration file, and every option that
 // differs from its default. Secrets are redacted by config.Changes.

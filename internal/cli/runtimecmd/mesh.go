@@ -82,19 +82,36 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 	return settings, nil
 }
 
-// addCluster adds the flags of the commands that contact a cluster.
-func (f *meshFlags) addCluster(command *cobra.Command) {
+// with returns a command's function that works on the VirtualServices in the
+// namespace of the runtime, and adds the flags that choose the cluster. The
+// flags are checked before a connection is made.
+func (f *meshFlags) with(command *cobra.Command, needsGateway bool, run func(context.Context, *cobra.Command, meshTarget) error) func(*cobra.Command, []string) error {
 	kubeflags.Add(command.Flags(), &f.choice)
+	return func(command *cobra.Command, _ []string) error {
+		settings, err := f.settings(command, needsGateway)
+		if err != nil {
+			return err
+		}
+		cluster, err := kubeflags.Connect(f.choice)
+		if err != nil {
+			return err
+		}
+		defer cluster.Close()
+		ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
+		defer cancel()
+		services, err := virtualServices(cluster, settings.Namespace)
+		if err != nil {
+			return err
+		}
+		return run(ctx, command, meshTarget{settings, cluster, services})
+	}
 }
 
-// open creates the client of the cluster, without a request. The caller closes
-// it.
-func (f *meshFlags) open() (*kube.Cluster, error) {
-	cluster, err := kubeflags.Connect(f.choice)
-	if err != nil {
-		return nil, exit.UsageError{Err: err}
-	}
-	return cluster, nil
+// meshTarget is what a command of the mesh works on.
+type meshTarget struct {
+	mode.MeshSettings
+	cluster  *kube.Cluster
+	services dynamic.ResourceInterface
 }
 
 // meshGenerateCommand prints the VirtualServices as YAML, for kubectl or Git.
@@ -133,42 +150,26 @@ given.`,
 		Example: `  slipway runtime mesh apply --runtime prod --gateway istio-system/public --host prod.example.com`,
 		Args:    cobra.NoArgs,
 	}
-	given.addCluster(command)
 	command.Flags().BoolVar(&force, "force", false, "replace VirtualServices that another tool made")
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		settings, err := given.settings(command, true)
-		if err != nil {
-			return err
-		}
-		cluster, err := given.open()
-		if err != nil {
-			return err
-		}
-		defer cluster.Close()
-		ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
-		defer cancel()
-		services, err := virtualServices(cluster, settings.Namespace)
-		if err != nil {
-			return err
-		}
+	command.RunE = given.with(command, true, func(ctx context.Context, command *cobra.Command, target meshTarget) error {
 		// Without --force nothing is written unless all names are free or ours.
-		objects := mode.VirtualServices(settings)
+		objects := mode.VirtualServices(target.MeshSettings)
 		// The check is not atomic with the apply, which forces conflicts: a
 		// VirtualService that appears in between is overwritten.
 		if !force {
-			if err := refuseStrangers(ctx, services, objects); err != nil {
+			if err := refuseStrangers(ctx, target.services, objects); err != nil {
 				return err
 			}
 		}
-		if err := applyServices(ctx, cluster, settings.Namespace, objects); err != nil {
+		if err := applyServices(ctx, target.cluster, target.Namespace, objects); err != nil {
 			return err
 		}
 		for _, object := range objects {
-			_, _ = fmt.Fprintf(command.ErrOrStderr(), "VirtualService %s/%s is applied.\n", settings.Namespace, object.Name())
+			_, _ = fmt.Fprintf(command.ErrOrStderr(), "VirtualService %s/%s is applied.\n", target.Namespace, object.Name())
 		}
 		// The apply command has no --output flag; its result is always a table.
-		return verifyMesh(ctx, command, services, settings, &printer.Output{Form: printer.FormTable})
-	}
+		return target.verify(ctx, command, &printer.Output{Form: printer.FormTable})
+	})
 	return command
 }
 
@@ -218,27 +219,10 @@ Without --gateway any gateway will do.`,
   slipway runtime mesh verify --runtime prod --host prod.example.com -o json`,
 		Args: cobra.NoArgs,
 	}
-	given.addCluster(command)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		// Flags are checked before a connection is made.
-		settings, err := given.settings(command, false)
-		if err != nil {
-			return err
-		}
-		cluster, err := given.open()
-		if err != nil {
-			return err
-		}
-		defer cluster.Close()
-		ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
-		defer cancel()
-		services, err := virtualServices(cluster, settings.Namespace)
-		if err != nil {
-			return err
-		}
-		return verifyMesh(ctx, command, services, settings, output)
-	}
+	command.RunE = given.with(command, false, func(ctx context.Context, command *cobra.Command, target meshTarget) error {
+		return target.verify(ctx, command, output)
+	})
 	return command
 }
 
@@ -260,16 +244,16 @@ func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceI
 	return cluster.Dynamic.Resource(resource).Namespace(namespace), nil
 }
 
-// verifyMesh prints the destination of each path and returns an error with exit
+// verify prints the destination of each path and returns an error with exit
 // code 1 if one does not lead to the runtime. The match approximates that of
 // Istio's gateway: conditions on headers and ports are reported, but not
 // evaluated.
-func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.ResourceInterface, settings mode.MeshSettings, output *printer.Output) error {
-	listed, err := services.List(ctx, metav1.ListOptions{})
+func (t meshTarget) verify(ctx context.Context, command *cobra.Command, output *printer.Output) error {
+	listed, err := t.services.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return explainMesh(err, settings.Namespace)
+		return explainMesh(err, t.Namespace)
 	}
-	states := mode.VerifyMesh(settings, meshObjects(listed))
+	states := mode.VerifyMesh(t.MeshSettings, meshObjects(listed))
 	// The table comes first; the exit code reports the result to scripts.
 	if err := printMesh(command.OutOrStdout(), states, output); err != nil {
 		return err
@@ -281,7 +265,7 @@ func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.Re
 		}
 	}
 	if missing > 0 {
-		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate prints what is needed", missing, len(states), settings.Runtime)}
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate prints what is needed", missing, len(states), t.Runtime)}
 	}
 	return nil
 }
