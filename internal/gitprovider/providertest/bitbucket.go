@@ -24,9 +24,9 @@ func bitbucketEndpoints() []endpoint {
 		{method: "GET", path: at, page: repositories, handle: bitbucketGet},
 		{method: "POST", path: at, page: repositories, fields: repository, handle: bitbucketCreate},
 		{method: "GET", path: at + "/hooks", page: repositories, query: []string{"pagelen", "page"}, handle: bitbucketListHooks},
-		{method: "POST", path: at + "/hooks", page: repositories, fields: hook, handle: bitbucketCreateHook},
-		{method: "PUT", path: at + "/hooks/{uid}", page: repositories, fields: hook, handle: bitbucketUpdateHook},
-		{method: "DELETE", path: at + "/hooks/{uid}", page: repositories, handle: bitbucketDeleteHook},
+		{method: "POST", path: at + "/hooks", page: repositories, fields: hook, handle: bitbucketHooks().create},
+		{method: "PUT", path: at + "/hooks/{hook}", page: repositories, fields: hook, handle: bitbucketHooks().update},
+		{method: "DELETE", path: at + "/hooks/{hook}", page: repositories, handle: bitbucketHooks().remove},
 	}
 }
 
@@ -142,15 +142,6 @@ func bitbucketHookJSON(hook Hook) map[string]any {
 // bitbucketUID returns the UUID of a hook, in braces as Bitbucket has it.
 func bitbucketUID(id int64) string { return "{hook-" + strconv.FormatInt(id, 10) + "}" }
 
-// bitbucketHookIndex finds the hook of the request.
-func bitbucketHookIndex(x *exchange, repository *Repository) int {
-	i := slices.IndexFunc(repository.Hooks, func(h Hook) bool { return bitbucketUID(h.ID) == x.r.PathValue("uid") })
-	if i < 0 {
-		bitbucketError(x, http.StatusNotFound, map[string]any{"message": "Webhook not found"})
-	}
-	return i
-}
-
 // bitbucketHook decodes the hook of a request body.
 func bitbucketHook(x *exchange) Hook {
 	for _, event := range texts(x.body["events"]) {
@@ -164,6 +155,19 @@ func bitbucketHook(x *exchange) Hook {
 	}
 }
 
+// bitbucketHooks are the calls of the webhooks.
+func bitbucketHooks() webhooks {
+	return webhooks{
+		open: func(x *exchange, action string) *Repository {
+			return bitbucketRepository(x, "admin", "webhook", action+":webhook:bitbucket")
+		},
+		read: bitbucketHook, show: bitbucketHookJSON,
+		missing: func(x *exchange) {
+			bitbucketError(x, http.StatusNotFound, map[string]any{"message": "Webhook not found"})
+		},
+	}
+}
+
 // bitbucketListHooks serves GET .../hooks, in pages with a next URL.
 func bitbucketListHooks(x *exchange) {
 	repository := bitbucketRepository(x, "admin", "webhook", "read:webhook:bitbucket")
@@ -174,46 +178,9 @@ func bitbucketListHooks(x *exchange) {
 	page := max(x.number("page", 1), 1)
 	from := min((page-1)*size, len(repository.Hooks))
 	to := min(from+size, len(repository.Hooks))
-	list := []any{}
-	for _, hook := range repository.Hooks[from:to] {
-		list = append(list, bitbucketHookJSON(hook))
-	}
-	body := map[string]any{"pagelen": size, "page": page, "size": len(repository.Hooks), "values": list}
+	body := map[string]any{"pagelen": size, "page": page, "size": len(repository.Hooks), "values": bitbucketHooks().list(repository.Hooks[from:to])}
 	if to < len(repository.Hooks) {
 		body["next"] = x.origin + x.r.URL.Path + "?pagelen=" + strconv.Itoa(size) + "&page=" + strconv.Itoa(page+1)
 	}
 	x.respond(http.StatusOK, body)
-}
-
-// bitbucketCreateHook serves POST .../hooks.
-func bitbucketCreateHook(x *exchange) {
-	if repository := bitbucketRepository(x, "admin", "webhook", "write:webhook:bitbucket"); repository != nil {
-		x.respond(http.StatusCreated, bitbucketHookJSON(x.addHook(repository, bitbucketHook(x))))
-	}
-}
-
-// bitbucketUpdateHook serves PUT .../hooks/{uid}.
-func bitbucketUpdateHook(x *exchange) {
-	repository := bitbucketRepository(x, "admin", "webhook", "write:webhook:bitbucket")
-	if repository == nil {
-		return
-	}
-	if i := bitbucketHookIndex(x, repository); i >= 0 {
-		hook := bitbucketHook(x)
-		hook.ID = repository.Hooks[i].ID
-		repository.Hooks[i] = hook
-		x.respond(http.StatusOK, bitbucketHookJSON(hook))
-	}
-}
-
-// bitbucketDeleteHook serves DELETE .../hooks/{uid}.
-func bitbucketDeleteHook(x *exchange) {
-	repository := bitbucketRepository(x, "admin", "webhook", "delete:webhook:bitbucket")
-	if repository == nil {
-		return
-	}
-	if i := bitbucketHookIndex(x, repository); i >= 0 {
-		repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-		x.respond(http.StatusNoContent, nil)
-	}
 }

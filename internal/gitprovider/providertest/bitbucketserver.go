@@ -31,9 +31,9 @@ func bitbucketServerEndpoints() []endpoint {
 		{method: "GET", path: at, page: projects, handle: serverGet},
 		{method: "POST", path: api + "/projects/{key}/repos", page: projects, fields: repository, handle: serverCreate},
 		{method: "GET", path: at + "/webhooks", page: repositories, query: append([]string{"event", "statistics"}, paging...), handle: serverListHooks},
-		{method: "POST", path: at + "/webhooks", page: repositories, fields: hook, handle: serverCreateHook},
-		{method: "PUT", path: at + "/webhooks/{id}", page: repositories, fields: hook, handle: serverUpdateHook},
-		{method: "DELETE", path: at + "/webhooks/{id}", page: repositories, handle: serverDeleteHook},
+		{method: "POST", path: at + "/webhooks", page: repositories, fields: hook, handle: serverHooks().create},
+		{method: "PUT", path: at + "/webhooks/{hook}", page: repositories, fields: hook, handle: serverHooks().update},
+		{method: "DELETE", path: at + "/webhooks/{hook}", page: repositories, handle: serverHooks().remove},
 	}
 }
 
@@ -162,7 +162,7 @@ func serverCreate(x *exchange) {
 
 // serverAdmin returns the repository if the token's user administers it, and
 // otherwise writes the error.
-func serverAdmin(x *exchange) *Repository {
+func serverAdmin(x *exchange, _ string) *Repository {
 	repository := x.repository(x.r.PathValue("key") + "/" + x.r.PathValue("slug"))
 	if repository == nil {
 		serverMissing(x)
@@ -197,53 +197,19 @@ func serverHook(x *exchange) Hook {
 	}
 }
 
+// serverHooks are the calls of the webhooks.
+func serverHooks() webhooks {
+	return webhooks{
+		open: serverAdmin, read: serverHook, show: serverHookJSON,
+		missing: func(x *exchange) {
+			serverError(x, http.StatusNotFound, "The webhook does not exist.", "com.atlassian.bitbucket.webhook.NoSuchWebhookException")
+		},
+	}
+}
+
 // serverListHooks serves GET .../webhooks, in pages.
 func serverListHooks(x *exchange) {
-	repository := serverAdmin(x)
-	if repository == nil {
-		return
-	}
-	list := []any{}
-	for _, hook := range repository.Hooks {
-		list = append(list, serverHookJSON(hook))
-	}
-	serverList(x, list)
-}
-
-// serverCreateHook serves POST .../webhooks.
-func serverCreateHook(x *exchange) {
-	if repository := serverAdmin(x); repository != nil {
-		x.respond(http.StatusCreated, serverHookJSON(x.addHook(repository, serverHook(x))))
-	}
-}
-
-// serverHookAt finds the hook of the request.
-func serverHookAt(x *exchange) (*Repository, int) {
-	repository := serverAdmin(x)
-	if repository == nil {
-		return nil, -1
-	}
-	i := hookIndex(repository, x.r.PathValue("id"))
-	if i < 0 {
-		serverError(x, http.StatusNotFound, "The webhook does not exist.", "com.atlassian.bitbucket.webhook.NoSuchWebhookException")
-	}
-	return repository, i
-}
-
-// serverUpdateHook serves PUT .../webhooks/{id}.
-func serverUpdateHook(x *exchange) {
-	if repository, i := serverHookAt(x); i >= 0 {
-		hook := serverHook(x)
-		hook.ID = repository.Hooks[i].ID
-		repository.Hooks[i] = hook
-		x.respond(http.StatusOK, serverHookJSON(hook))
-	}
-}
-
-// serverDeleteHook serves DELETE .../webhooks/{id}.
-func serverDeleteHook(x *exchange) {
-	if repository, i := serverHookAt(x); i >= 0 {
-		repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-		x.respond(http.StatusNoContent, nil)
+	if repository := serverAdmin(x, "read"); repository != nil {
+		serverList(x, serverHooks().list(repository.Hooks))
 	}
 }

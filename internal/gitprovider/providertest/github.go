@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,10 +26,8 @@ func gitHubEndpoints() []endpoint {
 		"active": "bool", "events": "array", "config": "object!",
 		"config.url": "string!", "config.content_type": "string", "config.secret": "string", "config.insecure_ssl": "string",
 	}
-	newHook := map[string]string{"name": "string"}
-	for name, kind := range hook {
-		newHook[name] = kind
-	}
+	newHook := maps.Clone(hook)
+	newHook["name"] = "string"
 	const at = "/repos/{owner}/{repo}"
 	return []endpoint{
 		{method: "GET", path: "/user", page: users, handle: gitHubUser},
@@ -39,8 +38,8 @@ func gitHubEndpoints() []endpoint {
 		{method: "POST", path: "/orgs/{org}/repos", page: repos, fields: repository, handle: gitHubCreate},
 		{method: "GET", path: at + "/hooks", page: webhooks, query: paging, handle: gitHubListHooks},
 		{method: "POST", path: at + "/hooks", page: webhooks, fields: newHook, handle: gitHubCreateHook},
-		{method: "PATCH", path: at + "/hooks/{id}", page: webhooks, fields: hook, handle: gitHubUpdateHook},
-		{method: "DELETE", path: at + "/hooks/{id}", page: webhooks, handle: gitHubDeleteHook},
+		{method: "PATCH", path: at + "/hooks/{hook}", page: webhooks, fields: hook, handle: gitHubHooks().update},
+		{method: "DELETE", path: at + "/hooks/{hook}", page: webhooks, handle: gitHubHooks().remove},
 		{method: "GET", path: at + "/keys", page: keys, query: paging, handle: gitHubReading("administration", false)},
 		{method: "GET", path: at + "/pulls", page: pulls, query: paging, handle: gitHubReading("pull_requests", true)},
 		{method: "GET", path: at + "/commits", page: commits, query: paging, handle: gitHubReading("contents", true)},
@@ -224,17 +223,21 @@ func gitHubHookJSON(hook Hook) map[string]any {
 	return map[string]any{"type": "Repository", "id": hook.ID, "name": "web", "active": hook.Active, "events": hook.Events, "config": config}
 }
 
+// gitHubHooks are the calls of the webhooks.
+func gitHubHooks() webhooks {
+	return webhooks{
+		open:    func(x *exchange, _ string) *Repository { return gitHubAllowed(x, "repository_hooks", "write") },
+		read:    gitHubHook,
+		show:    gitHubHookJSON,
+		missing: func(x *exchange) { gitHubDenied(x, http.StatusNotFound, "Not Found") },
+	}
+}
+
 // gitHubListHooks serves GET /repos/{owner}/{repo}/hooks, in pages.
 func gitHubListHooks(x *exchange) {
-	repository := gitHubAllowed(x, "repository_hooks", "read")
-	if repository == nil {
-		return
+	if repository := gitHubAllowed(x, "repository_hooks", "read"); repository != nil {
+		x.respond(http.StatusOK, gitHubHooks().list(x.pageOf(repository.Hooks, 30)))
 	}
-	list := []any{}
-	for _, hook := range x.pageOf(repository.Hooks, 30) {
-		list = append(list, gitHubHookJSON(hook))
-	}
-	x.respond(http.StatusOK, list)
 }
 
 // gitHubHook decodes the hook of a request body.
@@ -273,36 +276,4 @@ func gitHubCreateHook(x *exchange) {
 		return
 	}
 	x.respond(http.StatusCreated, gitHubHookJSON(x.addHook(repository, hook)))
-}
-
-// gitHubUpdateHook serves PATCH .../hooks/{id}.
-func gitHubUpdateHook(x *exchange) {
-	repository := gitHubAllowed(x, "repository_hooks", "write")
-	if repository == nil {
-		return
-	}
-	i := hookIndex(repository, x.r.PathValue("id"))
-	if i < 0 {
-		gitHubDenied(x, http.StatusNotFound, "Not Found")
-		return
-	}
-	hook := gitHubHook(x)
-	hook.ID = repository.Hooks[i].ID
-	repository.Hooks[i] = hook
-	x.respond(http.StatusOK, gitHubHookJSON(hook))
-}
-
-// gitHubDeleteHook serves DELETE .../hooks/{id}.
-func gitHubDeleteHook(x *exchange) {
-	repository := gitHubAllowed(x, "repository_hooks", "write")
-	if repository == nil {
-		return
-	}
-	i := hookIndex(repository, x.r.PathValue("id"))
-	if i < 0 {
-		gitHubDenied(x, http.StatusNotFound, "Not Found")
-		return
-	}
-	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-	x.respond(http.StatusNoContent, nil)
 }

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -35,9 +36,9 @@ func gitLabEndpoints() []endpoint {
 		{method: "POST", path: "/projects", page: projects, fields: project, handle: gitLabCreate},
 		{method: "GET", path: "/projects/{id}/members/all/{user}", page: members, handle: gitLabMember},
 		{method: "GET", path: "/projects/{id}/hooks", page: webhooks, query: []string{"per_page", "page"}, handle: gitLabListHooks},
-		{method: "POST", path: "/projects/{id}/hooks", page: webhooks, fields: hook, handle: gitLabCreateHook},
-		{method: "PUT", path: "/projects/{id}/hooks/{hook}", page: webhooks, fields: hook, handle: gitLabUpdateHook},
-		{method: "DELETE", path: "/projects/{id}/hooks/{hook}", page: webhooks, handle: gitLabDeleteHook},
+		{method: "POST", path: "/projects/{id}/hooks", page: webhooks, fields: hook, handle: gitLabHooks().create},
+		{method: "PUT", path: "/projects/{id}/hooks/{hook}", page: webhooks, fields: hook, handle: gitLabHooks().update},
+		{method: "DELETE", path: "/projects/{id}/hooks/{hook}", page: webhooks, handle: gitLabHooks().remove},
 	}
 }
 
@@ -98,12 +99,7 @@ func gitLabNamespace(x *exchange) {
 
 // gitLabNamespaceID numbers the owners in the order of their names.
 func gitLabNamespaceID(x *exchange, name string) int {
-	var names []string
-	for owner := range x.world.Owners {
-		names = append(names, owner)
-	}
-	slices.Sort(names)
-	return slices.Index(names, name) + 1
+	return slices.Index(slices.Sorted(maps.Keys(x.world.Owners)), name) + 1
 }
 
 // gitLabLevel returns the access level of a role.
@@ -204,7 +200,7 @@ func gitLabCreate(x *exchange) {
 
 // gitLabMaintained returns the project if the token's user is a maintainer,
 // and otherwise writes 403.
-func gitLabMaintained(x *exchange) *Repository {
+func gitLabMaintained(x *exchange, _ string) *Repository {
 	repository := gitLabProject(x, "api")
 	if repository == nil {
 		return nil
@@ -235,55 +231,17 @@ func gitLabHook(x *exchange) Hook {
 	return hook
 }
 
+// gitLabHooks are the calls of the webhooks.
+func gitLabHooks() webhooks {
+	return webhooks{
+		open: gitLabMaintained, read: gitLabHook, show: gitLabHookJSON,
+		missing: func(x *exchange) { gitLabMessage(x, http.StatusNotFound, "Not found") },
+	}
+}
+
 // gitLabListHooks serves GET /projects/{id}/hooks, in pages.
 func gitLabListHooks(x *exchange) {
-	repository := gitLabMaintained(x)
-	if repository == nil {
-		return
+	if repository := gitLabMaintained(x, "read"); repository != nil {
+		x.respond(http.StatusOK, gitLabHooks().list(x.pageOf(repository.Hooks, 20)))
 	}
-	list := []any{}
-	for _, hook := range x.pageOf(repository.Hooks, 20) {
-		list = append(list, gitLabHookJSON(hook))
-	}
-	x.respond(http.StatusOK, list)
-}
-
-// gitLabCreateHook serves POST /projects/{id}/hooks. GitLab allows
-// duplicates.
-func gitLabCreateHook(x *exchange) {
-	if repository := gitLabMaintained(x); repository != nil {
-		x.respond(http.StatusCreated, gitLabHookJSON(x.addHook(repository, gitLabHook(x))))
-	}
-}
-
-// gitLabUpdateHook serves PUT /projects/{id}/hooks/{hook}.
-func gitLabUpdateHook(x *exchange) {
-	repository := gitLabMaintained(x)
-	if repository == nil {
-		return
-	}
-	i := hookIndex(repository, x.r.PathValue("hook"))
-	if i < 0 {
-		gitLabMessage(x, http.StatusNotFound, "Not found")
-		return
-	}
-	hook := gitLabHook(x)
-	hook.ID = repository.Hooks[i].ID
-	repository.Hooks[i] = hook
-	x.respond(http.StatusOK, gitLabHookJSON(hook))
-}
-
-// gitLabDeleteHook serves DELETE /projects/{id}/hooks/{hook}.
-func gitLabDeleteHook(x *exchange) {
-	repository := gitLabMaintained(x)
-	if repository == nil {
-		return
-	}
-	i := hookIndex(repository, x.r.PathValue("hook"))
-	if i < 0 {
-		gitLabMessage(x, http.StatusNotFound, "Not found")
-		return
-	}
-	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-	x.respond(http.StatusNoContent, nil)
 }

@@ -57,11 +57,6 @@ func (x *exchange) addHook(repository *Repository, hook Hook) Hook {
 	return hook
 }
 
-// hookIndex returns the index of a hook by ID, or -1.
-func hookIndex(repository *Repository, id string) int {
-	return slices.IndexFunc(repository.Hooks, func(h Hook) bool { return strconv.FormatInt(h.ID, 10) == id })
-}
-
 // scoped reports whether the token has one of the scopes.
 func (x *exchange) scoped(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(x.token.Scopes, scope) })
