@@ -2,6 +2,7 @@ package appset
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,12 +63,8 @@ func (r *runner) clusterParams(cluster Cluster) map[string]any {
 	params := map[string]any{
 		"name": cluster.Name, "nameNormalized": normalized(cluster.Name), "server": cluster.Server, "project": cluster.Project,
 	}
-	annotations := map[string]string{}
-	for name, value := range cluster.Annotations {
-		if name != lastApplied {
-			annotations[name] = value
-		}
-	}
+	annotations := maps.Clone(cluster.Annotations)
+	delete(annotations, lastApplied)
 	if r.goForm {
 		metadata := map[string]any{}
 		if len(annotations) > 0 {

@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 	note := func(because string, err error) {
 		if err != nil && len(failures) < maxErrors {
 			failures = append(failures, err)
-			reason = firstOf(reason, because)
+			reason = cmp.Or(reason, because) // the first one
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -84,14 +85,6 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 		}
 	}
 	return reason, errors.Join(failures...)
-}
-
-// firstOf keeps the first reason.
-func firstOf(before, now string) string {
-	if before != "" {
-		return before
-	}
-	return now
 }
 
 // client is the client for the Applications of a namespace.

@@ -54,67 +54,39 @@ func read(live *unstructured.Unstructured) *object {
 	}
 }
 
-// ruleFor returns the rule of a kind; nil for kinds without one. Of judges
-// those by their conditions. The switch covers the groups of most objects
-// without a map lookup for each.
-func ruleFor(kind schema.GroupKind) func(*object) *Status {
-	switch kind.Group {
-	// extensions is the group of old clusters, with the same kinds.
-	case "apps", "extensions":
-		switch kind.Kind {
-		case "Deployment":
-			return deployment
-		case "StatefulSet":
-			return statefulSet
-		case "DaemonSet":
-			return daemonSet
-		case "ReplicaSet":
-			return replicaSet
-		case "Ingress":
-			return ingress
-		}
-	case "":
-		switch kind.Kind {
-		case "Service":
-			return service
-		case "PersistentVolumeClaim":
-			return volumeClaim
-		case "Pod":
-			return pod
-		}
-	case "batch":
-		switch kind.Kind {
-		case "Job":
-			return job
-		case "CronJob":
-			return cronJob
-		}
-	case v1alpha1.Group:
-		switch kind.Kind {
-		case v1alpha1.KindApplication:
-			return application
-		case v1alpha1.KindApplicationSet:
-			return applicationSet
-		case "Workflow":
-			return workflow
-		case kindRollout:
-			return rollout
-		}
-	default:
-		return rareRules()[kind]
-	}
-	return nil
+// rules are the rules by kind. Of judges kinds without one by their
+// conditions.
+var rules = map[schema.GroupKind]func(*object) *Status{
+	{Group: "", Kind: "Service"}:                                      service,
+	{Group: "", Kind: "PersistentVolumeClaim"}:                        volumeClaim,
+	{Group: "", Kind: "Pod"}:                                          pod,
+	{Group: "apps", Kind: "Deployment"}:                               deployment,
+	{Group: "apps", Kind: "StatefulSet"}:                              statefulSet,
+	{Group: "apps", Kind: "DaemonSet"}:                                daemonSet,
+	{Group: "apps", Kind: "ReplicaSet"}:                               replicaSet,
+	{Group: "batch", Kind: "Job"}:                                     job,
+	{Group: "batch", Kind: "CronJob"}:                                 cronJob,
+	{Group: "networking.k8s.io", Kind: "Ingress"}:                     ingress,
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           autoscaler,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             apiService,
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: definition,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                    disruptionBudget,
+	{Group: v1alpha1.Group, Kind: v1alpha1.KindApplication}:           application,
+	{Group: v1alpha1.Group, Kind: v1alpha1.KindApplicationSet}:        applicationSet,
+	{Group: v1alpha1.Group, Kind: "Workflow"}:                         workflow,
+	{Group: v1alpha1.Group, Kind: kindRollout}:                        rollout,
 }
 
-// rareRules are the rules of groups with one kind each.
-func rareRules() map[schema.GroupKind]func(*object) *Status {
-	return map[schema.GroupKind]func(*object) *Status{
-		{Group: "networking.k8s.io", Kind: "Ingress"}:                     ingress,
-		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           autoscaler,
-		{Group: "apiregistration.k8s.io", Kind: "APIService"}:             apiService,
-		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: definition,
-		{Group: "policy", Kind: "PodDisruptionBudget"}:                    disruptionBudget,
+// ruleFor returns the rule of a kind; nil for kinds without one. extensions is
+// the group of old clusters, with the kinds of two others.
+func ruleFor(kind schema.GroupKind) func(*object) *Status {
+	if kind.Group == "extensions" {
+		kind.Group = "apps"
+		if kind.Kind == "Ingress" {
+			kind.Group = "networking.k8s.io"
+		}
 	}
+	return rules[kind]
 }
 
 // deletion is the health of an object that is being deleted; nil for others. A

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -228,11 +227,7 @@ func shorten(texts []string, most int) []string {
 // bounded cuts a text at a length and makes it UTF-8.
 func bounded(text string, most int) string {
 	if len(text) > most {
-		cut := most - len("...")
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
+		text = strings.ToValidUTF8(text[:most-len("...")], "") + "..."
 	}
 	return strings.ToValidUTF8(text, "?")
 }

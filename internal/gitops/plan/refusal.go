@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -53,11 +52,7 @@ func shorten(text string) string { return bounded(text, 80) }
 // bounded cuts a text at a length and makes it UTF-8.
 func bounded(text string, most int) string {
 	if len(text) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
+		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return strings.ToValidUTF8(text, "?")
 }
