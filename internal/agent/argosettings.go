@@ -134,7 +134,7 @@ func (a *agent) reportSettings(ctx context.Context) {
 		a.settings.logged = now
 		a.log.Warn("settings have no effect", "configmap", found.Namespace+"/"+found.Name, "detail", text)
 	}
-	if a.settings.announced == now || a.leading.current() == nil {
+	if a.settings.announced == now || a.leading.term.Load() == nil {
 		return
 	}
 	// Set before the request: a failed Event is not retried, as the log has the

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/secret"
@@ -45,8 +46,6 @@ func fileCredentialName() types.NamespacedName {
 // whether that succeeded or not: the agent works without the file. An error is
 // logged once until it changes. The last credential stays in use meanwhile.
 func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
-	tick := time.NewTicker(credentialFileInterval)
-	defer tick.Stop()
 	var last secret.Text
 	told := ""
 	for {
@@ -60,9 +59,7 @@ func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
 			a.updateCredentialFile(password)
 		}
 		looked()
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, credentialFileInterval) != nil {
 			return
 		}
 	}

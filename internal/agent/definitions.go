@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -29,8 +30,6 @@ const installDefinitions = "install them with kubectl apply --server-side -f cha
 // changes. A watch of a kind that is not served would fail in a loop.
 func (a *agent) awaitDefinitions(ctx context.Context) error {
 	told := ""
-	tick := time.NewTicker(definitionsInterval)
-	defer tick.Stop()
 	for {
 		err := a.missingDefinitions(ctx)
 		if err == nil {
@@ -47,9 +46,7 @@ func (a *agent) awaitDefinitions(ctx context.Context) error {
 			told = kind
 			a.log.Error("waiting for CustomResourceDefinitions", observe.KeyReason, err.Error())
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, definitionsInterval) != nil {
 			return ctx.Err()
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,10 +31,9 @@ const (
 	readyInterval = 200 * time.Millisecond
 )
 
-// leadership has the current term, if this replica leads.
+// leadership has the current term; nil if this replica does not lead.
 type leadership struct {
-	mu   sync.Mutex
-	term *leadershipTerm
+	term atomic.Pointer[leadershipTerm]
 }
 
 // leadershipTerm is what the leader runs. Every term starts with new
@@ -48,23 +47,9 @@ type leadershipTerm struct {
 	sources *source.Sources
 }
 
-// set starts or, with nil, ends a term.
-func (l *leadership) set(current *leadershipTerm) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.term = current
-}
-
-// current returns the term; nil if this replica does not lead.
-func (l *leadership) current() *leadershipTerm {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.term
-}
-
 // fleet returns the clusters of the current term; nil if there is none.
 func (l *leadership) fleet() *clusters.Fleet {
-	if current := l.current(); current != nil {
+	if current := l.term.Load(); current != nil {
 		return current.fleet
 	}
 	return nil
@@ -72,7 +57,7 @@ func (l *leadership) fleet() *clusters.Fleet {
 
 // credentialsChanged retries the repositories that failed.
 func (l *leadership) credentialsChanged() {
-	if current := l.current(); current != nil {
+	if current := l.term.Load(); current != nil {
 		current.apps.CredentialsChanged()
 	}
 }
@@ -81,7 +66,7 @@ func (l *leadership) credentialsChanged() {
 // does not lead. The cached refs are dropped before ApplicationSets are
 // generated, so that they read the pushed commit.
 func (l *leadership) pushed(push webhook.Push) bool {
-	current := l.current()
+	current := l.term.Load()
 	if current == nil {
 		return false
 	}
@@ -96,7 +81,7 @@ func (l *leadership) pushed(push webhook.Push) bool {
 // onStoppedLeading puts the replica into standby. It is ready: it serves
 // webhooks and can take over.
 func (a *agent) onStoppedLeading() {
-	a.leading.set(nil)
+	a.leading.term.Store(nil)
 	a.metrics.leader.Set(0)
 	a.readiness.applications.Met()
 }
@@ -136,11 +121,11 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	if a.runtime != nil {
 		parts.Go(func() error { a.runtime.lead(running); return nil })
 	}
-	a.leading.set(current)
+	a.leading.term.Store(current)
 	a.reportSettings(ctx)
 	// Pushes may have arrived while no replica led.
 	a.relay.checkNow()
-	defer a.leading.set(nil)
+	defer a.leading.term.Store(nil)
 	err = parts.Wait()
 	if err == nil {
 		err = errors.New("it ended without a reason")
@@ -151,8 +136,6 @@ func (a *agent) leadOnce(ctx context.Context) error {
 // awaitReady makes the agent ready when Applications and ApplicationSets were
 // listed.
 func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
-	tick := time.NewTicker(readyInterval)
-	defer tick.Stop()
 	for {
 		err := errors.Join(current.apps.Ready(), current.sets.Ready())
 		if err == nil {
@@ -161,9 +144,7 @@ func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
 			return nil
 		}
 		a.readiness.applications.Unmet(err.Error())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, readyInterval) != nil {
 			return nil
 		}
 	}

@@ -277,7 +277,7 @@ func (r *platformRuntime) remoteTarget(destination v1alpha1.ApplicationDestinati
 // info describes this replica for the API.
 func (r *platformRuntime) info() appproxy.Info {
 	return appproxy.Info{
-		Name: r.runtimeOptions.Name, Version: r.runtimeOptions.Version, Namespace: r.agent.options.ControlNamespace, Leading: r.leading.current() != nil,
+		Name: r.runtimeOptions.Name, Version: r.runtimeOptions.Version, Namespace: r.agent.options.ControlNamespace, Leading: r.leading.term.Load() != nil,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/agent/report"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -46,8 +47,8 @@ func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatR
 	}
 	told.PendingSteps, err = r.integrations.Pending(ctx)
 	note("the Git credentials", err)
-	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil && !expires.IsZero() {
-		told.GitTokenExpiresAt = timestamppb.New(expires)
+	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil {
+		told.GitTokenExpiresAt = wire.Timestamp(expires)
 	}
 	told.SharedRepository = r.sharedRepository.ReadyRepository()
 	told.SharedRepositoryValid = told.SharedRepository != ""
@@ -148,23 +149,19 @@ func healthOf(word string) platformv1.HealthStatus {
 // watchApplications passes each change of an Application to the reporter until
 // the context is done.
 func (r *platformRuntime) watchApplications(ctx context.Context) {
-	done := make(chan struct{})
-	namespaces := r.namespaces()
-	for _, namespace := range namespaces {
+	var watches sync.WaitGroup
+	for _, namespace := range r.namespaces() {
 		// One watch for each namespace: the agent may have rights in these
 		// only.
-		go func() {
+		watches.Go(func() {
 			seen := map[types.UID]*unstructured.Unstructured{}
 			failed := r.logOnce("the Applications for the platform", nil)
 			_ = kube.Follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
 				r.reportChanges(seen, found)
 			})
-			done <- struct{}{}
-		}()
+		})
 	}
-	for range namespaces {
-		<-done
-	}
+	watches.Wait()
 }
 
 // reportChanges compares a list with the last one and reports what differs.

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -116,23 +114,7 @@ func (a *agent) serveWebhooks(ctx context.Context) error {
 // up to hookStopTimeout.
 func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = hookReadTimeout, hookIdleTimeout, hookHeaderBytes
-	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	log.Info("server listens", observe.KeyAddress, listener.Addr().String())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	// The context is done already, so that the drain needs one of its own.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookStopTimeout)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		log.Warn("server cut running requests", observe.KeyError, errors.Join(err, server.Close()))
-	}
-	<-served
-	return nil
+	return observe.Serve(ctx, listener, server, hookStopTimeout, log)
 }
 
 // onPush passes a push to the controllers if this replica leads, or else to the

@@ -127,14 +127,14 @@ func HouseTable() Table {
 				{Package: agent, Reason: "a check runs before there is an agent"},
 				{Package: platform, Reason: "a check runs without the platform's code"},
 			}},
-			{Packages: "./internal/install/...", MayUse: []string{api, "./internal/access/mode", "./internal/config", "./internal/preflight/...", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/install/...", MayUse: []string{api, "./internal/access/mode", "./internal/config", "./internal/preflight/...", kube, gitprovider, observe, secret, wire, backoff}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
 			// It reads the shared repository with the code of the runtime.
-			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire}, Foreign: anything},
+			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire, backoff}, Foreign: anything},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
-			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire, backoff}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: agent, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: platform, Reason: "up starts the parts as processes and looks at them from outside"},

@@ -37,15 +37,20 @@ func ServeHealth(ctx context.Context, listener net.Listener, health *Health, met
 	return serve(ctx, listener, &http.Server{Handler: mux, WriteTimeout: healthWriteTimeout}, log.With(KeyServer, "health"))
 }
 
-// serve runs a server until its context ends or its listener fails.
+// serve runs one of the servers of this package.
 func serve(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
 	server.ReadTimeout = readTimeout
 	server.IdleTimeout = idleTimeout
 	server.MaxHeaderBytes = maxHeaderBytes
-	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	// Requests inherit the context, so that a running profile ends at once.
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	return Serve(ctx, listener, server, stopTimeout, log)
+}
 
+// Serve runs a server until its context ends or its listener fails. Running
+// requests are drained up to a timeout. It closes the listener.
+func Serve(ctx context.Context, listener net.Listener, server *http.Server, drain time.Duration, log *slog.Logger) error {
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	log.Info("server listens", KeyAddress, listener.Addr().String())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -54,7 +59,8 @@ func serve(ctx context.Context, listener net.Listener, server *http.Server, log 
 		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	// The context is done already, so that the drain needs one of its own.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
 		log.Warn("server shut down with requests in flight", KeyError, errors.Join(err, server.Close()))

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitserver"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -93,16 +94,12 @@ func (a *announcer) run(ctx context.Context) {
 // tell sends one change and retries for a while, because the agent may be
 // starting. After the last attempt the agent's poll finds the push.
 func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
-	retry := time.NewTicker(announceInterval)
-	defer retry.Stop()
 	var err error
 	for range announceAttempts {
 		if err = a.post(ctx, change); err == nil {
 			return
 		}
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, announceInterval) != nil {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -32,8 +33,6 @@ func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, sa
 	if d.desired == 0 {
 		return nil
 	}
-	retry := time.NewTicker(answerInterval)
-	defer retry.Stop()
 	for {
 		endpoints, err := readyEndpoints(ctx, cluster)
 		if err != nil {
@@ -45,9 +44,7 @@ func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, sa
 			return nil
 		}
 		say(fmt.Sprintf("%d of %d Pods answer", len(answering), d.desired))
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, answerInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -153,14 +153,10 @@ func (s *scene) edgeAnswers(ctx context.Context) bool {
 
 // poll calls done at an interval until it returns true.
 func poll(ctx context.Context, done func() bool) error {
-	retry := time.NewTicker(answerInterval)
-	defer retry.Stop()
 	// The first call is immediate, so that a part which is ready costs no
 	// interval.
 	for !done() {
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, answerInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}

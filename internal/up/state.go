@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -180,8 +182,6 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 	s.lock = lock
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()
-	retry := time.NewTicker(lockInterval)
-	defer retry.Stop()
 	for said := false; ; {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
@@ -200,9 +200,7 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 			said = true
 			say("waiting for the processes of an earlier run to end")
 		}
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, lockInterval) != nil {
 			return fmt.Errorf("%s is still in use by %s, left by an earlier run: end it, or choose another --dir: %w",
 				s.dir, describeHolders(s.lockPath()), context.Cause(ctx))
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -172,14 +172,10 @@ func (s *Service) readTree(ctx context.Context, app *inspect.Application, with t
 
 // nodeOf converts one object of a tree to its message.
 func nodeOf(node *inspect.Node) *runtimev1.Node {
-	told := &runtimev1.Node{
-		Ref: objectRef(node.Key(), node.Version, node.UID), Sync: node.Sync, Health: node.Health, HealthMessage: node.Message,
-		Info: node.Info, Hook: node.Hook, RequiresPruning: node.RequiresPruning, ResourceVersion: node.ResourceVersion,
+	return &runtimev1.Node{
+		Ref: objectRef(node.Key(), node.Version, node.UID), Sync: node.Sync, Health: node.Health, HealthMessage: node.Message, Info: node.Info,
+		Hook: node.Hook, RequiresPruning: node.RequiresPruning, ResourceVersion: node.ResourceVersion, CreatedAt: wire.Timestamp(node.Created),
 	}
-	if !node.Created.IsZero() {
-		told.CreatedAt = timestamppb.New(node.Created)
-	}
-	return told
 }
 
 // object reads an object of the Application; nil if it does not exist. An

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -44,10 +45,7 @@ func (s *Service) GetHistory(ctx context.Context, request *connect.Request[runti
 		entry := &app.Status.History[i]
 		told := &runtimev1.HistoryEntry{
 			Id: entry.ID, Revision: cmp.Or(entry.Revision, strings.Join(entry.Revisions, ",")),
-			InitiatedBy: entry.InitiatedBy.Username, Automated: entry.InitiatedBy.Automated,
-		}
-		if !entry.DeployedAt.IsZero() {
-			told.DeployedAt = timestamppb.New(entry.DeployedAt.Time)
+			InitiatedBy: entry.InitiatedBy.Username, Automated: entry.InitiatedBy.Automated, DeployedAt: wire.Timestamp(entry.DeployedAt.Time),
 		}
 		if commit := s.commit(looking, charter, entry); commit != nil {
 			told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, commit.Message, timestamppb.New(commit.When)

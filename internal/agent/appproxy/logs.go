@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -95,13 +95,9 @@ func (s *Service) tryAcquire(places chan struct{}) (leave func(), err error) {
 // lineOf converts a line to its message. Logs are arbitrary bytes, and protobuf
 // strings must be UTF-8.
 func lineOf(line inspect.LogLineOf) *runtimev1.LogsResponse {
-	told := &runtimev1.LogsResponse{
-		Pod: line.Stream.Pod, Container: line.Stream.Container, Line: strings.ToValidUTF8(line.Text, "\uFFFD"),
+	return &runtimev1.LogsResponse{
+		Pod: line.Stream.Pod, Container: line.Stream.Container, Line: strings.ToValidUTF8(line.Text, "\uFFFD"), At: wire.Timestamp(line.At),
 	}
-	if !line.At.IsZero() {
-		told.At = timestamppb.New(line.At)
-	}
-	return told
 }
 
 // logStreams returns the containers that a request selects. All of them belong

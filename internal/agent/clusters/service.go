@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -223,16 +225,11 @@ func setState(one *runtimev1.ManagedCluster, found State) {
 // message returns the cluster without credentials. The annotation of kubectl is
 // left out, as it contains a copy of the Secret.
 func (e *ClusterSpec) message() *runtimev1.ManagedCluster {
-	described := &runtimev1.ManagedCluster{Name: e.Name, Server: e.Server, Labels: e.Labels, Namespaces: e.Namespaces, Annotations: map[string]string{}}
-	for key, value := range e.Annotations {
-		if key != "kubectl.kubernetes.io/last-applied-configuration" {
-			described.Annotations[key] = value
-		}
+	annotations := maps.Clone(e.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return &runtimev1.ManagedCluster{
+		Name: e.Name, Server: e.Server, Labels: e.Labels, Namespaces: e.Namespaces, Annotations: annotations, TokenExpiresAt: wire.Timestamp(e.expires),
 	}
-	if !e.expires.IsZero() {
-		described.TokenExpiresAt = timestamppb.New(e.expires)
-	}
-	return described
 }
 
 // expiryOf reads when a ServiceAccount's token expires. It only decides when to

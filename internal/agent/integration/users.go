@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
@@ -84,16 +83,10 @@ func (s *Service) messageOf(ctx context.Context, r *record, claims wire.RuntimeC
 
 // message converts the status of a token.
 func (e tokenStatus) message(user string) *runtimev1.TokenStatus {
-	out := &runtimev1.TokenStatus{
+	return &runtimev1.TokenStatus{
 		User: user, Login: e.Login, State: e.State, Message: e.Message, Kind: e.Kind, MissingScopes: e.Missing,
+		ExpiresAt: wire.Timestamp(e.ExpiresAt), CheckedAt: wire.Timestamp(e.CheckedAt),
 	}
-	if !e.ExpiresAt.IsZero() {
-		out.ExpiresAt = timestamppb.New(e.ExpiresAt)
-	}
-	if !e.CheckedAt.IsZero() {
-		out.CheckedAt = timestamppb.New(e.CheckedAt)
-	}
-	return out
 }
 
 // statusOf converts the result of a check.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -75,7 +76,7 @@ func states(edges []*edgeView) []*runtimev1.EdgeState {
 		sum.add(&edge.totals.all, &edge.steps.all, edge.seconds)
 		told[i] = &runtimev1.EdgeState{
 			Name: edge.name, Address: edge.address, Version: edge.version, Ready: edge.ready && edge.problem == "", Problem: edge.problem,
-			StartedAt: stamp(edge.started), RequestsPerSecond: sum.requests,
+			StartedAt: wire.Timestamp(edge.started), RequestsPerSecond: sum.requests,
 		}
 		if edge.problem == "" && !edge.ready {
 			told[i].Problem = "it serves no table yet"

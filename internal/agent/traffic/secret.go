@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/sharedtls"
@@ -95,8 +96,6 @@ func (s ClusterSecret) create(ctx context.Context) (*corev1.Secret, error) {
 // Provide creates the Secret early, because a running Pod sees a new Secret
 // only after a while.
 func (s ClusterSecret) Provide(ctx context.Context) error {
-	retry := time.NewTicker(provideRetryDelay)
-	defer retry.Stop()
 	for {
 		_, err := s.Read(ctx)
 		if err == nil {
@@ -104,10 +103,8 @@ func (s ClusterSecret) Provide(ctx context.Context) error {
 			return ctx.Err()
 		}
 		s.Log.Warn("cannot create the secret shared with edges; the console shows no traffic", observe.KeyError, err)
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, provideRetryDelay) != nil {
 			return ctx.Err()
-		case <-retry.C:
 		}
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -163,10 +160,10 @@ func (j *joiner) application(app *appFacts) int32 {
 func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
 	told := &runtimev1.TrafficApplication{
 		Ref:  &runtimev1.ApplicationRef{Namespace: app.place.Namespace, Name: app.place.Name},
-		Sync: app.sync, Health: app.health, Project: app.project, RepoUrl: app.repoURL, Revision: app.revision, DeployedAt: stamp(app.deployedAt),
+		Sync: app.sync, Health: app.health, Project: app.project, RepoUrl: app.repoURL, Revision: app.revision, DeployedAt: wire.Timestamp(app.deployedAt),
 	}
 	if commit := j.commit(app); commit != nil {
-		told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, shorten(commit.Message, mostMessage), stamp(commit.When)
+		told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, shorten(commit.Message, mostMessage), wire.Timestamp(commit.When)
 	}
 	return told
 }
@@ -206,7 +203,7 @@ func (j *joiner) rest(edges []*edgeView) {
 // certificate converts a certificate, with the hosts it covers.
 func (j *joiner) certificate(c *trafficreport.Certificate) *runtimev1.TrafficCertificate {
 	told := &runtimev1.TrafficCertificate{
-		Namespace: c.Namespace, Secret: c.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: stamp(c.NotBefore), NotAfter: stamp(c.NotAfter),
+		Namespace: c.Namespace, Secret: c.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: wire.Timestamp(c.NotBefore), NotAfter: wire.Timestamp(c.NotAfter),
 	}
 	for _, route := range j.out.GetRoutes() {
 		if slices.ContainsFunc(c.Names, func(name string) bool { return covers(name, route.GetHost()) }) {
@@ -246,22 +243,10 @@ func routeRef(id trafficreport.RouteID) *runtimev1.RouteRef {
 	}
 }
 
-// stamp converts a time; nil for zero.
-func stamp(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
-}
-
 // shorten cuts a text and makes it valid UTF-8.
 func shorten(text string, most int) string {
 	if len(text) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
+		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return strings.ToValidUTF8(text, "?")
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -314,8 +315,6 @@ func lockContexts(ctx context.Context, path string) (unlock func(), err error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, contextLockTimeout)
 	defer cancel()
-	again := time.NewTicker(contextLockPause)
-	defer again.Stop()
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -325,9 +324,7 @@ func lockContexts(ctx context.Context, path string) (unlock func(), err error) {
 			_ = file.Close()
 			return nil, fmt.Errorf("lock the contexts: %w", err)
 		}
-		select {
-		case <-again.C:
-		case <-bounded.Done():
+		if backoff.Sleep(bounded, contextLockPause) != nil {
 			_ = file.Close()
 			return nil, fmt.Errorf("another command changes the contexts for longer than %s: end it, and try again", contextLockTimeout)
 		}

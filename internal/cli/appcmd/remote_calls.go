@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -259,10 +260,7 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 		case ctx.Err() != nil:
 			return last, fmt.Errorf("%w: %w", context.Cause(ctx), missing)
 		}
-		select {
-		case <-time.After(watchPause):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, watchPause) // the next watch reports the end of ctx
 	}
 }
 

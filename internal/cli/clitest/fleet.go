@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -54,16 +55,12 @@ func (w *fleetWorld) Until(t *testing.T, line string, right func(Result) bool) R
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
 	defer cancel()
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
 	for {
 		got := w.Run(t, line)
 		if right(got) {
 			return got
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
 			t.Fatalf("%s: %+v", line, got)
 		}
 	}

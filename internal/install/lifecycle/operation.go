@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/charts"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/install/validate"
@@ -441,8 +442,6 @@ func (o *operation) preflightOptions(stage preflight.Stage) preflight.Options {
 func poll(ctx context.Context, timeout time.Duration, try func(context.Context) (final bool, err error)) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ticks := time.NewTicker(pollInterval)
-	defer ticks.Stop()
 	last := errors.New("no attempt was made")
 	for {
 		final, err := try(waiting)
@@ -452,13 +451,11 @@ func poll(ctx context.Context, timeout time.Duration, try func(context.Context) 
 		if waiting.Err() == nil {
 			last = err // not the error of the timeout itself
 		}
-		select {
-		case <-waiting.Done():
+		if backoff.Sleep(waiting, pollInterval) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return last
-		case <-ticks.C:
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -157,8 +158,6 @@ func (c *Client) established(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishTime, fmt.Errorf("the API server does not serve %s within %s", name, establishTime))
 	defer cancel()
 	// The interval is short, because most definitions are served at once.
-	ticks := time.NewTicker(100 * time.Millisecond)
-	defer ticks.Stop()
 	for {
 		live, err := c.crds().Get(ctx, name, metav1.GetOptions{})
 		if ctx.Err() != nil {
@@ -177,10 +176,8 @@ func (c *Client) established(ctx context.Context, name string) error {
 				return errors.New("the API server refuses the names of " + name + ": another definition has them")
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
 			return context.Cause(ctx)
-		case <-ticks.C:
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -146,17 +148,13 @@ func (c *Client) unprepare(ctx context.Context, done prepared) error {
 func (c *Client) awaitNoNamespace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, namespaceTime)
 	defer cancel()
-	ticks := time.NewTicker(goneEvery)
-	defer ticks.Stop()
 	for {
 		_, err := c.cluster.Client.CoreV1().Namespaces().Get(ctx, c.place.Namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, goneEvery) != nil {
 			return
-		case <-ticks.C:
 		}
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // watch observes the workloads of a release, and reports changes.
@@ -59,8 +60,6 @@ type standing struct {
 // follow reports the Jobs of hooks until ctx is done. Workloads do not exist
 // yet while these run.
 func (w *watch) follow(ctx context.Context) {
-	ticks := time.NewTicker(lookEvery)
-	defer ticks.Stop()
 	for {
 		for _, id := range w.jobs {
 			// A read that the end of ctx interrupted is no progress.
@@ -68,10 +67,8 @@ func (w *watch) follow(ctx context.Context) {
 				w.say(id, seen)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, lookEvery) != nil {
 			return
-		case <-ticks.C:
 		}
 	}
 }
@@ -99,8 +96,6 @@ func (w *watch) failures(ctx context.Context) string {
 // await waits until all workloads are available and healthy returns nil. After
 // the timeout its error is the last reason that it waited for.
 func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Context) error) error {
-	ticks := time.NewTicker(lookEvery)
-	defer ticks.Stop()
 	waiting := "nothing was looked at"
 	health := ID{Kind: "Waiting", Name: "for health"}
 	for {
@@ -124,13 +119,11 @@ func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Conte
 				w.say(health, standing{text: waiting})
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, lookEvery) != nil {
 			if errors.Is(context.Cause(ctx), errLate) {
 				return errors.New(waiting)
 			}
 			return fmt.Errorf("interrupted while it waited: %s", waiting)
-		case <-ticks.C:
 		}
 	}
 }

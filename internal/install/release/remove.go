@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -108,8 +110,6 @@ func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeo
 
 // awaitDeletion waits until objects are gone, and reports which are left.
 func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unstructured) error {
-	ticks := time.NewTicker(goneEvery)
-	defer ticks.Stop()
 	told, started := "", time.Now()
 	for {
 		var there []string
@@ -129,10 +129,8 @@ func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unst
 			told = text
 			c.tell("waits until these are gone: " + text)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, goneEvery) != nil {
 			return fmt.Errorf("these do not go: %s: look at their finalizers and at what they wait for", told)
-		case <-ticks.C:
 		}
 	}
 }

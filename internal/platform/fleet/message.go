@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -16,7 +16,7 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 		Id: runtime.ID, Name: runtime.Name, Namespace: runtime.Namespace, Cluster: runtime.Cluster,
 		KubernetesVersion: runtime.KubernetesVersion, Version: runtime.Version, ChartVersion: runtime.ChartVersion,
 		AccessMode: platformv1.AccessMode(runtime.AccessMode), AccessUrl: runtime.AccessURL, IngressClass: runtime.IngressClass,
-		Online: f.online(runtime), LastHeartbeatAt: timestamp(runtime.HeartbeatAt), RegisteredAt: timestamp(runtime.RegisteredAt),
+		Online: f.online(runtime), LastHeartbeatAt: wire.Timestamp(runtime.HeartbeatAt), RegisteredAt: wire.Timestamp(runtime.RegisteredAt),
 		ConfigurationRuntime: runtime.ConfigurationRuntime, Uninstalling: runtime.Uninstalling,
 	}
 	// The URL of a tunnel is derived and not stored: the tunnel domain may
@@ -63,12 +63,4 @@ func (f *Fleet) addState(message *platformv1.Runtime, runtime store.Runtime) {
 		return
 	}
 	message.Health, message.HealthMessage = state.GetHealth(), state.GetHealthMessage()
-}
-
-// timestamp converts a time; the zero time becomes nil.
-func timestamp(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/store"
 )
@@ -179,10 +180,7 @@ func (h *Hub) followChanges(ctx context.Context) {
 		}
 		// The event stream of the store ended, so events may have been lost.
 		h.scheduleRecheckAll()
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, time.Second) // the loop ends with the context
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -244,7 +245,7 @@ func userMessage(user store.User) *platformv1.User {
 	message := &platformv1.User{
 		Id: user.ID, Email: user.Email, Name: user.Name, Role: platformv1.Role_ROLE_USER,
 		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
-		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: timestamp(user.LastSignInAt),
+		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: wire.Timestamp(user.LastSignInAt),
 	}
 	if user.Role == store.RoleAdmin {
 		message.Role = platformv1.Role_ROLE_ADMIN

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -136,7 +137,7 @@ func scopesOf(scopes []platformv1.Scope) ([]string, error) {
 func keyMessage(key store.Key) *platformv1.Key {
 	message := &platformv1.Key{
 		Id: key.ID, Name: key.Name, Prefix: key.Prefix, UserId: key.UserID, CreatedAt: timestamppb.New(key.CreatedAt),
-		ExpiresAt: timestamp(key.ExpiresAt), LastUsedAt: timestamp(key.LastUsedAt), RevokedAt: timestamp(key.RevokedAt),
+		ExpiresAt: wire.Timestamp(key.ExpiresAt), LastUsedAt: wire.Timestamp(key.LastUsedAt), RevokedAt: wire.Timestamp(key.RevokedAt),
 	}
 	for _, scope := range key.Scopes {
 		switch scope {
@@ -149,12 +150,4 @@ func keyMessage(key store.Key) *platformv1.Key {
 		}
 	}
 	return message
-}
-
-// timestamp converts a time; the zero time becomes nil.
-func timestamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

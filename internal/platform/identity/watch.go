@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/platform/store"
 )
 
@@ -90,14 +91,7 @@ func (w *watches) release(key watchKey, one *watch) {
 // run checks the credential until it is invalid or the last stream has ended.
 // A store that is unavailable does not invalidate it.
 func (w *watches) run(one *watch, caller Caller) {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-one.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for backoff.Sleep(one.ctx, watchInterval) == nil {
 		// A slow store delays the next check, but never accumulates checks.
 		ctx, cancel := context.WithTimeout(one.ctx, watchInterval)
 		err := w.check(ctx, caller)

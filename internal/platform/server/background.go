@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -17,15 +18,8 @@ const (
 // watchDatabase makes the platform unready while the database does not
 // respond, so that load balancers use other replicas.
 func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) error {
-	ticks := time.NewTicker(databaseInterval)
-	defer ticks.Stop()
 	unavailable := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
+	for backoff.Sleep(ctx, databaseInterval) == nil {
 		// The probe's timeout equals its interval, so probes never overlap.
 		asking, cancel := context.WithTimeout(ctx, databaseInterval)
 		err := p.store.Ready(asking)
@@ -42,12 +36,11 @@ func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) 
 		}
 		unavailable = err != nil
 	}
+	return nil
 }
 
 // cleanupLoop deletes expired sessions and audit entries.
 func (p *platform) cleanupLoop(ctx context.Context) error {
-	ticks := time.NewTicker(cleanupInterval)
-	defer ticks.Stop()
 	for {
 		if _, err := p.store.ExpireSessions(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("deleting expired sessions failed", observe.KeyError, err)
@@ -57,10 +50,8 @@ func (p *platform) cleanupLoop(ctx context.Context) error {
 				p.Log.Warn("deleting expired audit entries failed", observe.KeyError, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, cleanupInterval) != nil {
 			return nil
-		case <-ticks.C:
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -50,8 +48,10 @@ func (p *platform) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: p.handler(), Protocols: protocols,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
+	// Watches end when Shutdown begins, which would otherwise wait for them
+	// until the timeout.
+	server.RegisterOnShutdown(func() { close(p.stopping) })
 	listener := p.Listener
 	scheme := "http"
 	if p.Certificate != nil {
@@ -59,24 +59,7 @@ func (p *platform) serve(ctx context.Context) error {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: p.Certificate.get, NextProtos: []string{"h2", "http/1.1"}}
 		listener = tls.NewListener(listener, server.TLSConfig)
 	}
-	p.Log.Info("server listens", observe.KeyServer, "platform", observe.KeyAddress, listener.Addr().String(), "scheme", scheme, "url", p.PublicURL.String())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	// Watches end before Shutdown, which would otherwise wait for them until
-	// the timeout.
-	close(p.stopping)
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentGrace+requestDrain)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		p.Log.Warn("server aborted requests in flight", observe.KeyServer, "platform", observe.KeyError, errors.Join(err, server.Close()))
-	}
-	<-served
-	return nil
+	return observe.Serve(ctx, listener, server, agentGrace+requestDrain, p.Log.With(observe.KeyServer, "platform", "scheme", scheme, "url", p.PublicURL.String()))
 }
 
 // handler routes requests. Paths are matched literally: a mux that cleans

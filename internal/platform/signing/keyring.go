@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/platform/store"
 )
 
@@ -77,18 +78,12 @@ func (r keyring) find(id string, now time.Time) ed25519.PublicKey {
 // Run maintains the keys until the context is done: it creates the next key,
 // deletes expired ones, and loads those of other replicas.
 func (s *Signer) Run(ctx context.Context, failed func(error)) error {
-	ticks := time.NewTicker(maintainInterval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-			if err := s.Maintain(ctx); err != nil && ctx.Err() == nil {
-				failed(err)
-			}
+	for backoff.Sleep(ctx, maintainInterval) == nil {
+		if err := s.Maintain(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
 		}
 	}
+	return nil
 }
 
 // Maintain reloads the keys, deletes expired ones, and creates one if the

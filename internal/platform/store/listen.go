@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -56,16 +58,12 @@ func (s *Store) listen(ctx context.Context) error {
 func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
 	// A fixed interval is enough: only a few replicas reconnect, and late
 	// changes delay watches of users.
-	retry := time.NewTicker(listenRetry)
-	defer retry.Stop()
 	for {
 		connection, err := engine.connectListener(s.closing)
 		if err == nil {
 			return connection
 		}
-		select {
-		case <-retry.C:
-		case <-s.closing.Done():
+		if backoff.Sleep(s.closing, listenRetry) != nil {
 			return nil
 		}
 	}
