@@ -55,15 +55,6 @@ func (c Code) Name() string {
 	return ""
 }
 
-// Codes returns all codes in the order of the catalogue.
-func Codes() []Code {
-	var all []Code
-	for _, one := range catalogue() {
-		all = append(all, one.code)
-	}
-	return all
-}
-
 // ParseCode parses P16, p16 or tls-cert.
 func ParseCode(text string) (Code, error) {
 	for _, one := range catalogue() {

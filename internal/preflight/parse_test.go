@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"os"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,14 +10,14 @@ import (
 	"slipway.dev/slipway/internal/preflight"
 )
 
-// TestCodes: the catalogue has P1 to P27 in order, each with a name that is read
+// TestCodes: the catalogue has P1 to P27, each with a name that is read
 // back.
 func TestCodes(t *testing.T) {
-	codes := preflight.Codes()
-	if len(codes) != 27 || codes[0] != "P1" || codes[26] != "P27" {
-		t.Fatalf("the catalogue is %v", codes)
-	}
-	for _, code := range codes {
+	for i := range 27 {
+		code := preflight.Code(fmt.Sprintf("P%d", i+1))
+		if code.Name() == "" {
+			t.Errorf("the catalogue has no %s", code)
+		}
 		for _, spelling := range []string{string(code), strings.ToLower(string(code)), code.Name()} {
 			if got, err := preflight.ParseCode(spelling); err != nil || got != code {
 				t.Errorf("%q is read as %s, %v", spelling, got, err)

@@ -129,7 +129,7 @@ unless --force is given. slipway crds release undoes it.`,
 	given.add(command, true)
 	command.Flags().BoolVar(&given.force, "force", false, "take them from who manages them now")
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
-		return given.change(ctx, command, options, crds.Plan, crds.Adopted)
+		return given.change(ctx, command, options, crds.Plan)
 	})
 	return command
 }
@@ -152,7 +152,7 @@ refused unless --force is given.`,
 	given.add(command, true)
 	command.Flags().BoolVar(&given.force, "force", false, "also give back what changed since it was adopted, or was adopted for another release")
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
-		return given.change(ctx, command, options, crds.PlanRelease, crds.Released)
+		return given.change(ctx, command, options, crds.PlanRelease)
 	})
 	return command
 }
@@ -190,18 +190,13 @@ func crdsUpgradeCommand() *cobra.Command {
 	return command
 }
 
-// crdsPlanner and crdsWriter are the two halves of adopt and release. The
-// planner only reads; the writer applies exactly the planned entries and
-// reports each.
-type (
-	crdsPlanner func(context.Context, crds.Options) ([]crds.Entry, error)
-	crdsWriter  func(context.Context, crds.Options, []crds.Entry, func(crds.Entry)) error
-)
+// crdsPlanner plans what adopt or release writes; it only reads.
+type crdsPlanner func(context.Context, crds.Options) ([]crds.Entry, error)
 
 // change shows the planned writes, prompts for confirmation, and makes them.
 // One definition of another owner refuses the whole run, because a release that
 // owns only some of its definitions upgrades only those.
-func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options crds.Options, plan crdsPlanner, write crdsWriter) error {
+func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options crds.Options, plan crdsPlanner) error {
 	entries, err := plan(ctx, options)
 	if err != nil {
 		return err
@@ -244,7 +239,7 @@ func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options 
 	// A new timeout: the user may have taken long to confirm.
 	writing, stop := context.WithTimeout(command.Context(), crdsTimeout)
 	defer stop()
-	return write(writing, options, entries, func(entry crds.Entry) { printer.Note(command, "%s: done.", entry.Name) })
+	return crds.Apply(writing, options, entries, func(entry crds.Entry) { printer.Note(command, "%s: done.", entry.Name) })
 }
 
 // refused returns an error if any definition belongs to another owner. The

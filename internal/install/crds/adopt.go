@@ -1,7 +1,6 @@
 package crds
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -19,17 +18,6 @@ type record struct {
 	Namespace *string `json:"releaseNamespace"`
 	// For is the release of the adoption.
 	For Place `json:"for"`
-}
-
-// Adopted adopts the definitions as planned, and calls done for each. A
-// definition of another owner is an error before anything is written.
-func Adopted(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
-	for _, entry := range entries {
-		if entry.Action == Refuse {
-			return fmt.Errorf("%s: %s; nothing was changed", entry.Name, entry.Why)
-		}
-	}
-	return apply(ctx, options, entries, done)
 }
 
 // planAdoption decides what adopting would do to a definition.

@@ -141,7 +141,7 @@ func (w *world) adopt() error {
 	if err != nil {
 		return err
 	}
-	return crds.Adopted(w.t.Context(), w.options, entries, nil)
+	return crds.Apply(w.t.Context(), w.options, entries, nil)
 }
 
 func (w *world) release() error {
@@ -149,7 +149,7 @@ func (w *world) release() error {
 	if err != nil {
 		return err
 	}
-	return crds.Released(w.t.Context(), w.options, entries, nil)
+	return crds.Apply(w.t.Context(), w.options, entries, nil)
 }
 
 // TestOwners: whose a definition is, and what adopting would do, for every owner.
@@ -273,7 +273,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mark("applications.argoproj.io", map[string]string{"team": "b"}, nil)
-	if err := crds.Adopted(t.Context(), w.options, entries, nil); err == nil || !strings.Contains(err.Error(), "run the command again") {
+	if err := crds.Apply(t.Context(), w.options, entries, nil); err == nil || !strings.Contains(err.Error(), "run the command again") {
 		t.Errorf("%v", err)
 	}
 }

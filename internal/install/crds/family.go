@@ -29,7 +29,7 @@ const (
 func Families() []Family { return []Family{ArgoCD, Slipway, Rollouts, Workflows, Events} }
 
 // ParseFamilies parses names of families, also several with commas. Without
-// names it returns those of the chart.
+// names it returns nil, which selects those of the chart.
 func ParseFamilies(names []string) ([]Family, error) {
 	var chosen []Family
 	for _, each := range names {
@@ -42,9 +42,6 @@ func ParseFamilies(names []string) ([]Family, error) {
 				chosen = append(chosen, family)
 			}
 		}
-	}
-	if len(chosen) == 0 {
-		return []Family{ArgoCD, Slipway}, nil
 	}
 	return chosen, nil
 }

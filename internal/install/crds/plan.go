@@ -170,9 +170,15 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 	return !equality.Semantic.DeepEqual(before.Object["spec"], predicted.Object["spec"]), nil
 }
 
-// apply writes the entries one after the other, and stops at the first error:
-// those before it are done.
-func apply(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
+// Apply adopts or releases the definitions as planned, one after the other, and
+// calls done for each. It stops at the first error: those before it are done. A
+// refused definition is an error before anything is written.
+func Apply(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
+	for _, entry := range entries {
+		if entry.Action == Refuse {
+			return fmt.Errorf("%s: %s; nothing was changed", entry.Name, entry.Why)
+		}
+	}
 	for _, entry := range entries {
 		if entry.Action != Adopt && entry.Action != GiveBack {
 			continue

@@ -9,16 +9,6 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Released releases the definitions as planned, and calls done for each.
-func Released(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
-	for _, entry := range entries {
-		if entry.Action == Refuse {
-			return fmt.Errorf("%s: %s; nothing was changed", entry.Name, entry.Why)
-		}
-	}
-	return apply(ctx, options, entries, done)
-}
-
 // planRelease decides what releasing would do to a definition.
 func (e *Entry) planRelease(options Options) error {
 	text, adopted := e.live.Annotations[annotationRecord]
