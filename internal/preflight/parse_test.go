@@ -1,8 +1,8 @@
 package preflight_test
 
 import (
-	"os"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 

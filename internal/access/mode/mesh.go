@@ -177,8 +177,8 @@ func VirtualServices(m MeshSettings) []Object {
 		}
 		objects = append(objects, Object{
 			"apiVersion": IstioGroup + "/" + IstioVersion, "kind": "VirtualService",
-			"metadata": map[string]any{"name": service.name, "namespace": m.Namespace, "labels": anyMap(ownLabels(m.Runtime))},
-			"spec":     map[string]any{"hosts": texts(m.Hosts), "gateways": texts([]string{m.Gateway}), "http": routes},
+			"metadata": map[string]any{"name": service.name, "namespace": m.Namespace, "labels": ownLabels(m.Runtime)},
+			"spec":     map[string]any{"hosts": m.Hosts, "gateways": []string{m.Gateway}, "http": routes},
 		})
 	}
 	return objects

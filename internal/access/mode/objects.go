@@ -100,18 +100,7 @@ func IngressObject(settings Settings) Object {
 	// Unstructured content keeps this package free of Kubernetes types.
 	spec := map[string]any{"ingressClassName": given.ClassName, "rules": rules}
 	if len(given.TLS) > 0 {
-		certificates := []any{}
-		for _, certificate := range given.TLS {
-			each := map[string]any{}
-			if len(certificate.Hosts) > 0 {
-				each["hosts"] = texts(certificate.Hosts)
-			}
-			if certificate.SecretName != "" {
-				each["secretName"] = certificate.SecretName
-			}
-			certificates = append(certificates, each)
-		}
-		spec["tls"] = certificates
+		spec["tls"] = given.TLS
 	}
 	return Object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
@@ -122,20 +111,6 @@ func IngressObject(settings Settings) Object {
 // HTTPRouteObject renders the HTTPRoute of a runtime.
 func HTTPRouteObject(settings Settings) Object {
 	given := settings.HTTPRoute
-	parents := []any{}
-	for _, parent := range given.ParentRefs {
-		each := map[string]any{"name": parent.Name}
-		if parent.Namespace != "" {
-			each["namespace"] = parent.Namespace
-		}
-		if parent.SectionName != "" {
-			each["sectionName"] = parent.SectionName
-		}
-		if parent.Port != 0 {
-			each["port"] = parent.Port
-		}
-		parents = append(parents, each)
-	}
 	// One rule with several matches shares its backend.
 	matches := []any{}
 	for _, path := range Paths() {
@@ -145,7 +120,7 @@ func HTTPRouteObject(settings Settings) Object {
 		"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
 		"metadata": metadata(settings, given.Labels, given.Annotations),
 		"spec": map[string]any{
-			"parentRefs": parents, "hostnames": texts(given.Hostnames),
+			"parentRefs": given.ParentRefs, "hostnames": given.Hostnames,
 			"rules": []any{map[string]any{
 				"matches":     matches,
 				"backendRefs": []any{map[string]any{"name": RouterService, "port": RouterPort}},
@@ -167,26 +142,9 @@ func metadata(settings Settings, labels, annotations map[string]string) map[stri
 		all = map[string]string{}
 	}
 	maps.Copy(all, ownLabels(settings.Runtime))
-	made := map[string]any{"name": RouterService, "namespace": settings.Namespace, "labels": anyMap(all)}
+	made := map[string]any{"name": RouterService, "namespace": settings.Namespace, "labels": all}
 	if len(annotations) > 0 {
-		made["annotations"] = anyMap(annotations)
-	}
-	return made
-}
-
-// anyMap and texts convert to the types of unstructured content.
-func anyMap(from map[string]string) map[string]any {
-	made := make(map[string]any, len(from))
-	for key, value := range from {
-		made[key] = value
-	}
-	return made
-}
-
-func texts(from []string) []any {
-	made := make([]any, 0, len(from))
-	for _, each := range from {
-		made = append(made, each)
+		made["annotations"] = annotations
 	}
 	return made
 }

@@ -1,6 +1,7 @@
 package mode
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -46,11 +47,11 @@ func URL(settings Settings, chosen Mode) string {
 	switch chosen {
 	case Ingress:
 		if len(settings.Ingress.Hosts) > 0 {
-			return protocolOf(settings.Ingress.Protocol) + "://" + bracketed(settings.Ingress.Hosts[0])
+			return cmp.Or(settings.Ingress.Protocol, protocolHTTPS) + "://" + bracketed(settings.Ingress.Hosts[0])
 		}
 	case HTTPRoute:
 		if len(settings.HTTPRoute.Hostnames) > 0 {
-			return protocolOf(settings.HTTPRoute.Protocol) + "://" + settings.HTTPRoute.Hostnames[0]
+			return cmp.Or(settings.HTTPRoute.Protocol, protocolHTTPS) + "://" + settings.HTTPRoute.Hostnames[0]
 		}
 	case Mesh:
 		return strings.TrimSuffix(settings.IngressURL, "/")
@@ -70,14 +71,6 @@ func bracketed(host string) string {
 		return "[" + host + "]"
 	}
 	return host
-}
-
-// protocolOf applies the default protocol.
-func protocolOf(given string) string {
-	if given == "" {
-		return protocolHTTPS
-	}
-	return given
 }
 
 // resolution collects the findings of one call.

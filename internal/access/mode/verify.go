@@ -68,11 +68,11 @@ func (m MeshSettings) verifyPath(host string, wanted meshRoute, found []Object) 
 // match evaluates one VirtualService for one path.
 func (m MeshSettings) match(service Object, host string, wanted meshRoute) (meshMatch, string) {
 	spec, _ := service["spec"].(map[string]any)
-	if !slices.ContainsFunc(textList(spec["hosts"]), func(pattern string) bool { return hostMatches(pattern, host) }) {
+	if !slices.ContainsFunc(listOf[string](spec["hosts"]), func(pattern string) bool { return hostMatches(pattern, host) }) {
 		return noHost, ""
 	}
 	// Without gateways a VirtualService applies inside of the mesh only.
-	gateways := textList(spec["gateways"])
+	gateways := listOf[string](spec["gateways"])
 	if m.Gateway != "" && !slices.ContainsFunc(gateways, func(name string) bool { return m.qualified(name) == m.qualified(m.Gateway) }) {
 		if len(gateways) == 0 {
 			return noGateway, "it has the host, and no gateway: nothing outside of the mesh reaches it"
@@ -85,7 +85,7 @@ func (m MeshSettings) match(service Object, host string, wanted meshRoute) (mesh
 	}
 	rank, message := noRoute, "no route matches the path"
 	// Istio uses the first route that matches.
-	for i, each := range mapList(spec["http"]) {
+	for i, each := range listOf[map[string]any](spec["http"]) {
 		matched, conditions := matches(each["match"], path)
 		switch {
 		case !matched:
@@ -102,7 +102,7 @@ func (m MeshSettings) match(service Object, host string, wanted meshRoute) (mesh
 // matches reports whether one of the match blocks accepts the path, and whether it
 // has further conditions. A route without match blocks accepts every path.
 func matches(given any, path string) (matched, conditions bool) {
-	list := mapList(given)
+	list := listOf[map[string]any](given)
 	if len(list) == 0 {
 		return true, false
 	}
@@ -154,7 +154,7 @@ func (m MeshSettings) destination(route map[string]any, wanted meshRoute, where 
 	if rewrite, ok := route["rewrite"].(map[string]any); ok && (rewrite["uri"] != nil || rewrite["uriRegexRewrite"] != nil) {
 		return leadsWrong, where + " rewrites the path, and the runtime needs it as it is"
 	}
-	destinations := mapList(route["route"])
+	destinations := listOf[map[string]any](route["route"])
 	if len(destinations) == 0 {
 		return leadsWrong, where + " has no destination"
 	}
@@ -217,25 +217,13 @@ func joinPort(host string, port int) string {
 	return fmt.Sprintf("%s:%d", host, port)
 }
 
-// textList and mapList read lists of unstructured content; other types are
-// skipped.
-func textList(given any) []string {
+// listOf returns the elements of a decoded list that have the type.
+func listOf[T any](given any) []T {
 	list, _ := given.([]any)
-	var made []string
+	var made []T
 	for _, each := range list {
-		if text, ok := each.(string); ok {
-			made = append(made, text)
-		}
-	}
-	return made
-}
-
-func mapList(given any) []map[string]any {
-	list, _ := given.([]any)
-	var made []map[string]any
-	for _, each := range list {
-		if content, ok := each.(map[string]any); ok {
-			made = append(made, content)
+		if one, ok := each.(T); ok {
+			made = append(made, one)
 		}
 	}
 	return made
