@@ -103,7 +103,7 @@ func HouseTable() Table {
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
 			}},
-			{Packages: access, MayUse: []string{finding, wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
+			{Packages: access, MayUse: []string{finding, refusal, wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},

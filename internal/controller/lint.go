@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -13,19 +14,13 @@ import (
 type Finding struct {
 	// Severity is error, or warning for a reference that may exist in the
 	// cluster.
-	Severity string         `json:"severity"`
-	File     string         `json:"file,omitempty"`
-	Object   string         `json:"object,omitempty"`
-	Field    string         `json:"field,omitempty"`
-	Reason   refusal.Reason `json:"reason,omitempty"`
-	Message  string         `json:"message"`
+	Severity finding.Severity `json:"severity"`
+	File     string           `json:"file,omitempty"`
+	Object   string           `json:"object,omitempty"`
+	Field    string           `json:"field,omitempty"`
+	Reason   refusal.Reason   `json:"reason,omitempty"`
+	Message  string           `json:"message"`
 }
-
-const (
-	// LintError and LintWarning are the severities of a Finding.
-	LintError   = "error"
-	lintWarning = "warning"
-)
 
 // Findings returns all problems, sorted by file and object; it is never nil.
 // References to objects that are not in the manifests are warnings unless
@@ -33,9 +28,9 @@ const (
 // is nil for a cluster.
 func (o *Offline) Findings(strict bool) []Finding {
 	findings := []Finding{}
-	for _, finding := range o.Set.Findings {
+	for _, found := range o.Set.Findings {
 		findings = append(findings, Finding{
-			Severity: LintError, File: finding.File, Object: finding.Object.String(), Message: finding.Message,
+			Severity: finding.Error, File: found.File, Object: found.Object.String(), Message: found.Message,
 		})
 	}
 	for _, refused := range o.engine.Refusals() {
@@ -43,9 +38,9 @@ func (o *Offline) Findings(strict bool) []Finding {
 		if refused.Reason == refusal.NotReady {
 			continue
 		}
-		severity := LintError
+		severity := finding.Error
 		if refused.Reason == refusal.NotFound && !strict {
-			severity = lintWarning
+			severity = finding.Warning
 		}
 		findings = append(findings, Finding{
 			Severity: severity, File: o.Set.Files[snapshot.RefOf(refused.Object)], Object: refused.Object.String(),

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire"
@@ -186,14 +187,14 @@ func sourceName(text string) bool {
 // Several Authorization headers are rejected: proxies disagree on which one counts.
 func (r *router) verify(request *http.Request, prefix string) (wire.RuntimeClaims, error) {
 	if len(request.Header.Values("Authorization")) > 1 {
-		return wire.RuntimeClaims{}, token.Refuse(token.ReasonMalformed, "there is more than one header Authorization")
+		return wire.RuntimeClaims{}, refusal.New("", token.ReasonMalformed, "there is more than one header Authorization")
 	}
 	claims, err := r.options.Verify(request.Context(), request.Header.Get("Authorization"))
 	if err != nil {
 		return wire.RuntimeClaims{}, err
 	}
 	if claims.Prefix != prefix {
-		return wire.RuntimeClaims{}, token.Refuse(token.ReasonPrefix, "the token is for another path of the runtime")
+		return wire.RuntimeClaims{}, refusal.New("", token.ReasonPrefix, "the token is for another path of the runtime")
 	}
 	return claims, nil
 }
@@ -211,7 +212,7 @@ func (r *router) acquire() (release func(), acquired bool) {
 // refuse writes an error in the client's protocol: Connect, gRPC or plain text.
 func (r *router) refuse(w http.ResponseWriter, request *http.Request, part part, err error) {
 	code, result := connect.CodeUnauthenticated, outcomeUnauthenticated
-	var refused *token.RefusedError
+	var refused *refusal.Refusal
 	var denied *connect.Error
 	switch {
 	case errors.As(err, &refused):

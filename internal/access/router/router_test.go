@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/router"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/wire"
@@ -33,7 +34,7 @@ func verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	case "Bearer workflows":
 		claims.Prefix = wire.WorkflowsPath
 	default:
-		return wire.RuntimeClaims{}, token.Refuse(token.ReasonSignature, "the token is not signed by the platform of this runtime")
+		return wire.RuntimeClaims{}, refusal.New("", token.ReasonSignature, "the token is not signed by the platform of this runtime")
 	}
 	return claims, nil
 }

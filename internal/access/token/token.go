@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 )
@@ -36,37 +37,20 @@ const (
 	leeway = 30 * time.Second
 )
 
-// Reason is why a token is rejected. The set is small and fixed: it is a label of
+// Reasons for rejecting a token. The set is small and fixed: it is a label of
 // metrics and logs.
-type Reason string
-
-// Reasons for rejecting a token.
 const (
-	ReasonMissing   Reason = "missing"
-	ReasonMalformed Reason = "malformed"
-	ReasonNotJoined Reason = "not_joined"
-	ReasonSignature Reason = "signature"
-	ReasonAudience  Reason = "audience"
-	ReasonExpired   Reason = "expired"
-	ReasonEarly     Reason = "early"
-	ReasonLifetime  Reason = "lifetime"
-	ReasonClaims    Reason = "claims"
-	ReasonPrefix    Reason = "prefix"
+	ReasonMissing   refusal.Reason = "missing"
+	ReasonMalformed refusal.Reason = "malformed"
+	ReasonNotJoined refusal.Reason = "not_joined"
+	ReasonSignature refusal.Reason = "signature"
+	ReasonAudience  refusal.Reason = "audience"
+	ReasonExpired   refusal.Reason = "expired"
+	ReasonEarly     refusal.Reason = "early"
+	ReasonLifetime  refusal.Reason = "lifetime"
+	ReasonClaims    refusal.Reason = "claims"
+	ReasonPrefix    refusal.Reason = "prefix"
 )
-
-// RefusedError reports why a token is rejected. It contains nothing of the token.
-type RefusedError struct {
-	Reason Reason
-	text   string
-}
-
-// Error returns a message for the caller.
-func (e *RefusedError) Error() string { return e.text }
-
-// Refuse returns a RefusedError whose text may be sent to the caller.
-func Refuse(reason Reason, text string) *RefusedError {
-	return &RefusedError{Reason: reason, text: text}
-}
 
 // Verifier verifies the tokens of one runtime. It is safe for concurrent use. It
 // caches the parsed key set, keyed by its text.
@@ -90,19 +74,19 @@ func NewVerifier(runtimeID func() string, keys func() string, now func() time.Ti
 	return &Verifier{runtimeID: runtimeID, keys: keys, now: now}
 }
 
-// Verify returns the claims of a token, or a *[RefusedError]. bearer is the token,
-// with or without the Bearer scheme.
+// Verify returns the claims of a token, or a *[refusal.Refusal] that contains nothing
+// of the token. bearer is the token, with or without the Bearer scheme.
 func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	bearer = withoutScheme(bearer)
 	switch {
 	case bearer == "":
-		return wire.RuntimeClaims{}, Refuse(ReasonMissing, "a token of the platform is required: send the request through the platform")
+		return wire.RuntimeClaims{}, refusal.New("", ReasonMissing, "a token of the platform is required: send the request through the platform")
 	case len(bearer) > maxBytes:
-		return wire.RuntimeClaims{}, Refuse(ReasonMalformed, "the token is too long")
+		return wire.RuntimeClaims{}, refusal.New("", ReasonMalformed, "the token is too long")
 	}
 	runtimeID, set := v.runtimeID(), v.keySet()
 	if runtimeID == "" || len(set) == 0 {
-		return wire.RuntimeClaims{}, Refuse(ReasonNotJoined, "this runtime has not joined a platform yet and accepts no requests")
+		return wire.RuntimeClaims{}, refusal.New("", ReasonNotJoined, "this runtime has not joined a platform yet and accepts no requests")
 	}
 	payload, err := verifySignature(bearer, set)
 	if err != nil {
@@ -110,7 +94,7 @@ func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims,
 	}
 	var claims wire.RuntimeClaims
 	if json.Unmarshal(payload, &claims) != nil {
-		return wire.RuntimeClaims{}, Refuse(ReasonClaims, "the token has no valid claims")
+		return wire.RuntimeClaims{}, refusal.New("", ReasonClaims, "the token has no valid claims")
 	}
 	if err := v.check(claims, runtimeID); err != nil {
 		return wire.RuntimeClaims{}, err
@@ -148,7 +132,7 @@ func (v *Verifier) keySet() []jose.JSONWebKey {
 func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(bearer, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(signed.Signatures) != 1 {
-		return nil, Refuse(ReasonMalformed, "the token is malformed: it must be a JWT signed with Ed25519")
+		return nil, refusal.New("", ReasonMalformed, "the token is malformed: it must be a JWT signed with Ed25519")
 	}
 	wanted := signed.Signatures[0].Protected.KeyID
 	for _, key := range keys {
@@ -159,7 +143,7 @@ func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 			return payload, nil
 		}
 	}
-	return nil, Refuse(ReasonSignature, "the token is not signed by the platform of this runtime")
+	return nil, refusal.New("", ReasonSignature, "the token is not signed by the platform of this runtime")
 }
 
 // check validates the claims: audience, lifetime, clock, role and prefix.
@@ -168,17 +152,17 @@ func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 	issued, expires := time.Unix(claims.IssuedAt, 0), time.Unix(claims.ExpiresAt, 0)
 	switch {
 	case claims.RuntimeID != runtimeID:
-		return Refuse(ReasonAudience, "the token is for another runtime")
+		return refusal.New("", ReasonAudience, "the token is for another runtime")
 	case claims.IssuedAt <= 0 || claims.ExpiresAt <= 0 || expires.Before(issued) || expires.Sub(issued) > wire.RequestTokenLifetime:
-		return Refuse(ReasonLifetime, "the lifetime of the token is longer than the platform issues")
+		return refusal.New("", ReasonLifetime, "the lifetime of the token is longer than the platform issues")
 	case now.After(expires.Add(leeway)):
-		return Refuse(ReasonExpired, "the token has expired: if it is new, the clocks of the platform and of the cluster differ")
+		return refusal.New("", ReasonExpired, "the token has expired: if it is new, the clocks of the platform and of the cluster differ")
 	case issued.After(now.Add(leeway)):
-		return Refuse(ReasonEarly, "the token is from the future: the clocks of the platform and of the cluster differ")
+		return refusal.New("", ReasonEarly, "the token is from the future: the clocks of the platform and of the cluster differ")
 	case claims.Role != permission.RoleAdmin && claims.Role != permission.RoleUser:
-		return Refuse(ReasonClaims, "the token has an unknown role")
+		return refusal.New("", ReasonClaims, "the token has an unknown role")
 	case !knownPrefix(claims.Prefix):
-		return Refuse(ReasonPrefix, "the token is for an unknown path")
+		return refusal.New("", ReasonPrefix, "the token is for an unknown path")
 	}
 	return nil
 }

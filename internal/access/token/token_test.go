@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/wire"
 )
@@ -106,7 +107,7 @@ func TestVerify(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, bearer string
-		want         token.Reason
+		want         refusal.Reason
 	}{
 		{"good", p.sign(t, good()), ""},
 		{"good, as a header", "Bearer " + p.sign(t, good()), ""},
@@ -142,7 +143,7 @@ func TestVerify(t *testing.T) {
 				}
 				return
 			}
-			var refused *token.RefusedError
+			var refused *refusal.Refusal
 			if !errors.As(err, &refused) || refused.Reason != c.want {
 				t.Fatalf("got %v, wanted %s", err, c.want)
 			}
@@ -233,7 +234,7 @@ func TestKeysChange(t *testing.T) {
 func TestNotJoined(t *testing.T) {
 	p := newPlatform(t, "k1")
 	v := token.NewVerifier(func() string { return "" }, func() string { return keys(t, p) }, begin)
-	var refused *token.RefusedError
+	var refused *refusal.Refusal
 	_, err := v.Verify(t.Context(), p.sign(t, with(func(c *wire.RuntimeClaims) { c.RuntimeID = "" })))
 	if !errors.As(err, &refused) || refused.Reason != token.ReasonNotJoined {
 		t.Errorf("got %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/controller"
@@ -87,8 +88,8 @@ func printFindings(w io.Writer, findings []controller.Finding, judge *controller
 // makes the exit code 1. With --strict the findings have no warnings left.
 func lintVerdict(findings []controller.Finding) error {
 	count := 0
-	for _, finding := range findings {
-		if finding.Severity == controller.LintError {
+	for _, found := range findings {
+		if found.Severity == finding.Error {
 			count++
 		}
 	}
