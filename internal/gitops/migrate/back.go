@@ -131,17 +131,7 @@ func (m *move) recreateTheirs(ctx context.Context) error {
 	}
 	// The new Application starts held, with the settings to restore in its
 	// record.
-	record := &heldSettings{}
-	for _, each := range m.origin.Finalizers {
-		if cascades(each) {
-			record.Finalizers = append(record.Finalizers, each)
-		}
-	}
-	_, record.Policy, _ = unstructured.NestedMap(m.origin.Spec, "syncPolicy")
-	record.Automated, _, _ = unstructured.NestedMap(m.origin.Spec, "syncPolicy", "automated")
-	if skip, there := m.origin.Annotations[annotationSkip]; there {
-		record.Skip = &skip
-	}
+	record := recordOf(map[string]any{"spec": m.origin.Spec}, m.origin.Finalizers, m.origin.Annotations)
 	text, err := encode(record)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func Check(app *inspect.Application) []finding.Finding {
 		found = append(found, obstacle(CodeUnsupported, refused.Field+" is not supported: "+refused.Message, "change the Application first, or leave it with Argo CD"))
 	}
 	if destination := project.Complete(app.Spec.Destination); destination.Server != project.LocalServer {
-		found = append(found, obstacle(CodeElsewhere, "it is for the cluster "+destinationName(destination),
+		found = append(found, obstacle(CodeElsewhere, "it is for the cluster "+cmp.Or(destination.Server, destination.Name),
 			"run a runtime in that cluster, or add the cluster with slipway cluster add, make the Application by hand and delete Argo CD's without its resources"))
 	}
 	if app.DeletionTimestamp != nil {
@@ -62,21 +63,8 @@ func Check(app *inspect.Application) []finding.Finding {
 	return append(found, writers(app)...)
 }
 
-// shownSync is the sync status for a message.
-func shownSync(status v1alpha1.SyncStatusCode) string {
-	if status == "" {
-		return "not compared"
-	}
-	return string(status)
-}
-
-// destinationName is the cluster of a destination for a message.
-func destinationName(destination v1alpha1.ApplicationDestination) string {
-	if destination.Server != "" {
-		return destination.Server
-	}
-	return destination.Name
-}
+// shownSync returns the state of sync for people.
+func shownSync(status v1alpha1.SyncStatusCode) string { return cmp.Or(string(status), "not compared") }
 
 // writers finds controllers that would write the Application again after it is
 // held.

@@ -50,7 +50,7 @@ func (m *move) hold(ctx context.Context) error {
 	}
 	if m.DryRun {
 		if m.held == nil {
-			m.held = recordOf(m.argo)
+			m.held = recordOf(m.argo.Object.Object, m.argo.Finalizers, m.argo.Annotations)
 		}
 		return nil
 	}
@@ -66,18 +66,14 @@ func (m *move) hold(ctx context.Context) error {
 	return nil
 }
 
-// recordOf returns the settings to restore.
-func recordOf(app *inspect.Application) *heldSettings {
-	made := &heldSettings{}
-	for _, each := range app.Finalizers {
-		if cascades(each) {
-			made.Finalizers = append(made.Finalizers, each)
-		}
-	}
+// recordOf returns the settings to restore of an Application. Of object only
+// the spec is read.
+func recordOf(object map[string]any, finalizers []string, annotations map[string]string) *heldSettings {
+	made := &heldSettings{Finalizers: slices.DeleteFunc(slices.Clone(finalizers), func(each string) bool { return !cascades(each) })}
 	// An empty syncPolicy and a missing one are restored differently.
-	_, made.Policy, _ = unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy")
-	made.Automated, _, _ = unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy", "automated")
-	if skip, there := app.Annotations[annotationSkip]; there {
+	_, made.Policy, _ = unstructured.NestedMap(object, "spec", "syncPolicy")
+	made.Automated, _, _ = unstructured.NestedMap(object, "spec", "syncPolicy", "automated")
+	if skip, there := annotations[annotationSkip]; there {
 		made.Skip = &skip
 	}
 	return made
@@ -102,7 +98,7 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 		if inspect.Idle(app) != nil {
 			return nil, errors.New("the Application is being synced by Argo CD: wait until the sync is over, or end it in Argo CD")
 		}
-		record = recordOf(app)
+		record = recordOf(app.Object.Object, app.Finalizers, app.Annotations)
 	}
 	text, err := encode(record)
 	if err != nil {
