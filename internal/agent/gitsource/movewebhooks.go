@@ -78,13 +78,8 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	repository, err := s.options.SharedRepository.Repository(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	file := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name)
 	// The runtime is the author: no user requested this commit.
-	_, err = repository.Change(ctx, "git source "+name+": webhook", s.options.SharedRepository.Committer(), func(files sharedrepo.Files) error {
+	_, err = s.change(ctx, name, "webhook", s.options.SharedRepository.Committer(), func(files sharedrepo.Files, file string) error {
 		if _, found, err := files.Read(file); err != nil || !found {
 			return err // it is being deleted
 		}
@@ -95,7 +90,6 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s.options.SharedRepository.Refresh(ctx)
 	s.removeWebhook(ctx, name, one.GetRepoUrl(), before)
 	s.options.Log.Info("moved webhook of Git Source", "source", name, "url", after)
 	return nil

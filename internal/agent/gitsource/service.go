@@ -185,10 +185,6 @@ func nameTakenError(name string) error {
 // write commits a new Git Source with the address of its webhook. The name is
 // checked again in the commit: another user may have taken it meanwhile.
 func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook string) (string, error) {
-	repository, err := s.options.SharedRepository.Repository(ctx)
-	if err != nil {
-		return "", err
-	}
 	manifest := s.manifest(given)
 	if webhook != "" {
 		manifest.Annotations = map[string]string{webhookAnnotation: webhook}
@@ -197,22 +193,31 @@ func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook
 	if err != nil {
 		return "", err
 	}
-	name := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), given.GetName())
-	commit, err := repository.Change(ctx, "git source "+given.GetName()+": create", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
-		if _, found, err := files.Read(name); err != nil || found {
+	return s.change(ctx, given.GetName(), "create", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
+		if _, found, err := files.Read(file); err != nil || found {
 			if found {
 				err = nameTakenError(given.GetName())
 			}
 			return err
 		}
-		return files.Write(name, text)
+		return files.Write(file, text)
 	})
+}
+
+// change commits a change of the file of a Git Source, and has it synced.
+func (s *Service) change(ctx context.Context, name, verb string, author sharedrepo.Author, edit func(files sharedrepo.Files, file string) error) (string, error) {
+	repository, err := s.options.SharedRepository.Repository(ctx)
 	if err != nil {
 		return "", err
 	}
-	// Without it the change would wait for the next poll of the repository.
-	s.options.SharedRepository.Refresh(ctx)
-	return commit, nil
+	commit, err := repository.Change(ctx, "git source "+name+": "+verb, author, func(files sharedrepo.Files) error {
+		return edit(files, sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name))
+	})
+	if err == nil {
+		// Without it the change would wait for the next poll of the repository.
+		s.options.SharedRepository.Refresh(ctx)
+	}
+	return commit, err
 }
 
 // EditGitSource implements GitSourceService. The name selects the Git Source
@@ -231,21 +236,15 @@ func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[ru
 	if err := s.checkReadable(ctx, given.GetRepoUrl(), false); err != nil {
 		return nil, toConnectError(err)
 	}
-	repository, err := s.options.SharedRepository.Repository(ctx)
-	if err != nil {
-		return nil, toConnectError(err)
-	}
-	name := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), given.GetName())
-	commit, err := repository.Change(ctx, "git source "+given.GetName()+": edit", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
-		if err := requireExists(files, name, given.GetName()); err != nil {
+	commit, err := s.change(ctx, given.GetName(), "edit", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
+		if err := requireExists(files, file, given.GetName()); err != nil {
 			return err
 		}
-		return files.EditManifest(name, func(object map[string]any) error { return s.edit(object, given) })
+		return files.EditManifest(file, func(object map[string]any) error { return s.edit(object, given) })
 	})
 	if err != nil {
 		return nil, toConnectError(err)
 	}
-	s.options.SharedRepository.Refresh(ctx)
 	return connect.NewResponse(&runtimev1.EditGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}), nil
 }
 
@@ -269,13 +268,8 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 	if err := checkName(name); err != nil || slices.Contains(sharedrepo.ReservedNames(s.options.SharedRepository.Runtime()), name) {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such Git Source in this runtime"))
 	}
-	repository, err := s.options.SharedRepository.Repository(ctx)
-	if err != nil {
-		return nil, toConnectError(err)
-	}
-	file := sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name)
 	repoURL, webhook := "", ""
-	commit, err := repository.Change(ctx, "git source "+name+": delete", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files) error {
+	commit, err := s.change(ctx, name, "delete", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
 		if err := requireExists(files, file, name); err != nil {
 			return err
 		}
@@ -291,7 +285,6 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 	if err != nil {
 		return nil, toConnectError(err)
 	}
-	s.options.SharedRepository.Refresh(ctx)
 	s.removeWebhook(ctx, name, repoURL, cmp.Or(webhook, s.webhookURL(name)))
 	return connect.NewResponse(&runtimev1.DeleteGitSourceResponse{Commit: commit}), nil
 }
