@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/router"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/appproxy"
@@ -35,7 +36,7 @@ func hookRouter(heard *[]webhook.Push) http.Handler {
 		Notify: func(push webhook.Push) { *heard = append(*heard, push) },
 	})
 	return router.New(router.Options{Runtime: "prod", Webhooks: hooks, Verify: func(context.Context, string) (wire.RuntimeClaims, error) {
-		return wire.RuntimeClaims{}, token.Refuse(token.ReasonMissing, "no token")
+		return wire.RuntimeClaims{}, refusal.New("", token.ReasonMissing, "no token")
 	}})
 }
 
