@@ -17,20 +17,22 @@
 // A request is served by the first rule, in this order, whose entry points, host
 // and match all fit it:
 //
-//  1. higher priority;
+//  1. higher priority, if the host has no owner;
 //  2. exact host, then wildcard host (one label), then no host;
-//  3. ordinary rule, then fallback;
-//  4. exact path;
-//  5. longer path: the length of a prefix, without the slash at the end of an
+//  3. if the host has an owner: rules that are not behind, then those that are,
+//     and each with the higher priority first, which only the owner's can have;
+//  4. ordinary rule, then fallback;
+//  5. exact path;
+//  6. longer path: the length of a prefix, without the slash at the end of an
 //     element-wise one, or of the literal text that a regular expression starts
 //     with. An expression that is not anchored with ^ has length 0, and so has
 //     a rule without a path;
-//  6. regular expression, element-wise prefix, character-wise prefix, no path.
+//  7. regular expression, element-wise prefix, character-wise prefix, no path.
 //     An expression whose literal text is as long as a prefix comes first,
 //     because it matches only a part of the paths with that prefix;
-//  7. more conditions (scheme, method, each header, each query parameter);
-//  8. older;
-//  9. namespace, name, rule, path, kind, variant.
+//  8. more conditions (scheme, method, each header, each query parameter);
+//  9. older;
+//  10. namespace, name, rule, path, kind, variant.
 //
 // The order is total: two rules with different identities never tie, and the
 // order in which a table lists them has no effect. [OrderOf] is this list as
@@ -45,6 +47,13 @@
 // of ingress-nginx are used to. A fallback without a host is the global one.
 // Since priority comes first, a fallback should have the lowest priority of
 // what it is the fallback of, and no more than 0.
+//
+// # Owners
+//
+// A host can belong to a namespace: its rules have a [HostOwner] then. The owner
+// decides the host. No rule of another namespace comes first by its priority, and
+// where the owner is exclusive, a request for the host falls through only to rules
+// of the owner, and to those without an owner, which are the operator's.
 //
 // # Promises
 //

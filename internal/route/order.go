@@ -2,6 +2,7 @@ package route
 
 import (
 	"cmp"
+	"math"
 	"strings"
 )
 
@@ -12,6 +13,7 @@ type Criterion string
 const (
 	ByPriority   Criterion = "priority"
 	ByHost       Criterion = "host"
+	ByOwner      Criterion = "host owner"
 	ByFallback   Criterion = "fallback"
 	ByExactPath  Criterion = "exact path"
 	ByLength     Criterion = "path length"
@@ -26,6 +28,7 @@ const (
 // of any rule.
 type Order struct {
 	rule       *Rule
+	rank       Rank
 	length     int32
 	conditions int32
 	host       int8
@@ -40,6 +43,7 @@ func OrderOf(rule *Rule) Order {
 	path := rule.Match.Path
 	order := Order{
 		rule:       rule,
+		rank:       rankOf(rule),
 		length:     int32(len(path.Literal())),
 		conditions: int32(rule.Match.Conditions()),
 		host:       hostClass(rule.Host),
@@ -73,11 +77,18 @@ func (o Order) Compare(other Order) int {
 // Decide compares as Compare does and returns the step that decided, for explain.
 func (o Order) Decide(other Order) (int, Criterion) {
 	a, b := o.rule, other.rule
-	if a.Priority != b.Priority {
-		return cmp.Compare(b.Priority, a.Priority), ByPriority
+	if o.rank.Priority() != other.rank.Priority() {
+		return cmp.Compare(other.rank, o.rank), ByPriority
 	}
 	if o.host != other.host {
 		return cmp.Compare(o.host, other.host), ByHost
+	}
+	if o.rank != other.rank {
+		criterion := ByPriority
+		if a.HostOwner.Behind != b.HostOwner.Behind {
+			criterion = ByOwner
+		}
+		return cmp.Compare(other.rank, o.rank), criterion
 	}
 	if o.fallback != other.fallback {
 		return cmp.Compare(o.fallback, other.fallback), ByFallback
@@ -98,6 +109,69 @@ func (o Order) Decide(other Order) (int, Criterion) {
 		return age, ByAge
 	}
 	return a.ID.Compare(b.ID), ByIdentity
+}
+
+// Rank is the part of a rule's place that comes before its path: the priority and,
+// for a host with an owner, whether the rule is behind. Among the rules of one
+// host a higher rank comes first. One number has all of it, because every lookup
+// compares it.
+type Rank int64
+
+// The ranks: rules with a priority across hosts, which is never 0, lie beyond
+// globalRank on either side, and rules that are behind lie below all priorities
+// within a host.
+const (
+	globalRank Rank = 1 << 33
+	behindRank Rank = -1 << 32
+	LowestRank Rank = math.MinInt64
+)
+
+// rankOf returns the rank of a rule. Rules of a host with an owner have no priority
+// across hosts, and only those of the owner have one within it.
+func rankOf(rule *Rule) Rank {
+	priority := Rank(rule.Priority)
+	switch owner := &rule.HostOwner; {
+	case owner.Behind:
+		return behindRank
+	case owner.Namespace != "" && owner.Namespace != rule.ID.Namespace:
+		return 0
+	case owner.Namespace != "" || priority == 0:
+		return priority
+	case priority > 0:
+		return globalRank + priority
+	default:
+		return -globalRank + priority
+	}
+}
+
+// Rank returns the rank of the rule.
+func (o Order) Rank() Rank { return o.rank }
+
+// Priority returns the priority across hosts.
+func (r Rank) Priority() int32 {
+	switch {
+	case r > globalRank:
+		return int32(r - globalRank)
+	case r < -globalRank:
+		return int32(r + globalRank)
+	default:
+		return 0
+	}
+}
+
+// Above returns the lowest rank with a higher priority across hosts: a rule of a
+// less specific host needs it to come first.
+func (r Rank) Above() Rank {
+	switch {
+	case r < -globalRank-1:
+		return r + 1
+	case r < -globalRank:
+		return behindRank
+	case r > globalRank:
+		return r + 1
+	default:
+		return globalRank + 1
+	}
 }
 
 // WildcardParent returns example.com for *.example.com, and whether the host is a

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -22,7 +23,9 @@ func TestOrder(t *testing.T) {
 		by   Criterion
 	}{
 		{&Rule{Priority: 5, Match: path(PathPrefix, "/")}, ByPriority},
+		{owned("b", math.MaxInt32, false, "/"), ByPriority},
 		{&Rule{Host: "a.x", Match: path(PathExact, "/a")}, ByExactPath},
+		{owned("c", -3, false, "/a/long/one/too"), ByLength},
 		{&Rule{Host: "a.x", Match: path(PathPrefix, "/a/long/one")}, ByLength},
 		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc/")}, ByLength},
 		{&Rule{Host: "a.x", Match: path(PathRegexp, "^/abc")}, ByPathType},
@@ -39,7 +42,10 @@ func TestOrder(t *testing.T) {
 		{&Rule{Host: "a.x", Match: path(PathPrefix, "/")}, ByLength},
 		{&Rule{Host: "a.x", Match: path(PathRegexp, "not anchored")}, ByPathType},
 		{&Rule{Host: "a.x"}, ByFallback},
-		{&Rule{Host: "a.x", Fallback: true}, ByHost},
+		{&Rule{Host: "a.x", Fallback: true}, ByPriority},
+		{owned("b", -1, false, "/long"), ByOwner},
+		{owned("b", 7, true, "/long"), ByLength},
+		{owned("c", 9, true, "/a"), ByHost},
 		{&Rule{Host: "*.x", Match: path(PathExact, "/a/longer/path")}, ByExactPath},
 		{&Rule{Host: "*.x"}, ByHost},
 		{&Rule{Match: path(PathExact, "/a/longer/path/still")}, ByExactPath},
@@ -62,6 +68,38 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// owned is a rule of a host that belongs to the namespace b.
+func owned(namespace string, priority int32, behind bool, prefix string) *Rule {
+	return &Rule{
+		ID: ID{Namespace: namespace}, Host: "a.x", Priority: priority, Match: Match{Path: PathMatch{PathPrefix, prefix}},
+		HostOwner: HostOwner{Namespace: "b", Behind: behind},
+	}
+}
+
+// TestRank: a rank has the priority across hosts, and the one above it is the
+// lowest that has a higher one.
+func TestRank(t *testing.T) {
+	priorities := []int32{math.MinInt32, -2, -1, 0, 1, 2, math.MaxInt32}
+	var ranks []Rank
+	for _, priority := range priorities {
+		ranks = append(ranks, rankOf(&Rule{Priority: priority}),
+			rankOf(owned("b", priority, false, "/")), rankOf(owned("c", priority, false, "/")), rankOf(owned("b", priority, true, "/")))
+		if got := rankOf(&Rule{Priority: priority}).Priority(); got != priority {
+			t.Errorf("the rank of priority %d has %d", priority, got)
+		}
+		if got := rankOf(owned("b", priority, false, "/")).Priority(); got != 0 {
+			t.Errorf("the rank of priority %d within a host has %d across hosts", priority, got)
+		}
+	}
+	for _, best := range ranks {
+		for _, other := range ranks {
+			if got, want := other >= best.Above(), other.Priority() > best.Priority(); got != want {
+				t.Errorf("rank %d against %d: %v, want %v", other, best, got, want)
+			}
+		}
+	}
+}
+
 // TestOrderIsTotal sorts random rules in random orders: one result, and no
 // ties between identities.
 func TestOrderIsTotal(t *testing.T) {
@@ -71,7 +109,7 @@ func TestOrderIsTotal(t *testing.T) {
 		rules := make([]*Rule, 12)
 		for i := range rules {
 			rules[i] = orderedRule(fill)
-			rules[i].ID = ID{Name: "n", Rule: i}
+			rules[i].ID = ID{Namespace: []string{"a", "b"}[i%2], Name: "n", Rule: i}
 		}
 		sorted := func() []*Rule {
 			random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
@@ -103,6 +141,9 @@ func orderedRule(f *filler) *Rule {
 		Priority: int32(f.random.IntN(2)),
 		Created:  time.Unix(int64(f.random.IntN(2)), 0),
 		Fallback: f.random.IntN(4) == 0,
+	}
+	if f.random.IntN(2) == 0 {
+		rule.HostOwner = HostOwner{Namespace: pick("a", "b"), Behind: f.random.IntN(3) == 0}
 	}
 	rule.Match.Path.Type = PathType(pick("exact", "prefix", "characterPrefix", "regexp", ""))
 	if rule.Match.Path.Type != "" {

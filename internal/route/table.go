@@ -30,7 +30,10 @@ type Rule struct {
 	// Fallback makes the rule serve the requests that the other rules of its host
 	// do not match. It has no match then.
 	Fallback bool `json:"fallback,omitempty"`
-	// Priority orders before everything else; higher comes first.
+	// HostOwner is the owner of the host, where hosts belong to namespaces.
+	HostOwner HostOwner `json:"hostOwner,omitzero"`
+	// Priority orders before everything else; higher comes first. Where the host
+	// has an owner, it orders the rules of the owner for this host only.
 	Priority int32 `json:"priority,omitempty"`
 	// Created is when the object was created; the older of two equal rules wins.
 	Created time.Time `json:"created,omitzero"`
@@ -44,6 +47,19 @@ type Rule struct {
 	Sticky *StickyCookie `json:"sticky,omitempty"`
 	// Unrecorded lists the records that the edge does not make of the requests.
 	Unrecorded Unrecorded `json:"unrecorded,omitzero"`
+}
+
+// HostOwner names the namespace that the host of a rule belongs to, and what
+// follows for the rule. All rules of a host name the same owner. The zero value is that of
+// a rule whose host all namespaces share, and of the operator's own rules.
+type HostOwner struct {
+	// Namespace is the owner. A rule of another namespace has no priority.
+	Namespace string `json:"namespace,omitempty"`
+	// Exclusive keeps requests for the host from the rules that other namespaces
+	// have for a less specific host, a wildcard or none.
+	Exclusive bool `json:"exclusive,omitempty"`
+	// Behind puts the rule behind all rules of the host that are not behind.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // Unrecorded keeps the requests of a rule out of logs, metrics or traces.

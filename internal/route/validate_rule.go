@@ -19,6 +19,7 @@ func (rule *Rule) check(r *report) {
 	if rule.Host != "" {
 		checkHost(r, "host", rule.Host)
 	}
+	rule.HostOwner.check(r)
 	r.enter("match")
 	rule.Match.check(r)
 	r.leave()
@@ -39,6 +40,17 @@ func (rule *Rule) check(r *report) {
 	if rule.Sticky != nil && len(rule.Backends) == 0 {
 		r.add("sticky", refusal.Conflict, "there is no backend to stick to; remove the cookie")
 	}
+}
+
+// check validates the owner of a host. Without a namespace there is none, and
+// nothing can follow from it.
+func (owner HostOwner) check(r *report) {
+	r.enter("hostOwner")
+	checkOptionalName(r, "namespace", owner.Namespace)
+	if owner.Namespace == "" && (owner.Exclusive || owner.Behind) {
+		r.add("namespace", refusal.Required, "the owner has no name; name the namespace that the host belongs to")
+	}
+	r.leave()
 }
 
 // check validates a response of the edge itself.

@@ -31,14 +31,16 @@ func getTable(source Source, q *query) (any, error) {
 type RuleInfo struct {
 	ID route.ID `json:"id"`
 	// Name is the identity for people.
-	Name        string        `json:"name"`
-	EntryPoints []string      `json:"entryPoints,omitempty"`
-	Host        string        `json:"host,omitempty"`
-	Match       route.Match   `json:"match,omitzero"`
-	Fallback    bool          `json:"fallback,omitempty"`
-	Priority    int32         `json:"priority,omitempty"`
-	Policies    []string      `json:"policies,omitempty"`
-	Backends    []BackendPart `json:"backends,omitempty"`
+	Name        string   `json:"name"`
+	EntryPoints []string `json:"entryPoints,omitempty"`
+	Host        string   `json:"host,omitempty"`
+	// HostOwner is the owner of the host, where it has one.
+	HostOwner route.HostOwner `json:"hostOwner,omitzero"`
+	Match     route.Match     `json:"match,omitzero"`
+	Fallback  bool            `json:"fallback,omitempty"`
+	Priority  int32           `json:"priority,omitempty"`
+	Policies  []string        `json:"policies,omitempty"`
+	Backends  []BackendPart   `json:"backends,omitempty"`
 	// Response is the rule's own response, where it has one.
 	Response *route.Response `json:"response,omitempty"`
 }
@@ -111,7 +113,7 @@ func ruleInfo(rule *route.Rule) RuleInfo {
 	// Redact first: everything below is copied from the redacted rule.
 	rule = shownRule(rule)
 	info := RuleInfo{
-		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Host: rule.Host, Match: rule.Match,
+		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Host: rule.Host, HostOwner: rule.HostOwner, Match: rule.Match,
 		Fallback: rule.Fallback, Priority: rule.Priority, Response: rule.Response,
 	}
 	for i := range rule.Policies {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/route"
 )
 
 // bucket has all rules of one host. It is two adjacent cache lines, and has
@@ -20,14 +21,20 @@ type bucket struct {
 	single         Result
 	entryPointMask uint64
 	tree           *node
-	// priority is the highest priority of all rules.
+	// priority is the highest priority across hosts of all rules.
 	priority int32
 	// text is the memory of name, if it fits.
 	text       [32]byte
 	outside    *outsideTree // nil where there are none
 	generation uint64
-	_          [16]byte // padding to whole cache lines
+	// owner is the namespace that alone may serve the host, empty for all. Only
+	// the search of a less specific host needs it.
+	owner string
 }
+
+// noOwner is the owner of a host whose rules disagree about it: no namespace has
+// that name, so no rule of another host serves it.
+const noOwner = "*"
 
 // outsideTree are the rules of a host that are not in its tree.
 type outsideTree struct {
@@ -96,8 +103,37 @@ func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 	default:
 		b.tree = b.tree.insert(e, rule.literal, rule)
 	}
+	b.addOwner(rule)
 	b.refresh()
 	return b
+}
+
+// addOwner adds the owner that a rule names. It does not depend on the order of the
+// rules.
+func (b *bucket) addOwner(rule *compiledRule) {
+	switch owner := &rule.source.HostOwner; {
+	case !owner.Exclusive:
+	case b.owner == "":
+		b.owner = owner.Namespace
+	case b.owner != owner.Namespace:
+		b.owner = noOwner
+	}
+}
+
+// removeOwner computes the owner again from the rules that are left. Mostly all
+// agree, and one of them is enough.
+func (b *bucket) removeOwner() {
+	before := b.owner
+	b.owner = ""
+	if before == "" {
+		return
+	}
+	for rule := range b.all {
+		b.addOwner(rule)
+		if b.owner == before {
+			return
+		}
+	}
 }
 
 // remove removes a rule. It returns nil when no rule is left.
@@ -111,6 +147,7 @@ func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
 	if b.tree == nil && b.outside == nil {
 		return nil
 	}
+	b.removeOwner()
 	b.refresh()
 	return b
 }
@@ -120,17 +157,18 @@ func (r *compiledRule) outsideTree() bool { return r.pathType == pathRegexp || r
 
 // refresh recomputes the fields that follow from the rules.
 func (b *bucket) refresh() {
-	b.priority = math.MinInt32
+	highest := route.LowestRank
 	if b.tree != nil {
-		b.priority = b.tree.priority
+		highest = b.tree.highest
 	}
 	if b.outside != nil {
 		for _, rules := range [][]*compiledRule{b.outside.anyPath, b.outside.expressions} {
 			if len(rules) > 0 {
-				b.priority = max(b.priority, rules[0].priority)
+				highest = max(highest, rules[0].rank)
 			}
 		}
 	}
+	b.priority = highest.Priority()
 	// A single rule for all paths needs no search. It must have no conditions,
 	// so that only the entry point is left to check.
 	b.single, b.entryPointMask = Result{}, 0
@@ -155,33 +193,31 @@ func (b *bucket) siblings(rule *compiledRule) int {
 	}
 }
 
-// all calls visit for every rule of the host.
-func (b *bucket) all(visit func(*compiledRule)) {
-	if b == nil {
+// all calls visit for every rule of the host, until it returns false.
+func (b *bucket) all(visit func(*compiledRule) bool) {
+	if b == nil || !b.tree.all(visit) || b.outside == nil {
 		return
 	}
-	b.tree.all(visit)
-	if b.outside == nil {
-		return
-	}
-	for _, rule := range b.outside.anyPath {
-		visit(rule)
-	}
-	for _, rule := range b.outside.expressions {
-		visit(rule)
+	for _, rules := range [][]*compiledRule{b.outside.anyPath, b.outside.expressions} {
+		for _, rule := range rules {
+			if !visit(rule) {
+				return
+			}
+		}
 	}
 }
 
 // search returns the first rule in order that matches, if it precedes the best
-// rule of the more specific hosts, and that best rule otherwise.
-func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
+// rule of the more specific hosts, and that best rule otherwise. With an owner,
+// the request is for a more specific host that belongs to it.
+func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule, owner string) *compiledRule {
 	// With the same priority the more specific host wins.
-	if best != nil && b.priority <= best.priority {
+	if best != nil && b.priority <= best.rank.Priority() {
 		return best
 	}
-	s := search{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}
+	s := search{req: req, entryPoint: entryPoint, best: best, floor: route.LowestRank, owner: owner}
 	if best != nil {
-		s.floor = int64(best.priority) + 1
+		s.floor = best.rank.Above()
 	}
 	s.tree(b.tree)
 	if b.outside != nil {
@@ -197,26 +233,30 @@ type search struct {
 	req        *Request
 	entryPoint uint64
 	best       *compiledRule
-	// floor is the lowest priority with which a rule precedes the best one.
-	floor int64
+	// floor is the lowest rank with which a rule precedes the best one.
+	floor route.Rank
+	// owner is the namespace that the host of the request belongs to, in a search
+	// of a less specific host.
+	owner string
 }
 
 // first tries rules with one path, of which length bytes are literal and match.
 func (s *search) first(rules []*compiledRule, length int) {
 	for _, rule := range rules {
-		if int64(rule.priority) < s.floor {
+		if rule.rank < s.floor {
 			return
 		}
-		if rule.acceptsAt(s.req.Path, length) && rule.conditions(s.req, s.entryPoint).part == noPart {
+		if rule.acceptsAt(s.req.Path, length) && rule.conditions(s.req, s.entryPoint).part == noPart &&
+			(s.owner == "" || rule.servesHostOf(s.owner)) {
 			s.best = rule
-			s.floor = int64(rule.priority) + 1
+			s.floor = rule.rank + 1
 			return
 		}
 	}
 }
 
 // tree walks down along the path and then back up, trying rules: those further
-// down precede those above, unless their priority is lower. The way back needs
+// down precede those above, unless their rank is lower. The way back needs
 // no allocation, because the nodes are kept on the stack.
 func (s *search) tree(n *node) {
 	type stop struct {
@@ -224,20 +264,21 @@ func (s *search) tree(n *node) {
 		length int
 	}
 	var stops [12]stop
+	before := s.best
 	count, length := 0, 0
-	for path := s.req.Path; n != nil && int64(n.priority) >= s.floor && strings.HasPrefix(path[length:], n.prefix); {
+	for path := s.req.Path; n != nil && n.highest >= s.floor && strings.HasPrefix(path[length:], n.prefix); {
 		length += len(n.prefix)
 		if len(n.rules) > 0 {
 			if count == len(stops) {
 				// Few paths are this deep. The nodes above are tried now, and
-				// those below need no more than the same priority then.
+				// those below need no more than the same rank then.
 				above := s.best
 				for count > 0 {
 					count--
 					s.first(stops[count].node.rules, stops[count].length)
 				}
 				if s.best != above {
-					s.floor = int64(s.best.priority)
+					s.floor = s.best.rank
 				}
 			}
 			stops[count] = stop{n, length}
@@ -254,12 +295,13 @@ func (s *search) tree(n *node) {
 	}
 	for count > 0 {
 		count--
-		if n := stops[count].node; int64(n.top) >= s.floor {
+		if n := stops[count].node; n.top >= s.floor {
 			s.first(n.rules, stops[count].length)
 		}
 	}
-	if s.best != nil {
-		s.floor = int64(s.best.priority) + 1
+	// The best rule of a more specific host leaves the floor where it is.
+	if s.best != before {
+		s.floor = s.best.rank + 1
 	}
 }
 
@@ -271,7 +313,8 @@ func (s *search) expressions(rules []*compiledRule) {
 			return
 		}
 		if strings.HasPrefix(s.req.Path, rule.literal) &&
-			rule.conditions(s.req, s.entryPoint).part == noPart && rule.expression.MatchString(s.req.Path) {
+			rule.conditions(s.req, s.entryPoint).part == noPart &&
+			(s.owner == "" || rule.servesHostOf(s.owner)) && rule.expression.MatchString(s.req.Path) {
 			s.best = rule
 			return
 		}

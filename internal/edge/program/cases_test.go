@@ -97,6 +97,12 @@ func parseRule(t *testing.T, line string) *route.Rule {
 			rule.Match.Path = route.PathMatch{Type: route.PathType(key), Value: value}
 		case "fallback":
 			rule.Fallback = true
+		case "owner":
+			rule.HostOwner.Namespace = value
+		case "exclusive":
+			rule.HostOwner.Exclusive = true
+		case "behind":
+			rule.HostOwner.Behind = true
 		case "priority":
 			rule.Priority = int32(number(t, value))
 		case "age":

@@ -12,7 +12,8 @@
 // route wins. Where nothing less specific has a higher priority than a host's
 // winner, the rest is skipped. A request whose host is known, but which none of
 // its rules matches, goes on to the wildcard and to the rules without a host; a
-// fallback of the host stops that.
+// fallback of the host stops that, and so does an exclusive owner of the host, but
+// for its own rules.
 //
 // # Promises
 //
@@ -30,5 +31,6 @@
 // Program is an error too: the caller compiles the whole table then. The caller
 // normalises host and path before; a Program compares bytes.
 //
-// See decision 0006 in docs/decisions: the order of rules.
+// See decisions 0006 and 0031 in docs/decisions: the order of rules, and the
+// owners of hosts.
 package program

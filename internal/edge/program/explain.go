@@ -22,6 +22,9 @@ const (
 	Outranked Verdict = "outranked"
 	// Differs: the rule's host matches, and another condition does not.
 	Differs Verdict = "differs"
+	// Excluded: the rule's host matches, but a more specific one belongs to another
+	// namespace.
+	Excluded Verdict = "excluded"
 	// Omitted: there are more rules than MaxSteps. This step has no rule.
 	Omitted Verdict = "omitted"
 )
@@ -39,12 +42,15 @@ type Step struct {
 // its cost grows with the rules of the host.
 func (p *Program) Explain(req *Request) []Step {
 	rules := p.candidates(req.Host)
+	owners := p.ownersOf(req.Host)
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	steps := make([]Step, 0, min(len(rules), MaxSteps+1))
 	var winner *compiledRule
 	for _, rule := range rules {
 		step := Step{Rule: rule.source}
 		switch found := rule.mismatch(req, entryPoint); {
+		case owners.exclude(rule):
+			step.Verdict, step.Why = Excluded, owners.whyExcluded()
 		case found.part != noPart:
 			step.Verdict, step.Why = Differs, rule.whyNot(req, found)
 		case winner == nil:
@@ -66,7 +72,10 @@ func (p *Program) Explain(req *Request) []Step {
 // candidates returns all rules with a matching host, in order.
 func (p *Program) candidates(host string) []*compiledRule {
 	var rules []*compiledRule
-	collect := func(rule *compiledRule) { rules = append(rules, rule) }
+	collect := func(rule *compiledRule) bool {
+		rules = append(rules, rule)
+		return true
+	}
 	p.exact.get(host).all(collect)
 	if parent, ok := parentOf(host); ok {
 		p.wildcard.get(parent).all(collect)
@@ -74,6 +83,38 @@ func (p *Program) candidates(host string) []*compiledRule {
 	p.none.all(collect)
 	slices.SortFunc(rules, compareRules)
 	return rules
+}
+
+// exclusiveHost is the most specific host of a request that belongs to a namespace
+// alone; without one, owner is empty.
+type exclusiveHost struct{ host, owner string }
+
+// ownersOf returns the exclusive host of requests for a host, as find has it.
+func (p *Program) ownersOf(host string) exclusiveHost {
+	if exact := p.exact.get(host); exact != nil && exact.owner != "" {
+		return exclusiveHost{host, exact.owner}
+	}
+	if parent, ok := parentOf(host); ok {
+		if found := p.wildcard.get(parent); found != nil {
+			return exclusiveHost{"*." + parent, found.owner}
+		}
+	}
+	return exclusiveHost{}
+}
+
+// exclude reports whether a rule of a less specific host may not serve the request.
+func (e *exclusiveHost) exclude(rule *compiledRule) bool {
+	_, wildcard := route.WildcardParent(e.host)
+	lessSpecific := rule.source.Host == "" || rule.source.Host != e.host && !wildcard
+	return e.owner != "" && lessSpecific && !rule.servesHostOf(e.owner)
+}
+
+// whyExcluded explains exclude.
+func (e *exclusiveHost) whyExcluded() string {
+	if e.owner == noOwner {
+		return "the rules of " + hostText(e.host) + " name several owners, so no other host serves it"
+	}
+	return hostText(e.host) + " belongs to namespace " + e.owner + ", and rules of other namespaces with a less specific host do not serve it"
 }
 
 // mismatch compares a rule with a request without a tree.
@@ -133,9 +174,11 @@ func whyAfter(winner, loser *compiledRule) string {
 	why := ""
 	switch criterion {
 	case route.ByPriority:
-		why = fmt.Sprintf("its priority is %d, and here %d", first.Priority, second.Priority)
+		why = fmt.Sprintf("its priority is %d, and here %d", priorityOf(winner), priorityOf(loser))
 	case route.ByHost:
 		why = fmt.Sprintf("it has %s, and here it is %s", hostText(first.Host), hostText(second.Host))
+	case route.ByOwner:
+		why = fmt.Sprintf("%s belongs to namespace %s, and this rule is behind those of the owner", hostText(first.Host), first.HostOwner.Namespace)
 	case route.ByFallback:
 		why = "this one is a fallback"
 	case route.ByExactPath:
@@ -152,6 +195,15 @@ func whyAfter(winner, loser *compiledRule) string {
 		why = "both are equal, and its name comes first"
 	}
 	return first.ID.String() + " comes first: " + why
+}
+
+// priorityOf returns the priority that counts: rules of other namespaces than the
+// owner of their host have none.
+func priorityOf(rule *compiledRule) int32 {
+	if owner := rule.source.HostOwner.Namespace; owner != "" && owner != rule.source.ID.Namespace {
+		return 0
+	}
+	return rule.source.Priority
 }
 
 // hostText, pathText and pathTypeText describe a rule for people.

@@ -57,6 +57,8 @@ var expressionList = func() []string {
 // from random numbers, or from the bytes that a fuzzer varies.
 type chooser struct {
 	next func() byte
+	// owned is set while the hosts of a table have owners.
+	owned bool
 }
 
 func randomChooser(seed uint64) *chooser {
@@ -116,6 +118,9 @@ func (c *chooser) rule() *route.Rule {
 		Created:  time.Unix(int64(c.below(3)), 0),
 		Priority: int32(c.below(5)) / 3 * int32(c.below(3)-1),
 	}
+	if c.owned && !c.oneIn(5) {
+		rule.HostOwner = c.owner(rule.Host)
+	}
 	switch {
 	case c.oneIn(8):
 		rule.Fallback = true
@@ -131,6 +136,16 @@ func (c *chooser) rule() *route.Rule {
 		rule.Backends = []route.BackendRef{{Backend: backendID(c.below(4))}}
 	}
 	return rule
+}
+
+// owner is the owner of a host, one of few, about which rules mostly agree.
+func (c *chooser) owner(host string) route.HostOwner {
+	namespaces := []string{"team", "team-a", "a"}
+	owner := route.HostOwner{Namespace: namespaces[len(host)%3], Exclusive: !c.oneIn(4), Behind: c.oneIn(4)}
+	if c.oneIn(16) {
+		owner.Namespace = c.of(namespaces...)
+	}
+	return owner
 }
 
 func (c *chooser) match() route.Match {
@@ -193,6 +208,7 @@ func backendID(i int) route.BackendID {
 // table makes a valid table with up to size rules.
 func (c *chooser) table(size int) *route.Table {
 	table := &route.Table{EntryPoints: []string{"web", "tls"}}
+	c.owned = c.oneIn(2)
 	for i := range 4 {
 		table.Backends = append(table.Backends, largeBackend(backendID(i), c.below(3)))
 	}

@@ -56,19 +56,24 @@ func (p *Program) Lookup(req *Request) Result {
 }
 
 // find searches the rules of all hosts that match: the exact one, the wildcard
-// above it, and the rules without a host.
+// above it, and the rules without a host. The most specific of them that belongs to
+// a namespace is not served by the rules that others have for the next ones.
 func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiledRule {
 	var best *compiledRule
+	owner := ""
 	if exact != nil {
-		best = exact.search(req, entryPoint, best)
+		best, owner = exact.search(req, entryPoint, best, ""), exact.owner
 	}
 	if parent, ok := parentOf(req.Host); ok {
 		if found := p.wildcard.get(parent); found != nil {
-			best = found.search(req, entryPoint, best)
+			best = found.search(req, entryPoint, best, owner)
+			if owner == "" {
+				owner = found.owner
+			}
 		}
 	}
 	if p.none != nil {
-		best = p.none.search(req, entryPoint, best)
+		best = p.none.search(req, entryPoint, best, owner)
 	}
 	return best
 }

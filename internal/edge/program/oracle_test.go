@@ -19,11 +19,31 @@ import (
 func oracle(table *route.Table, req *program.Request) *route.Rule {
 	var best *route.Rule
 	for _, rule := range table.Rules {
-		if oracleFits(rule, req) && (best == nil || oracleCompare(rule, best) < 0) {
+		if oracleFits(rule, req) && !oracleExcluded(table, rule, req.Host) && (best == nil || oracleCompare(rule, best) < 0) {
 			best = rule
 		}
 	}
 	return best
+}
+
+// oracleExcluded reports whether a host that fits more closely than that of the
+// rule belongs to other namespaces alone.
+func oracleExcluded(table *route.Table, rule *route.Rule, host string) bool {
+	if rule.HostOwner.Namespace == "" {
+		return false
+	}
+	for rank := range oracleHostRank(rule.Host) {
+		var owners []string
+		for _, other := range table.Rules {
+			if oracleHostRank(other.Host) == rank && oracleHost(other.Host, host) && other.HostOwner.Exclusive {
+				owners = append(owners, other.HostOwner.Namespace)
+			}
+		}
+		if len(owners) > 0 {
+			return len(slices.Compact(slices.Sorted(slices.Values(owners)))) > 1 || owners[0] != rule.ID.Namespace
+		}
+	}
+	return false
 }
 
 func oracleFits(rule *route.Rule, req *program.Request) bool {
@@ -105,8 +125,10 @@ func oraclePath(match route.PathMatch, path string) bool {
 
 func oracleCompare(a, b *route.Rule) int {
 	return cmp.Or(
-		-cmp.Compare(a.Priority, b.Priority),
+		-cmp.Compare(oraclePriority(a, ""), oraclePriority(b, "")),
 		cmp.Compare(oracleHostRank(a.Host), oracleHostRank(b.Host)),
+		cmp.Compare(truth(a.HostOwner.Behind), truth(b.HostOwner.Behind)),
+		-cmp.Compare(oraclePriority(a, a.ID.Namespace), oraclePriority(b, b.ID.Namespace)),
 		cmp.Compare(truth(a.Fallback), truth(b.Fallback)),
 		-cmp.Compare(truth(a.Match.Path.Type == route.PathExact), truth(b.Match.Path.Type == route.PathExact)),
 		-cmp.Compare(oracleLength(a.Match.Path), oracleLength(b.Match.Path)),
@@ -120,6 +142,15 @@ func oracleCompare(a, b *route.Rule) int {
 		cmp.Compare(a.ID.Kind, b.ID.Kind),
 		cmp.Compare(a.ID.Variant, b.ID.Variant),
 	)
+}
+
+// oraclePriority is the priority of a rule whose host has a certain owner, none
+// for that across hosts.
+func oraclePriority(rule *route.Rule, owner string) int32 {
+	if rule.HostOwner.Namespace != owner || rule.HostOwner.Behind {
+		return 0
+	}
+	return rule.Priority
 }
 
 func oracleHostRank(host string) int {

@@ -70,6 +70,10 @@ func checkExplanation(t *testing.T, compiled *program.Program, table *route.Tabl
 			if verdict != "" {
 				t.Fatalf("%s has another host and is %s", show(rule), verdict)
 			}
+		case oracleExcluded(table, rule, req.Host):
+			if verdict != program.Excluded {
+				t.Fatalf("%s is excluded and is %s", show(rule), verdict)
+			}
 		case oracleFits(rule, req) && verdict != program.Outranked, !oracleFits(rule, req) && verdict != program.Differs:
 			t.Fatalf("%s is %q for %+v", show(rule), verdict, req)
 		}
@@ -80,7 +84,7 @@ func show(rule *route.Rule) string {
 	if rule == nil {
 		return "no rule"
 	}
-	return fmt.Sprintf("%s priority=%d host=%q fallback=%v %+v", rule.ID, rule.Priority, rule.Host, rule.Fallback, rule.Match)
+	return fmt.Sprintf("%s priority=%d host=%q %+v fallback=%v %+v", rule.ID, rule.Priority, rule.Host, rule.HostOwner, rule.Fallback, rule.Match)
 }
 
 func steps(compiled *program.Program, req *program.Request) string {

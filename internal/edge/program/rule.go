@@ -16,7 +16,7 @@ type compiledRule struct {
 	binding any
 	// entryPoints has a bit for each entry point that the rule serves.
 	entryPoints uint64
-	priority    int32
+	rank        route.Rank
 	pathType    pathType
 	// conditional is set when there are conditions apart from entry points.
 	conditional bool
@@ -28,8 +28,16 @@ type compiledRule struct {
 	literal string
 	// expression is the whole condition of a path of type regexp.
 	expression *regexp.Regexp
-	order      route.Order
-	_          [16]byte // padding to whole cache lines, so that the first fields share one
+	// With order the size is a whole number of cache lines, so that the first
+	// fields share one.
+	order route.Order
+}
+
+// servesHostOf reports whether the rule, of a less specific host, may serve
+// requests for a host that belongs to a namespace alone. Rules without an owner are
+// the operator's, such as the redirect of an entry point.
+func (r *compiledRule) servesHostOf(owner string) bool {
+	return r.source.HostOwner.Namespace == "" || r.source.ID.Namespace == owner
 }
 
 // key is the key of the rule in its index.
@@ -153,10 +161,11 @@ func headerFits(c *condition, header Header) bool {
 // elements.
 func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	match := &rule.Match
+	order := route.OrderOf(rule)
 	compiled := &compiledRule{
 		source:      rule,
-		order:       route.OrderOf(rule),
-		priority:    rule.Priority,
+		order:       order,
+		rank:        order.Rank(),
 		literal:     match.Path.Literal(),
 		conditional: match.Conditions() > 0,
 		scheme:      match.Scheme,

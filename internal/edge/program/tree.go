@@ -3,6 +3,8 @@ package program
 import (
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/internal/route"
 )
 
 // node is a node of a radix tree of paths. Nodes never change once the edit
@@ -18,10 +20,10 @@ type node struct {
 	// one is the memory of rules when there is one, as there mostly is: a
 	// lookup then needs no further cache line for a list.
 	one [1]*compiledRule
-	// priority is the highest in this node and below, and top the highest in
+	// highest is the highest rank in this node and below, and top the highest in
 	// this node.
-	priority   int32
-	top        int32
+	highest    route.Rank
+	top        route.Rank
 	generation uint64
 }
 
@@ -35,7 +37,7 @@ type edge struct {
 func newNode(e *edit, path string, rule *compiledRule) *node {
 	n := &node{prefix: e.intern(path), generation: e.next.generation}
 	n.setRules([]*compiledRule{rule})
-	n.priority = rule.priority
+	n.highest = rule.rank
 	return n
 }
 
@@ -59,7 +61,7 @@ func (n *node) setRules(rules []*compiledRule) {
 		n.rules = n.one[:]
 	}
 	if len(rules) > 0 {
-		n.top = rules[0].priority
+		n.top = rules[0].rank
 	}
 }
 
@@ -71,7 +73,7 @@ func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 	if common < len(n.prefix) {
 		n = n.split(e, common)
 	}
-	n.priority = max(n.priority, rule.priority)
+	n.highest = max(n.highest, rule.rank)
 	rest = rest[common:]
 	if rest == "" {
 		n.setRules(insertRule(n.rules, rule))
@@ -92,7 +94,7 @@ func (n *node) split(e *edit, length int) *node {
 	upper := &node{
 		prefix:     e.intern(n.prefix[:length]),
 		edges:      []edge{{n.prefix[length], n}},
-		priority:   n.priority,
+		highest:    n.highest,
 		generation: e.next.generation,
 	}
 	n.prefix = e.intern(n.prefix[length:])
@@ -120,20 +122,20 @@ func (n *node) remove(e *edit, rest string, rule *compiledRule) *node {
 		merged.prefix = e.intern(n.prefix + merged.prefix)
 		return merged
 	}
-	n.priority = n.highest()
+	n.highest = n.highestRank()
 	return n
 }
 
-// highest computes the priority of a node that has rules or children.
-func (n *node) highest() int32 {
-	var highest int32
+// highestRank computes the highest rank of a node that has rules or children.
+func (n *node) highestRank() route.Rank {
+	var highest route.Rank
 	if len(n.rules) > 0 {
 		highest = n.top
 	} else {
-		highest = n.edges[0].node.priority
+		highest = n.edges[0].node.highest
 	}
 	for i := range n.edges {
-		highest = max(highest, n.edges[i].node.priority)
+		highest = max(highest, n.edges[i].node.highest)
 	}
 	return highest
 }
@@ -153,17 +155,23 @@ func (n *node) child(first byte) (int, bool) {
 	return low, low < len(n.edges) && n.edges[low].first == first
 }
 
-// all calls visit for every rule in the tree.
-func (n *node) all(visit func(*compiledRule)) {
+// all calls visit for every rule in the tree, until it returns false, and returns
+// whether all were visited.
+func (n *node) all(visit func(*compiledRule) bool) bool {
 	if n == nil {
-		return
+		return true
 	}
 	for _, rule := range n.rules {
-		visit(rule)
+		if !visit(rule) {
+			return false
+		}
 	}
 	for i := range n.edges {
-		n.edges[i].node.all(visit)
+		if !n.edges[i].node.all(visit) {
+			return false
+		}
 	}
+	return true
 }
 
 // rulesAt returns the rules with exactly this path.
