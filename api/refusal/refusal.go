@@ -26,6 +26,9 @@ const (
 	Conflict Reason = "Conflict"
 	// Duplicate: two things have one identity.
 	Duplicate Reason = "Duplicate"
+	// HostNotGranted: a host belongs to another namespace, which has not granted
+	// it.
+	HostNotGranted Reason = "HostNotGranted"
 	// Invalid: a value is out of its range or form.
 	Invalid Reason = "Invalid"
 	// NotAllowed: a project or an option forbids it.

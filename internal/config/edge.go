@@ -79,6 +79,7 @@ type KubernetesIngress struct {
 	AllowEmptyServices           bool            `yaml:"allowEmptyServices" description:"Run the filters of a path whose Service has no ready endpoint before it answers 503. When false it answers 503 at once."`
 	AllowCrossNamespace          bool            `yaml:"allowCrossNamespace" description:"Let annotations of an Ingress name objects of other namespaces, as namespace/name. When false, a namespace can use only what it owns."`
 	AllowExternalNameServices    bool            `yaml:"allowExternalNameServices" description:"Let an Ingress use a Service of type ExternalName. When false it is refused, because its author could send traffic to any host that the edge reaches."`
+	HostSharing                  string          `yaml:"hostSharing" description:"What becomes of the rules that a namespace has for the host of another one, for a wildcard above it or without a host; a host belongs to the namespace of the oldest Ingress that has it. deny: they are refused, unless the owner grants them with the annotation slipway.dev/host-grants. behind: they are served behind all rules of the owner. open: priority and path order the rules of all namespaces alike, as in Traefik; for a cluster with one tenant."`
 	NativeLBByDefault            bool            `yaml:"nativeLBByDefault" description:"Send requests to the address of the Service and let Kubernetes choose the Pod, unless an annotation of the Service says otherwise. When false the edge chooses, and avoids Pods that fail."`
 	StrictPrefixMatching         bool            `yaml:"strictPrefixMatching" description:"Match paths of type Prefix element by element, as the Kubernetes specification says: /foo matches /foo and /foo/bar, not /foobar. When false, letter by letter: /foobar matches too."`
 	DisablePassHostHeaders       bool            `yaml:"disablePassHostHeaders" description:"Send the backend its own address as the Host header. When false it gets the one that the client sent."`
@@ -113,5 +114,5 @@ func (f *FileProvider) SetDefaults() {
 // SetDefaults sets every option of the provider to its default. The decoder
 // calls it by this name when an option enables the provider.
 func (k *KubernetesIngress) SetDefaults() {
-	*k = KubernetesIngress{StrictPrefixMatching: true}
+	*k = KubernetesIngress{StrictPrefixMatching: true, HostSharing: "deny"}
 }

@@ -36,6 +36,8 @@ func TestValidate(t *testing.T) {
 		change func(e *config.Edge, k *config.KubernetesIngress)
 		want   string // one line for each finding; none when it is valid
 	}{
+		{"host sharing", func(_ *config.Edge, k *config.KubernetesIngress) { k.HostSharing = "shared" },
+			k + `hostSharing is "shared": choose one of deny, behind, open`},
 		{"level", func(e *config.Edge, _ *config.KubernetesIngress) { e.Log.Level = "loud" },
 			`log.level is "loud": choose one of debug, info, warn, error`},
 		{"format", func(e *config.Edge, _ *config.KubernetesIngress) { e.Log.Format = "" },
@@ -255,6 +257,7 @@ func TestOptionList(t *testing.T) {
 		k + ".allowEmptyServices":               `bool "false"`,
 		k + ".allowCrossNamespace":              `bool "false"`,
 		k + ".allowExternalNameServices":        `bool "false"`,
+		k + ".hostSharing":                      `string "deny"`,
 		k + ".nativeLBByDefault":                `bool "false"`,
 		k + ".strictPrefixMatching":             `bool "true"`,
 		k + ".disablePassHostHeaders":           `bool "false"`,

@@ -163,6 +163,7 @@ func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	}
 	c.endpoint(prefix, k.Endpoint)
 	c.namespaces(prefix+"namespaces", k.Namespaces, "")
+	c.oneOf(prefix+"hostSharing", k.HostSharing, "deny", "behind", "open")
 	c.ingressEndpoint(prefix+"ingressEndpoint.", k.IngressEndpoint)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -20,7 +21,8 @@ type Explanation struct {
 	// Certificate is the certificate that clients of the host get.
 	Certificate *shownCertificate `json:"certificate,omitempty"`
 	// Refusals are those of the Ingress that handles the request, or of all
-	// with its host if none does.
+	// with its host if none does, and those of Ingresses that have the host of
+	// another namespace.
 	Refusals []Finding `json:"refusals,omitempty"`
 	// Others are Ingresses with the same host that this edge does not serve,
 	// and why.
@@ -50,9 +52,11 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	if explained.Rule != nil {
 		winner = snapshot.Ref{Kind: snapshot.Ingress, Namespace: explained.Rule.Namespace, Name: explained.Rule.Name}
 	}
-	// Without a matching rule, refusals of the host are the likely cause.
+	// Without a matching rule, refusals of the host are the likely cause. A rule
+	// that is not granted is in no list of rules.
 	for _, refused := range o.engine.Refusals() {
-		if ref := snapshot.RefOf(refused.Object); ref == winner || explained.Rule == nil && o.hasHost(ref, host) {
+		likely := explained.Rule == nil || refused.Reason == refusal.HostNotGranted
+		if ref := snapshot.RefOf(refused.Object); ref == winner || likely && o.hasHost(ref, host) {
 			out.Refusals = append(out.Refusals, Finding{
 				Object: refused.Object.String(), Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 			})

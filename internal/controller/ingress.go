@@ -178,6 +178,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 		Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,
+		HostSharing:     resolve.HostSharing(k.HostSharing),
 		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,
 	}
 }

@@ -148,3 +148,50 @@ func TestExplain(t *testing.T) {
 		t.Errorf("not a URL: %+v", got)
 	}
 }
+
+// tenants are Ingresses of two namespaces for one host, with their ages.
+const tenants = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: site, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec:
+  rules:
+  - host: shop.example
+    http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: guest, namespace: blog, creationTimestamp: "2026-02-01T00:00:00Z", annotations: {slipway.dev/priority: "9"}}
+spec:
+  rules:
+  - host: shop.example
+    http: {paths: [{path: /blog, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
+`
+
+// Lint and explain have the owner of a host, and hostSharing of the options.
+func TestHostOwner(t *testing.T) {
+	clitest.Clean(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	manifests, open := write("tenants.yaml", tenants), write("edge.yml", "providers: {kubernetesIngress: {hostSharing: open}}\n")
+	got := clitest.Run(t, "lint -f "+manifests)
+	if want := `slipway.dev/host-grants: "blog=/blog"`; got.Code != 1 || !strings.Contains(got.Stdout, want) {
+		t.Errorf("lint does not have %q: %+v", want, got)
+	}
+	for line, want := range map[string][]string{
+		"":                       {"Ingress shop/site[0][0] serves it", "Ingress blog/guest spec.rules[0].http.paths[0]: the host shop.example belongs to namespace shop"},
+		" --config-file " + open: {"Ingress blog/guest[0][0] serves it"},
+	} {
+		got := clitest.Run(t, "explain http://shop.example/blog -f "+manifests+line)
+		for _, want := range want {
+			if got.Code != 0 || !strings.Contains(got.Stdout, want) {
+				t.Errorf("explain%s does not have %q: %+v", line, want, got)
+			}
+		}
+	}
+}

@@ -16,6 +16,9 @@ type Ingress struct {
 	EntryPoints []string
 	// Priority orders the rules before everything else; 0 if not set.
 	Priority int32
+	// HostGrants are the namespaces that may have rules for the hosts of the
+	// Ingress.
+	HostGrants []HostGrant
 	// PathMatcher is for paths of the type ImplementationSpecific.
 	PathMatcher PathMatcher
 	// TLS selects the schemes that are served.

@@ -11,8 +11,8 @@ import (
 )
 
 // ingressKeys returns our own annotations of an Ingress, without the filters.
-// All but the timeouts close the Ingress on a fault: they decide who reaches
-// it, or which rule wins.
+// All but the grants and timeouts close the Ingress on a fault: they decide who
+// reaches it, or which rule wins. A faulty grant grants nothing.
 func ingressKeys() []*key {
 	keys := []*key{
 		{
@@ -29,9 +29,17 @@ func ingressKeys() []*key {
 		},
 		{
 			name: ownPrefix + "priority", closes: true,
-			meaning: "Orders the rules of the Ingress before those of others, whatever their hosts and paths; higher is asked first.",
-			form:    "whole number of 32 bits", otherwise: "0", example: "10",
+			meaning: "Orders the rules of the Ingress among those that its namespace has for the same host; higher comes first. " +
+				"With `hostSharing: open` it orders them among all rules, whatever their hosts and paths.",
+			form: "whole number of 32 bits", otherwise: "0", example: "10",
 			read: setting(func(r *reading) *int32 { return &r.ingress.Priority }, parsePriority),
+		},
+		{
+			name: ownPrefix + "host-grants",
+			meaning: "Namespaces that may have rules for the hosts of the Ingress, if these belong to its own namespace: " +
+				"for whole hosts, or for path prefixes, element by element. It grants no certificates and no TLS options.",
+			form: "`namespace` or `namespace=/prefix,/prefix`, with spaces between several", otherwise: "none", example: "team-b=/shop,/api team-c",
+			read: hostGrants(func(r *reading) *[]HostGrant { return &r.ingress.HostGrants }),
 		},
 		{
 			name: ownPrefix + "path-matcher", closes: true,

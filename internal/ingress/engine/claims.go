@@ -16,20 +16,22 @@ import (
 )
 
 // hostClaims has the Ingresses that claim one host. The host belongs to the
-// namespace of the oldest of them. Ingresses of other namespaces can add rules,
-// which the order of rules puts behind, but no certificate and no TLS options:
-// otherwise any namespace could serve its own certificate for the host of
-// another.
+// namespace of the oldest of them. Ingresses of other namespaces have no
+// certificate and no TLS options for it: otherwise any namespace could serve its
+// own certificate for the host of another. What becomes of their rules is in
+// hostrules.go.
 type hostClaims struct {
 	ingresses map[*ingressUnit]struct{}
-	// owner is the namespace that the host belongs to; recomputeHost sets it.
-	owner string
+	// owner is the namespace that the host belongs to, and grants are those of its
+	// Ingresses; recomputeHost sets them.
+	owner  string
+	grants []resolve.HostGrant
 }
 
 // replaceClaims replaces the claims of an Ingress. Hosts whose claims change are
 // recomputed later in the update, once for all Ingresses.
 func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.Outcome) {
-	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) &&
+	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) && reflect.DeepEqual(u.outcome.Grants, next.Grants) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
 		reflect.DeepEqual(u.outcome.Requests, next.Requests)
 	// Most updates change only rules or endpoints, and need no work on hosts.
@@ -130,13 +132,12 @@ func (e *Engine) recomputeHosts() {
 func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 	sites := slices.SortedFunc(maps.Keys(claims.ingresses), compareAge)
 	owner := sites[0].ref.Namespace
-	claims.owner = owner
+	e.setOwner(claims, owner, sites)
 	var certificates []*route.Certificate
 	var options *reference.TLSConditions
 	for _, u := range sites {
 		var refusals []refusal.Refusal
-		// A foreign Ingress keeps its rules for the host and loses everything
-		// about TLS.
+		// Grants are about rules: a foreign Ingress has no say about TLS.
 		foreign := u.ref.Namespace != owner
 		requests := u.hostClaims[host]
 		for _, asked := range requests.requests {

@@ -23,12 +23,15 @@ type town struct {
 	book *route.Index
 }
 
-func newTown(t *testing.T) *town {
+func newTown(t *testing.T) *town { return townWith(t, resolve.HostSharingDeny) }
+
+// townWith is a town whose namespaces share hosts in a way.
+func townWith(t *testing.T, sharing resolve.HostSharing) *town {
 	facts := snapshot.New()
 	for _, kind := range snapshot.CustomKinds() {
 		facts.SetKind(kind, snapshot.KindKnown)
 	}
-	return &town{t, facts, engine.New(facts, resolve.Options{StrictPrefix: true}), route.NewIndex()}
+	return &town{t, facts, engine.New(facts, resolve.Options{StrictPrefix: true, HostSharing: sharing}), route.NewIndex()}
 }
 
 func (w *town) put(objects ...any) engine.Result {
@@ -147,12 +150,15 @@ func options(namespace, name, version string) *snapshot.Resource {
 }
 
 // Of two Ingresses with different TLS options for a host, the later one is
-// closed: serving it under other options than it asked for would be wrong.
+// closed: serving it under other options than it asked for would be wrong. A grant
+// is about rules only.
 func TestOptionsOfTheOldestCount(t *testing.T) {
 	w := newTown(t)
+	fourth := site("shop", "fourth", "one.example", 40)
+	fourth.Annotations = map[string]string{"slipway.dev/host-grants": "other"}
 	w.put(options("shop", "new", "1.3"), options("shop", "old", "1.2"), options("other", "new", "1.3"),
 		withOptions(site("shop", "first", "one.example", 10), "new"), withOptions(site("shop", "second", "one.example", 20), "old"),
-		withOptions(site("other", "third", "one.example", 30), "new"), site("shop", "fourth", "one.example", 40))
+		withOptions(site("other", "third", "one.example", 30), "new"), fourth)
 	var live []string
 	for _, o := range w.book.Table().TLSOptions {
 		live = append(live, o.ID.String()+" "+string(o.MinVersion)+" "+strings.Join(o.Hosts, ","))

@@ -5,7 +5,7 @@
 // of the cluster marks exactly the units dirty that depend on it, and an update
 // without effect costs nothing (decision 0010). Above the units it decides what
 // no Ingress can decide alone: which namespace a host belongs to, and so whose
-// certificates and TLS options count for it.
+// rules, certificates and TLS options count for it (decision 0031).
 //
 // An update pass has these steps: mark units dirty, resolve them, recompute
 // the claims of changed hosts, recompute the certificate requests, append the

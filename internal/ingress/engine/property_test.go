@@ -59,7 +59,11 @@ func (w *world) ingress() *networkingv1.Ingress {
 			Hosts: []string{w.one("one.example", "two.example", "three.example")}, SecretName: w.one("s", "t", ""),
 		}}
 	}
-	switch w.random.IntN(4) {
+	switch w.random.IntN(6) {
+	case 5:
+		object.Annotations = map[string]string{"slipway.dev/priority": w.one("-1", "7")}
+	case 4:
+		object.Annotations = map[string]string{"slipway.dev/host-grants": w.one("a", "b", "a=/p b=/p/q", "b=/p", "nonsense=")}
 	case 0:
 		object.Annotations = map[string]string{"traefik.ingress.kubernetes.io/router.tls.options": object.Namespace + "-" + w.one("o", "q") + "@kubernetescrd"}
 	case 1:
@@ -168,7 +172,10 @@ func TestChangesLeadToTheSame(t *testing.T) {
 			for _, kind := range snapshot.CustomKinds() {
 				w.facts.SetKind(kind, snapshot.KindKnown)
 			}
-			followed := engine.New(w.facts, resolve.Options{StrictPrefix: true})
+			options := resolve.Options{StrictPrefix: true, HostSharing: []resolve.HostSharing{
+				resolve.HostSharingDeny, resolve.HostSharingBehind, resolve.HostSharingDeny, resolve.HostSharingOpen,
+			}[seed%4]}
+			followed := engine.New(w.facts, options)
 			book := route.NewIndex()
 			wants := map[snapshot.Ref]struct{}{}
 			for range 100 {
@@ -178,7 +185,7 @@ func TestChangesLeadToTheSame(t *testing.T) {
 				}
 				book.Apply(&result.Change)
 				noteWants(t, followed, wants, &result)
-				compareFresh(t, w.facts, followed, book)
+				compareFresh(t, w.facts, options, followed, book)
 			}
 		})
 	}
@@ -214,9 +221,9 @@ func noteWants(t *testing.T, followed *engine.Engine, wants map[snapshot.Ref]str
 	}
 }
 
-func compareFresh(t *testing.T, facts *snapshot.Snapshot, followed *engine.Engine, book *route.Index) {
+func compareFresh(t *testing.T, facts *snapshot.Snapshot, options resolve.Options, followed *engine.Engine, book *route.Index) {
 	t.Helper()
-	fresh := engine.New(facts, resolve.Options{StrictPrefix: true})
+	fresh := engine.New(facts, options)
 	freshBook := route.NewIndex()
 	result := fresh.All()
 	freshBook.Apply(&result.Change)

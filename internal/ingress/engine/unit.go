@@ -227,13 +227,10 @@ func (e *Engine) dropIdle() {
 }
 
 // appendRuleDeltas appends the changes of the rules of the units that were
-// resolved, or whose hosts were closed or opened.
+// resolved, or whose hosts were closed or opened or have another owner.
 func (e *Engine) appendRuleDeltas() {
 	for u := range e.state.dirtyRules {
-		rules := u.outcome.Rules
-		if len(u.closed) > 0 {
-			rules = slices.Clone(rules)
-		}
+		rules := e.placeRules(u)
 		for i, rule := range rules {
 			if fault := u.closed[rule.Host]; fault != nil {
 				rules[i] = closedRule(rule, fault)

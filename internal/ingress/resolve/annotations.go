@@ -55,6 +55,7 @@ func (r *resolver) readAnnotations() {
 	}
 	r.resolved.EntryPoints = parsed.EntryPoints
 	r.resolved.Priority = parsed.Priority
+	r.readGrants(parsed.HostGrants)
 	r.resolved.EncryptedOnly = parsed.TLS == annotation.TLSOnly
 	r.resolved.Timeouts = parsed.Timeouts
 	r.settings = settings{

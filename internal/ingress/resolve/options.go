@@ -20,6 +20,8 @@ type Options struct {
 	ExternalNames bool
 	// NativeByDefault sends requests to the address of the Service.
 	NativeByDefault bool
+	// HostSharing selects what becomes of rules for the host of another namespace.
+	HostSharing HostSharing
 	// StrictPrefix matches prefixes element by element.
 	StrictPrefix bool
 	// DisablePassHost sends backends their own address as the Host header.

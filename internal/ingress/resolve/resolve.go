@@ -100,6 +100,9 @@ func (r *resolver) finish() {
 	for host := range r.hosts {
 		resolved.Hosts = append(resolved.Hosts, host)
 	}
+	if slices.ContainsFunc(resolved.Paths, func(path Path) bool { return path.Host == "" }) {
+		resolved.Hosts = append(resolved.Hosts, "")
+	}
 	slices.Sort(resolved.Hosts)
 	for id := range r.summaries {
 		resolved.Backends = append(resolved.Backends, id)

@@ -51,8 +51,10 @@ type ResolvedIngress struct {
 	Created time.Time
 
 	// Hosts are all hosts of the Ingress, of rules, spec.tls and annotations,
-	// sorted, each once. A rule without a host adds none.
+	// sorted, each once. A rule without a host adds the empty one.
 	Hosts []string
+	// Grants let other namespaces have rules for the hosts.
+	Grants []HostGrant
 	// Paths become the rules, in the order of the Ingress, followed by the default
 	// backend.
 	Paths []Path

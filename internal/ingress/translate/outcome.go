@@ -32,8 +32,12 @@ type Outcome struct {
 	// Requests are certificates to be issued, if the hosts belong to the
 	// namespace of the Ingress.
 	Requests []resolve.CertificateRequest
-	// Hosts are all hosts of the Ingress, of rules and of TLS, sorted, each once.
-	Hosts    []string
+	// Hosts are all hosts of the Ingress, of rules and of TLS, sorted, each once;
+	// empty is that of rules without a host.
+	Hosts []string
+	// Grants let other namespaces have rules for the hosts, if these belong to the
+	// namespace of the Ingress.
+	Grants   []resolve.HostGrant
 	Refusals []refusal.Refusal
 }
 

@@ -20,7 +20,9 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 		return Outcome{}
 	}
 	t := translation{resolved: resolved, closed: resolved.Closed}
-	t.outcome = Outcome{Hosts: resolved.Hosts, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals}
+	t.outcome = Outcome{
+		Hosts: resolved.Hosts, Grants: resolved.Grants, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals,
+	}
 	t.checkPolicies()
 	for i := range resolved.Paths {
 		t.add(&resolved.Paths[i])

@@ -32,6 +32,7 @@ func edgeValues() []Value {
 		{Key: group + "ingressClass.create", Kind: Flag, Default: true, About: "Make the IngressClass. It is not made with singleNamespace."},
 		{Key: group + "ingressClass.name", Default: "slipway", Rule: dnsName(), About: "Name of the IngressClass."},
 		{Key: group + "ingressClass.default", Kind: Flag, Default: false, About: "Make it the class of Ingresses that name none."},
+		{Key: group + "hostSharing", Default: "deny", Rule: Rule{OneOf: []string{"deny", "behind", "open"}}, About: "What becomes of the rules that a namespace has for the host of another one: deny refuses them unless the owner grants them, behind serves them after the owner's, open orders the rules of all namespaces alike, as Traefik does."},
 		{Key: group + "status.enabled", Kind: Flag, Default: true, About: "Write the address of the Service to the status of each Ingress. Tools that make DNS records and the health of Applications need it."},
 		{Key: group + "certificates.enabled", Kind: Flag, Default: false, About: "Give the edge the rights to keep certificates that it fetches by ACME. The resolvers are options: edge.config.certificatesResolvers."},
 		{Key: group + "traefikObjects", Kind: Flag, Default: true, About: "Let the edge read Middlewares, TLSOptions and ServersTransports of traefik.io, for who comes from Traefik."},

@@ -1544,7 +1544,7 @@ type ExplainStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Route *RouteRef              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// wins, outranked, differs or omitted.
+	// wins, outranked, differs, excluded or omitted.
 	Verdict       string `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -887,7 +887,7 @@ export type ExplainStep = Message<"slipway.runtime.v1.ExplainStep"> & {
   name: string;
 
   /**
-   * wins, outranked, differs or omitted.
+   * wins, outranked, differs, excluded or omitted.
    *
    * @generated from field: string verdict = 3;
    */

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/route"
+)
+
+// hostRulesSource is the source of refused rules of an Ingress for hosts of other
+// namespaces.
+type hostRulesSource struct{ unit *ingressUnit }
+
+// setOwner sets the owner of a host and the grants of its Ingresses, which are sorted by
+// age. If one of them changes, the rules of all Ingresses of the host are placed
+// again.
+func (e *Engine) setOwner(claims *hostClaims, owner string, units []*ingressUnit) {
+	var grants []resolve.HostGrant
+	for _, u := range units {
+		if u.ref.Namespace == owner {
+			grants = append(grants, u.outcome.Grants...)
+		}
+	}
+	if claims.owner == owner && reflect.DeepEqual(claims.grants, grants) {
+		return
+	}
+	claims.owner, claims.grants = owner, grants
+	for _, u := range units {
+		e.state.dirtyRules[u] = struct{}{}
+	}
+}
+
+// placeRules returns the rules of an Ingress that are published, in a new list, each
+// with the owner of its host. Rules for hosts of other namespaces are left out or
+// put behind, unless they are granted. They get no 503: that would take the path
+// from the owner.
+func (e *Engine) placeRules(u *ingressUnit) []*route.Rule {
+	rules := u.outcome.Rules
+	if e.options.HostSharing == resolve.HostSharingOpen {
+		return slices.Clone(rules)
+	}
+	behind := e.options.HostSharing == resolve.HostSharingBehind
+	placed := make([]*route.Rule, 0, len(rules))
+	var denied deniedHosts
+	for i, rule := range rules {
+		claims := e.hosts[rule.Host]
+		place := route.HostOwner{Namespace: claims.owner, Exclusive: !behind}
+		if !claims.admits(u, rule) {
+			if !behind {
+				denied.add(claims.owner, rule)
+				continue
+			}
+			place.Behind = true
+		}
+		// The rule of the outcome is replaced, too, so that the next pass finds it
+		// placed and the engine keeps it once. Published rules never change.
+		if rule.HostOwner != place {
+			owned := *rule
+			owned.HostOwner = place
+			rule = &owned
+			rules[i] = rule
+		}
+		placed = append(placed, rule)
+	}
+	if !behind {
+		placed = append(placed, e.reservations(u)...)
+	}
+	e.refusals.set(hostRulesSource{u}, denied.refusals(u))
+	return placed
+}
+
+// admits reports whether a rule counts for the host: it is one of the owner, or the
+// owner has granted it.
+func (c *hostClaims) admits(u *ingressUnit, rule *route.Rule) bool {
+	if u.ref.Namespace == c.owner {
+		return true
+	}
+	return slices.ContainsFunc(c.grants, func(grant resolve.HostGrant) bool {
+		return grant.Namespace == u.ref.Namespace && grant.Covers(rule.Match.Path)
+	})
+}
+
+// reservedVariant distinguishes the rule that reserves a host, and matchesNothing is
+// its path.
+const (
+	reservedVariant = "host"
+	matchesNothing  = `[^\x00-\x{10FFFF}]`
+)
+
+// reservations returns a rule for each host that the Ingress owns without a rule
+// for it, such as one of spec.tls alone. It matches no request and keeps the host
+// from the wildcards of other namespaces, which would be served with the
+// certificate of the owner.
+func (e *Engine) reservations(u *ingressUnit) []*route.Rule {
+	var reserved []*route.Rule
+	ruled := make(map[string]bool, len(u.outcome.Hosts))
+	for _, rule := range u.outcome.Rules {
+		ruled[rule.Host] = true
+	}
+	for i, host := range u.outcome.Hosts {
+		if ruled[host] || e.hosts[host].owner != u.ref.Namespace {
+			continue
+		}
+		reserved = append(reserved, &route.Rule{
+			ID: route.ID{
+				Kind: string(u.ref.Kind), Namespace: u.ref.Namespace, Name: u.ref.Name, Rule: i, Variant: reservedVariant,
+			},
+			Host: host, Created: u.born, HostOwner: route.HostOwner{Namespace: u.ref.Namespace, Exclusive: true},
+			Match: route.Match{Path: route.PathMatch{Type: route.PathRegexp, Value: matchesNothing}},
+			Response: &route.Response{
+				Status: 404, Reason: route.ReasonConfigured, Message: "the Ingress has this host without a rule for it",
+			},
+		})
+	}
+	return reserved
+}
+
+// deniedHosts are the hosts of other namespaces that an Ingress has rules for, in
+// the order of these.
+type deniedHosts struct {
+	hosts []deniedHost
+	index map[string]int
+}
+
+// deniedHost is a host with its refused rules.
+type deniedHost struct {
+	host, owner string
+	rules       []*route.Rule
+}
+
+// add adds a refused rule.
+func (d *deniedHosts) add(owner string, rule *route.Rule) {
+	at, known := d.index[rule.Host]
+	if !known {
+		if d.index == nil {
+			d.index = map[string]int{}
+		}
+		at = len(d.hosts)
+		d.index[rule.Host] = at
+		d.hosts = append(d.hosts, deniedHost{host: rule.Host, owner: owner})
+	}
+	d.hosts[at].rules = append(d.hosts[at].rules, rule)
+}
+
+// refusals returns a refusal for each host, up to the limit of an Ingress.
+func (d *deniedHosts) refusals(u *ingressUnit) []refusal.Refusal {
+	var refusals []refusal.Refusal
+	for i := range d.hosts {
+		if i == resolve.MaxRefusals {
+			refusals = append(refusals, refusal.New("", refusal.TooLarge,
+				"%d more hosts belong to other namespaces and are not listed", len(d.hosts)-i).Of(u.ref.Object()))
+			break
+		}
+		refusals = append(refusals, d.hosts[i].refusal(u))
+	}
+	return refusals
+}
+
+// refusal names the owner of the host and the annotation that would grant the
+// rules.
+func (d *deniedHost) refusal(u *ingressUnit) refusal.Refusal {
+	what := "the host " + d.host
+	if d.host == "" {
+		what = "traffic without a host of its own"
+	}
+	field := ruleField(d.rules[0].ID)
+	if d.rules[0].ID.Variant != "" {
+		field = "spec.defaultBackend"
+	}
+	return refusal.New(field, refusal.HostNotGranted,
+		"%s belongs to namespace %s, which has the oldest Ingress for it, so %d rule(s) of this Ingress are not served: "+
+			"use a host of your own, or let the owner grant it with the annotation slipway.dev/host-grants: %q on its Ingress",
+		what, d.owner, len(d.rules), d.wanted(u.ref.Namespace)).Of(u.ref.Object())
+}
+
+// wanted returns the grant that would cover the rules: their paths if these are few and
+// literal, and otherwise the whole host.
+func (d *deniedHost) wanted(namespace string) string {
+	const most, mostBytes = 4, 200
+	var prefixes []string
+	for _, rule := range d.rules {
+		prefix := rule.Match.Path.Literal()
+		grant := resolve.HostGrant{Prefixes: []string{prefix}}
+		if prefix == "/" || !grant.Covers(rule.Match.Path) || strings.Contains(prefix, ",") {
+			return namespace
+		}
+		if !slices.Contains(prefixes, prefix) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	if list := strings.Join(prefixes, ","); len(prefixes) <= most && len(list) <= mostBytes {
+		return fmt.Sprintf("%s=%s", namespace, list)
+	}
+	return namespace
+}
