@@ -191,7 +191,7 @@ func TestAppErrors(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ name, line, want string }{
-		{"no server", "app list --kubeconfig " + clitest.DeadKubeconfig(t), "does not respond: is the cluster up"},
+		{"no server", "app list --kubeconfig " + deadKubeconfig(t), "does not respond: is the cluster up"},
 		{"no file", "app list --kubeconfig nowhere", "nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,10 +1,13 @@
 package appcmd_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/gitops/gittest"
@@ -16,8 +19,8 @@ func TestAppMigrate(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	argo := w.Namespace(t)
 	w.StartAgent(t)
-	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": clitest.MovedSettings})
-	w.ArgoHas(t, argo, repository.URL())
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": movedSettings})
+	argoHas(t, w, argo, repository.URL())
 	settings := func() string {
 		t.Helper()
 		one, err := w.Client.CoreV1().ConfigMaps(w.TestNamespace).Get(t.Context(), "settings", metav1.GetOptions{})
@@ -58,5 +61,37 @@ func TestAppMigrate(t *testing.T) {
 	}
 	if got := w.App(t, line+" --runtime prod"); got.Code != 2 {
 		t.Errorf("through a platform: %+v", got)
+	}
+}
+
+// movedSettings is the manifest of an object that an Application manages when
+// it is migrated.
+const movedSettings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: green}\n"
+
+// argoHas creates the Application shop and its ConfigMap as Argo CD leaves them
+// after a sync: with its tracking annotation, and a status that is Synced. No
+// Argo CD runs.
+func argoHas(t *testing.T, w *clitest.AppWorld, argo, address string) {
+	t.Helper()
+	w.ApplyManifests(t, strings.Replace(movedSettings, "{name: settings}", "{name: settings, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:NAMESPACE/settings'}}", 1))
+	w.Apply(t, argo, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop}
+spec:
+  project: default
+  source: {repoURL: %q, path: deploy, targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  syncPolicy: {automated: {prune: true}}
+`, address, w.TestNamespace))
+	status, err := json.Marshal(map[string]any{"status": map[string]any{
+		"sync":      map[string]any{"status": "Synced", "comparedTo": map[string]any{"source": map[string]any{"repoURL": address}, "destination": map[string]any{}}},
+		"resources": []any{map[string]any{"version": "v1", "kind": "ConfigMap", "namespace": w.TestNamespace, "name": "settings", "status": "Synced"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Dynamic.Resource(clitest.Applications).Namespace(argo).Patch(t.Context(), "shop", types.MergePatchType, status, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -13,7 +13,7 @@ func TestAppRights(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	w.ApplyManifests(t, shopApp)
 	w.ApplyManifests(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody}\n")
-	w.UserKubeconfig = clitest.AccountKubeconfig(t, w.Cluster, w.TestNamespace, "nobody")
+	w.UserKubeconfig = accountKubeconfig(t, w.Cluster, w.TestNamespace, "nobody")
 	for line, want := range map[string]string{
 		"get shop":  "you may not get Applications in the namespace " + w.TestNamespace + ": ask for that right on applications.argoproj.io",
 		"list":      "you may not list Applications in the namespace " + w.TestNamespace,

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -84,7 +86,7 @@ func TestAppLogs(t *testing.T) {
 	w.ApplyManifests(t, webDeployment)
 	w.ApplyManifests(t, webApp)
 	w.WaitForRollout(t, w.TestNamespace, "web", 2*time.Minute)
-	w.AwaitLogs(t)
+	awaitLogs(t, w)
 	got := w.App(t, "logs web --tail -1")
 	for _, line := range strings.Split(strings.TrimSpace(got.Stdout), "\n") {
 		if prefix, _, found := strings.Cut(line, "/web] "); got.Code != 0 || !found || !strings.HasPrefix(prefix, "[web-") {
@@ -115,4 +117,21 @@ func TestAppLogsFollow(t *testing.T) {
 	if got := <-done; got != 0 {
 		t.Errorf("it ended with %d: %s", got, out.String())
 	}
+}
+
+// awaitLogs waits until each of the two Pods of the Application web has written
+// a line, by following the logs with the command itself.
+func awaitLogs(t *testing.T, w *clitest.AppWorld) {
+	t.Helper()
+	pods, err := w.Client.CoreV1().Pods(w.TestNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 2 {
+		t.Fatalf("the Pods are %v: %v", pods, err)
+	}
+	var out programs.Output
+	stop, done := w.AppBackground(t, &out, "logs web --follow")
+	for _, pod := range pods.Items {
+		out.WaitFor(t, "["+pod.Name+"/web] ")
+	}
+	stop()
+	<-done
 }

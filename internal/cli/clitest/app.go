@@ -20,7 +20,6 @@ import (
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/internal/programs"
 )
 
 // AppPatience bounds every wait of a test. It is generous, because a machine
@@ -145,35 +144,6 @@ func (w *AppWorld) Shown(text string) string {
 	return strings.ReplaceAll(text, w.TestNamespace, "NAMESPACE")
 }
 
-// MovedSettings is the manifest of an object that an Application manages when
-// it is migrated.
-const MovedSettings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: green}\n"
-
-// ArgoHas creates the Application shop and its ConfigMap as Argo CD leaves them
-// after a sync: with its tracking annotation, and a status that is Synced. No
-// Argo CD runs.
-func (w *AppWorld) ArgoHas(t *testing.T, argo, address string) {
-	t.Helper()
-	w.ApplyManifests(t, strings.Replace(MovedSettings, "{name: settings}", "{name: settings, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:NAMESPACE/settings'}}", 1))
-	w.Apply(t, argo, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
-kind: Application
-metadata: {name: shop}
-spec:
-  project: default
-  source: {repoURL: %q, path: deploy, targetRevision: main}
-  destination: {server: https://kubernetes.default.svc, namespace: %s}
-  syncPolicy: {automated: {prune: true}}
-`, address, w.TestNamespace))
-	status := mustJSON(t, map[string]any{"status": map[string]any{
-		"sync":      map[string]any{"status": "Synced", "comparedTo": map[string]any{"source": map[string]any{"repoURL": address}, "destination": map[string]any{}}},
-		"resources": []any{map[string]any{"version": "v1", "kind": "ConfigMap", "namespace": w.TestNamespace, "name": "settings", "status": "Synced"}},
-	}})
-	_, err := w.Dynamic.Resource(Applications).Namespace(argo).Patch(t.Context(), "shop", types.MergePatchType, status, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ConfigMap returns the manifest of a ConfigMap with one value.
 func ConfigMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
@@ -187,21 +157,4 @@ func (w *AppWorld) Has(t *testing.T, name string) bool {
 		t.Fatal(err)
 	}
 	return err == nil
-}
-
-// AwaitLogs waits until each of the two Pods of the Application web has written
-// a line, by following the logs with the command itself.
-func (w *AppWorld) AwaitLogs(t *testing.T) {
-	t.Helper()
-	pods, err := w.Client.CoreV1().Pods(w.TestNamespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(pods.Items) != 2 {
-		t.Fatalf("the Pods are %v: %v", pods, err)
-	}
-	var out programs.Output
-	stop, done := w.AppBackground(t, &out, "logs web --follow")
-	for _, pod := range pods.Items {
-		out.WaitFor(t, "["+pod.Name+"/web] ")
-	}
-	stop()
-	<-done
 }

@@ -17,7 +17,7 @@ import (
 // with all rights or those of namespaces, and removed with what was made. What
 // fails leaves nothing behind.
 func TestCluster(t *testing.T) {
-	w := clitest.NewFleetWorld(t)
+	w := newFleetWorld(t)
 	target := " --kubeconfig " + w.Apps.Kubeconfig + " --system-namespace " + w.Apps.TestNamespace
 	dry := w.Run(t, "cluster add far --dry-run"+target)
 	if dry.Code != 0 || !strings.Contains(dry.Stdout, "kind: ClusterRoleBinding") || !strings.Contains(dry.Stdout, "name: cluster-admin") || w.Granted(t) != "" {
@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 // TestRuntimeThroughPlatform: commands for a runtime, through the platform and the
 // tunnel.
 func TestRuntimeThroughPlatform(t *testing.T) {
-	w := clitest.NewFleetWorld(t)
+	w := newFleetWorld(t)
 	if got := w.Must(t, "integration git list"); !strings.HasPrefix(got, "NAME") {
 		t.Errorf("integrations: %s", got)
 	}
@@ -109,7 +109,7 @@ func TestRuntimeThroughPlatform(t *testing.T) {
 // TestAppsOfAllRuntimes: app list shows what all runtimes reported; other commands
 // find the runtime by the name, and say so when there are several.
 func TestAppsOfAllRuntimes(t *testing.T) {
-	w := clitest.NewFleetWorld(t)
+	w := newFleetWorld(t)
 	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/one.yaml": clitest.ConfigMap("one", "1")})
 	w.Apps.ManualApp(t, repository, "")
 	w.Until(t, "app list -o name", func(got clitest.Result) bool {

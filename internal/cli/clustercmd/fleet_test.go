@@ -1,4 +1,4 @@
-package clitest
+package clustercmd_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -20,17 +21,17 @@ import (
 // real processes and a real API server. The embedded PlatformWorld runs the
 // commands of the user.
 type fleetWorld struct {
-	*PlatformWorld
-	Apps *AppWorld
+	*clitest.PlatformWorld
+	Apps *clitest.AppWorld
 }
 
-// NewFleetWorld starts a platform, signs its admin in, and joins the runtime
+// newFleetWorld starts a platform, signs its admin in, and joins the runtime
 // prod to it. The platform is started after the cluster, so that it stops
 // first.
-func NewFleetWorld(t *testing.T) *fleetWorld {
+func newFleetWorld(t *testing.T) *fleetWorld {
 	t.Helper()
-	apps := NewAppWorld(t)
-	w := &fleetWorld{PlatformWorld: NewPlatformWorld(t), Apps: apps}
+	apps := clitest.NewAppWorld(t)
+	w := &fleetWorld{PlatformWorld: clitest.NewPlatformWorld(t), Apps: apps}
 	w.Login(t)
 	w.join(t, "prod")
 	return w
@@ -45,15 +46,15 @@ func (w *fleetWorld) join(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	w.Apps.StartAgent(t, "--access.address=127.0.0.1:0", "--platform.url="+w.Url, "--platform.keyFile="+key, "--runtime.name="+name)
-	w.Until(t, "cluster list --runtime "+name, func(got Result) bool { return got.Code == 0 })
+	w.Until(t, "cluster list --runtime "+name, func(got clitest.Result) bool { return got.Code == 0 })
 }
 
 // Until retries a command line until its result is right, and fails the test
-// with the last result after AppPatience. It polls, because the result of a
+// with the last result after clitest.AppPatience. It polls, because the result of a
 // command has nothing to watch.
-func (w *fleetWorld) Until(t *testing.T, line string, right func(Result) bool) Result {
+func (w *fleetWorld) Until(t *testing.T, line string, right func(clitest.Result) bool) clitest.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.AppPatience)
 	defer cancel()
 	for {
 		got := w.Run(t, line)
@@ -108,7 +109,7 @@ func (w *fleetWorld) RemoveClusters(t *testing.T, target string) {
 	if got := w.Granted(t); got != "" {
 		t.Errorf("left %q", got)
 	}
-	w.Until(t, "cluster list", func(got Result) bool { return !strings.Contains(got.Stdout, "far") })
+	w.Until(t, "cluster list", func(got clitest.Result) bool { return !strings.Contains(got.Stdout, "far") })
 }
 
 // ReportShop registers another runtime and reports an Application shop from it,

@@ -1,4 +1,4 @@
-package clitest
+package appcmd_test
 
 import (
 	"os"
@@ -13,9 +13,9 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// DeadKubeconfig returns the path of a kubeconfig whose server refuses
+// deadKubeconfig returns the path of a kubeconfig whose server refuses
 // connections: port 1 has no listener.
-func DeadKubeconfig(t *testing.T) string {
+func deadKubeconfig(t *testing.T) string {
 	t.Helper()
 	return writeKubeconfig(t, clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}, clientcmdapi.AuthInfo{})
 }
@@ -35,9 +35,9 @@ func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmda
 	return path
 }
 
-// AccountKubeconfig returns the path of a kubeconfig that authenticates as a
+// accountKubeconfig returns the path of a kubeconfig that authenticates as a
 // ServiceAccount, for tests of users with few rights.
-func AccountKubeconfig(t *testing.T, cluster *kubetest.Cluster, namespace, account string) string {
+func accountKubeconfig(t *testing.T, cluster *kubetest.Cluster, namespace, account string) string {
 	t.Helper()
 	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
