@@ -47,7 +47,6 @@ type FleetOptions struct {
 	DestinationsChanged func()
 	Version             string
 	Log                 *slog.Logger
-	Now                 func() time.Time
 }
 
 // Fleet connects to the clusters of a Registry and provides them to the
@@ -82,9 +81,6 @@ type State struct {
 
 // NewFleet returns a Fleet. It connects to nothing before Run.
 func NewFleet(options FleetOptions) *Fleet {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
 	return &Fleet{FleetOptions: options, members: map[string]*member{}}
 }
 

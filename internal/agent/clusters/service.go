@@ -39,7 +39,6 @@ type ServiceOptions struct {
 	Applications func(ctx context.Context) ([]*v1alpha1.Application, error)
 	Version      string
 	Log          *slog.Logger
-	Now          func() time.Time
 }
 
 // Service adds, lists and removes clusters. It implements
@@ -51,12 +50,7 @@ type Service struct {
 var _ runtimev1connect.ClusterServiceHandler = (*Service)(nil)
 
 // NewService returns a Service.
-func NewService(options ServiceOptions) *Service {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
-	return &Service{options}
-}
+func NewService(options ServiceOptions) *Service { return &Service{options} }
 
 // ListClusters returns the own cluster and the others.
 func (s *Service) ListClusters(ctx context.Context, _ *connect.Request[runtimev1.ListClustersRequest]) (*connect.Response[runtimev1.ListClustersResponse], error) {

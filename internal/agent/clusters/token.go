@@ -55,7 +55,7 @@ func (f *Fleet) renew(ctx context.Context, one *member) {
 		}
 		// The lifetime was granted by the cluster and may be shorter than
 		// requested.
-		left := entry.expires.Sub(f.Now())
+		left := entry.expires.Sub(time.Now())
 		if left > tokenLifetime/2 {
 			_ = backoff.Sleep(ctx, min(left-tokenLifetime/2, time.Hour))
 			continue

@@ -57,8 +57,6 @@ type ControllerOptions struct {
 	// Folder has the fetched objects.
 	Folder string
 	Log    *slog.Logger
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
 }
 
 // NotReadyError is a setting that is missing.
@@ -94,9 +92,6 @@ type Controller struct {
 
 // NewController returns a Controller. It connects to nothing before it is used.
 func NewController(options ControllerOptions) *Controller {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
 	return &Controller{options: options, changed: make(chan struct{}, 1)}
 }
 
@@ -144,7 +139,7 @@ func (h *Controller) Repository(ctx context.Context) (*Repository, error) {
 	if h.open != nil && h.key == key {
 		return h.open, nil
 	}
-	opened, err := Open(Options{Location: location, Access: access, Committer: h.Committer(), Folder: h.options.Folder, Now: h.options.Now})
+	opened, err := Open(Options{Location: location, Access: access, Committer: h.Committer(), Folder: h.options.Folder})
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,6 @@ type Options struct {
 	Committer Author
 	// Folder has the fetched objects; empty is the system's temporary folder.
 	Folder string
-	// Now is the time of commits; nil is time.Now.
-	Now func() time.Time
 }
 
 // Repository is a Shared Configuration Repository. It is safe for concurrent
@@ -69,9 +67,6 @@ func Open(options Options) (*Repository, error) {
 	at, err := remote.ParseAddress(options.Location.RepoURL)
 	if err != nil {
 		return nil, fmt.Errorf("the Shared Configuration Repository: %w", err)
-	}
-	if options.Now == nil {
-		options.Now = time.Now
 	}
 	return &Repository{options: options, address: at, writer: make(chan struct{}, 1)}, nil
 }
@@ -259,7 +254,7 @@ func (r *Repository) build(s snapshot, files Files, w changeRequest) (objects.ID
 	if tree == before && s.tip != plumbing.ZeroHash {
 		return s.tip, nil, nil
 	}
-	now := r.options.Now()
+	now := time.Now()
 	author, committer := signature(w.author, r.options.Committer, now), signature(r.options.Committer, Author{Name: "Slipway"}, now)
 	id := added.add(objects.Commit, commitText(tree, s.base, author, committer, plainMessage(w.message)))
 	pack, err := added.pack()

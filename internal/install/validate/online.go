@@ -281,7 +281,7 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 	if !report.OK() {
 		i.wrong(CodeGitScope, key, "the Git token lacks "+strings.Join(report.MissingNames(), ", "), "add it at "+gitprovider.Kind(asked.Provider).Title())
 	}
-	if !report.ExpiresAt.IsZero() && report.ExpiresAt.Sub(i.options.Now()) < soonExpires {
+	if !report.ExpiresAt.IsZero() && time.Until(report.ExpiresAt) < soonExpires {
 		i.warn(CodeGitExpiry, key, "the Git token ends on "+report.ExpiresAt.UTC().Format(time.DateOnly), "make a new one")
 	}
 	for _, doubt := range report.Unverified {

@@ -25,8 +25,6 @@ type Options struct {
 	Namespace, Version string
 	// World is what the values are checked against; nil for the values alone.
 	World World
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
 }
 
 // inspection is one validation. The offline checks fill in its fields, and the
@@ -52,9 +50,6 @@ type inspection struct {
 func Run(ctx context.Context, options Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	if options.Now == nil {
-		options.Now = time.Now
-	}
 	i := &inspection{options: options, report: Report{Findings: []finding.Finding{}}}
 	document, problems := values.Read(values.Runtime(), options.Values)
 	i.document = document

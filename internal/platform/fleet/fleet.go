@@ -34,11 +34,11 @@ import (
 )
 
 const (
-	// DefaultOffline is the age of the last heartbeat at which a runtime
+	// offlineAfter is the age of the last heartbeat at which a runtime
 	// counts as offline: three missed heartbeats.
-	DefaultOffline = 45 * time.Second
-	// DefaultHeartbeat is the heartbeat interval that agents are given.
-	DefaultHeartbeat = 15 * time.Second
+	offlineAfter = 45 * time.Second
+	// heartbeatInterval is the heartbeat interval that agents are given.
+	heartbeatInterval = 15 * time.Second
 	// MaxMessage bounds a request message of these services; a report is the
 	// largest.
 	MaxMessage = 4 << 20
@@ -53,8 +53,6 @@ type Options struct {
 	TunnelDomain string
 	// TunnelURLs returns the URLs at which agents open tunnels.
 	TunnelURLs func() []string
-	// Offline and Heartbeat select the defaults when zero.
-	Offline, Heartbeat time.Duration
 	// Stopping ends all watches when it is closed; nil never does.
 	Stopping <-chan struct{}
 	Log      *slog.Logger
@@ -87,8 +85,6 @@ func New(options Options) (*Fleet, error) {
 		return nil, errors.New("the fleet needs a store and a signer")
 	}
 	// Zero values select defaults, so that tests can shorten the intervals.
-	options.Offline = cmp.Or(options.Offline, DefaultOffline)
-	options.Heartbeat = cmp.Or(options.Heartbeat, DefaultHeartbeat)
 	if options.TunnelURLs == nil {
 		options.TunnelURLs = func() []string { return nil }
 	}
@@ -119,7 +115,7 @@ func (f *Fleet) Handlers(options ...connect.HandlerOption) map[string]http.Handl
 
 // online reports whether the last heartbeat of a runtime is recent.
 func (f *Fleet) online(runtime store.Runtime) bool {
-	return !runtime.HeartbeatAt.IsZero() && f.now().Sub(runtime.HeartbeatAt) < f.options.Offline
+	return !runtime.HeartbeatAt.IsZero() && f.now().Sub(runtime.HeartbeatAt) < offlineAfter
 }
 
 // account returns the account of the calling user.

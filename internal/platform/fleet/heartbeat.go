@@ -64,7 +64,7 @@ func (f *Fleet) heartbeat(ctx context.Context, given *platformv1.HeartbeatReques
 		return nil, err
 	}
 	return &platformv1.HeartbeatResponse{
-		Next: durationpb.New(f.options.Heartbeat), GitSettings: settings,
+		Next: durationpb.New(heartbeatInterval), GitSettings: settings,
 		ConfigurationRuntime: runtime.ConfigurationRuntime,
 		Uninstall:            runtime.Uninstalling, CleanSharedRepository: runtime.CleanSharedRepository,
 		SendAll: len(runtime.State) == 0, PlatformKeys: f.signer.PublicKeys(), TunnelUrls: f.options.TunnelURLs(),

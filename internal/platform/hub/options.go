@@ -3,7 +3,6 @@ package hub
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"time"
@@ -49,9 +48,6 @@ type Options struct {
 	// TunnelURL is the URL at which agents reach this replica, or any
 	// replica.
 	TunnelURL string
-	// PeerTLS holds the roots that verify other replicas' certificates; nil
-	// means the system's roots.
-	PeerTLS *tls.Config
 
 	Limits  Limits
 	Timing  Timing

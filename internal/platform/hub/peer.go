@@ -47,15 +47,9 @@ const peerDial = 3 * time.Second
 // newPeerTransport returns the transport to other replicas. It uses no proxy,
 // and HTTP/1.1, because HTTP/2 cannot switch protocols.
 func newPeerTransport(o Options) *http.Transport {
-	config := &tls.Config{}
-	if o.PeerTLS != nil {
-		config = o.PeerTLS.Clone()
-	}
-	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	config.NextProtos = []string{"http/1.1"}
 	return &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: peerDial, KeepAlive: o.Timing.Ping}).DialContext,
-		TLSClientConfig: config, TLSHandshakeTimeout: peerDial,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, TLSHandshakeTimeout: peerDial,
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: idleStreams, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: o.Limits.HeaderBytes + maxToken,

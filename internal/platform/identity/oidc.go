@@ -46,9 +46,6 @@ type OIDCOptions struct {
 	ClientID string
 	// ClientSecret is empty for a public client.
 	ClientSecret secret.Text
-	// CookieKey encrypts a sign-in in progress. All replicas need the same
-	// key. Empty: derived from the client secret, or random without one.
-	CookieKey secret.Text
 	// AllowedDomains restricts the domains of emails that may sign in; empty
 	// allows all.
 	AllowedDomains []string
@@ -114,14 +111,10 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	// A random key works for a single replica; sign-ins in progress are lost
-	// at a restart.
-	key := options.CookieKey
-	switch {
-	case !key.IsZero():
-	case !options.ClientSecret.IsZero():
-		key = options.ClientSecret
-	default:
+	// The key encrypts a sign-in in progress. A random one works for a single
+	// replica; sign-ins in progress are lost at a restart.
+	key := options.ClientSecret
+	if key.IsZero() {
 		key = secret.New(rand.Text())
 	}
 	return &oidcLogin{
