@@ -183,7 +183,7 @@ func houseBans() []Ban {
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
 		{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
-		{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
+		{Package: "./internal/edge/pkitest", Except: "./test/...", Reason: "it makes keys for tests and benchmarks only"},
 		{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 	}
 }

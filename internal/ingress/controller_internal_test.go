@@ -2,13 +2,7 @@ package ingress
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
@@ -99,23 +94,6 @@ func securedIngress() *networkingv1.Ingress {
 // certificateUntil is a Secret with a certificate that is valid until then.
 func certificateUntil(t *testing.T, end time.Time) *snapshot.SecretBody {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"one.example"}, NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &snapshot.SecretBody{Namespace: "shop", Name: "cert", Data: map[string][]byte{
-		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}}
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"one.example"}, From: end.AddDate(-1, 0, 0), Until: end})
+	return &snapshot.SecretBody{Namespace: "shop", Name: "cert", Data: pair.Data()}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 )
@@ -37,18 +38,18 @@ type scene struct {
 func newScene(t testing.TB) *scene {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	authority := newAuthority(t)
+	authority := pkitest.NewAuthority(t)
 	s := &scene{t: t, cluster: cluster, controller: cluster.Namespace(t)}
 	runtime := cluster.Namespace(t)
 	class := strings.TrimPrefix(runtime, "ns-")
 	s.world = preflight.World{
-		Cluster: cluster.Cluster, Roots: authority.pool(), Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()}),
+		Cluster: cluster.Cluster, Roots: authority.Pool, Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()}),
 	}
 	s.options = preflight.Options{
 		Stage: preflight.Before, ControllerNamespace: s.controller, StatusWait: time.Second,
 		Settings: mode.Settings{Runtime: testRuntime, Namespace: runtime, Ingress: mode.IngressSettings{Enabled: true, Hosts: []string{testHost}, ClassName: class}},
 	}
-	serveTLS(t, authority.leaf(testHost, 60*24*time.Hour), router(testRuntime))
+	serveTLS(t, issued(t, authority, testHost, 60*24*time.Hour), router(testRuntime))
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 )
@@ -157,11 +159,10 @@ func TestControllers(t *testing.T) {
 // certificate makes the Secret of a certificate for the host.
 func (s *scene) certificate(t testing.TB, name string) {
 	t.Helper()
-	issuer := newAuthority(t)
-	s.world.Roots.AddCert(issuer.certificate)
-	chain, key := pemOf(issuer.leaf(testHost, 90*24*3600e9))
+	issuer := pkitest.NewAuthority(t)
+	s.world.Roots.AppendCertsFromPEM([]byte(issuer.PEM))
 	_, err := s.cluster.Client.CoreV1().Secrets(s.options.Settings.Namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: chain, corev1.TLSPrivateKeyKey: key},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS, Data: issuer.Sign(t, pkitest.Certificate{Names: []string{testHost}, Until: time.Now().Add(90 * 24 * time.Hour)}).Data(),
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

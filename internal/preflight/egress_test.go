@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/wire"
@@ -55,7 +56,7 @@ func TestEgress(t *testing.T) {
 	finds(t, run("https://127.0.0.1:9"), preflight.Egress, preflight.Failed, "gcloud compute firewall-rules create")
 	options.Provider = ""
 	finds(t, run("https://127.0.0.1:9"), preflight.Egress, preflight.Failed, "global.httpsProxy")
-	world.Roots = newAuthority(t).pool()
+	world.Roots = pkitest.NewAuthority(t).Pool
 	finds(t, run(good.URL), preflight.Egress, preflight.Failed, "certificate")
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 )
@@ -41,9 +42,9 @@ func gatewayScene(t *testing.T) *scene {
 		served := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: plural})
 		kubetest.WaitFor(t, served, metav1.ListOptions{}, patience, func([]*unstructured.Unstructured) error { return nil })
 	}
-	issuer := newAuthority(t)
-	serveTLS(t, issuer.leaf(testHost, 60*24*time.Hour), router(testRuntime))
-	s.world = preflight.World{Cluster: cluster.Cluster, Roots: issuer.pool(), Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()})}
+	issuer := pkitest.NewAuthority(t)
+	serveTLS(t, issued(t, issuer, testHost, 60*24*time.Hour), router(testRuntime))
+	s.world = preflight.World{Cluster: cluster.Cluster, Roots: issuer.Pool, Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()})}
 	s.options = preflight.Options{Stage: preflight.Before, Settings: mode.Settings{Runtime: testRuntime, Namespace: s.controller, HTTPRoute: mode.HTTPRouteSettings{
 		Enabled: true, Hostnames: []string{testHost}, ParentRefs: []mode.ParentRef{{Name: "public"}},
 	}}}

@@ -2,17 +2,10 @@ package preflight_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,6 +15,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/wire"
 )
@@ -39,73 +33,15 @@ func frontAddress() netip.Addr {
 	return netip.AddrFrom4(bytes)
 }
 
-// authority issues certificates for tests.
-type authority struct {
-	t           testing.TB
-	key         *ecdsa.PrivateKey
-	certificate *x509.Certificate
-}
-
-func newAuthority(t testing.TB) *authority {
+// issued is a certificate for a name that ends after a time; without an
+// authority it signs itself.
+func issued(t testing.TB, by *pkitest.Authority, name string, life time.Duration) tls.Certificate {
 	t.Helper()
-	a := &authority{t: t}
-	der := a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(10 * 365 * 24 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	})
-	var err error
-	if a.certificate, err = x509.ParseCertificate(der.Certificate[0]); err != nil {
+	pair, err := pkitest.Make(pkitest.Certificate{Names: []string{name}, From: time.Now().Add(-90 * 24 * time.Hour), Until: time.Now().Add(life)}, by)
+	if err != nil {
 		t.Fatal(err)
 	}
-	a.key, _ = der.PrivateKey.(*ecdsa.PrivateKey)
-	return a
-}
-
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.certificate)
-	return pool
-}
-
-// issue signs a certificate: with its own key while there is no authority yet.
-func (a *authority) issue(template *x509.Certificate) tls.Certificate {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parent, signer := template, key
-	if a.certificate != nil {
-		parent, signer = a.certificate, a.key
-	}
-	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
-		a.t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
-// leaf is a certificate for a name that ends after a time.
-func (a *authority) leaf(name string, life time.Duration) tls.Certificate {
-	a.t.Helper()
-	return a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(-90 * 24 * time.Hour), NotAfter: time.Now().Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-}
-
-func pemOf(certificate tls.Certificate) (chain, key []byte) {
-	for _, der := range certificate.Certificate {
-		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	if err != nil {
-		return nil, nil
-	}
-	return chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return pair.TLS(t)
 }
 
 // router responds as the runtime's router does: errors, with its header.

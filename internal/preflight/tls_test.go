@@ -13,15 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 )
 
 // outside is a world without a controller: the checks of the host only.
-func externalURL(t testing.TB, stage preflight.Stage, issuer *authority) (preflight.World, preflight.Options) {
+func externalURL(t testing.TB, stage preflight.Stage, issuer *pkitest.Authority) (preflight.World, preflight.Options) {
 	t.Helper()
 	world := preflight.World{
-		Cluster: kubetest.Shared(t).Cluster, Roots: issuer.pool(),
+		Cluster: kubetest.Shared(t).Cluster, Roots: issuer.Pool,
 		Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()}),
 	}
 	return world, preflight.Options{Stage: stage, StatusWait: time.Second, Settings: mode.Settings{
@@ -32,23 +33,23 @@ func externalURL(t testing.TB, stage preflight.Stage, issuer *authority) (prefli
 // TestCertificates: R84: the certificate that the host shows, by real handshakes:
 // its chain, its name and its validity, each reported separately.
 func TestCertificates(t *testing.T) {
-	issuer, stranger := newAuthority(t), newAuthority(t)
+	issuer, stranger := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
 	day := 24 * time.Hour
-	selfSigned := (&authority{t: t}).leaf(testHost, 60*day)
-	everything := (&authority{t: t}).leaf("TRAEFIK DEFAULT CERT", -day)
+	selfSigned := issued(t, nil, testHost, 60*day)
+	everything := issued(t, nil, "TRAEFIK DEFAULT CERT", -day)
 	for _, tt := range []struct {
 		name  string
 		shows tls.Certificate
 		state preflight.State
 		wants []string
 	}{
-		{"good chain", issuer.leaf(testHost, 60*day), preflight.Passed, nil},
-		{"expired", issuer.leaf(testHost, -day), preflight.Failed, []string{"has expired on"}},
-		{"expires soon", issuer.leaf(testHost, 3*day), preflight.Warned, []string{"expires in"}},
-		{"wrong name", issuer.leaf("other.example.com", 60*day), preflight.Failed, []string{"not for prod.example.com but for other.example.com"}},
-		{"wildcard", issuer.leaf("*.example.com", 60*day), preflight.Passed, nil},
+		{"good chain", issued(t, issuer, testHost, 60*day), preflight.Passed, nil},
+		{"expired", issued(t, issuer, testHost, -day), preflight.Failed, []string{"has expired on"}},
+		{"expires soon", issued(t, issuer, testHost, 3*day), preflight.Warned, []string{"expires in"}},
+		{"wrong name", issued(t, issuer, "other.example.com", 60*day), preflight.Failed, []string{"not for prod.example.com but for other.example.com"}},
+		{"wildcard", issued(t, issuer, "*.example.com", 60*day), preflight.Passed, nil},
 		{"self-signed", selfSigned, preflight.Failed, []string{"self-signed"}},
-		{"stranger", stranger.leaf(testHost, 60*day), preflight.Failed, []string{"the CA", "openssl s_client"}},
+		{"stranger", issued(t, stranger, testHost, 60*day), preflight.Failed, []string{"the CA", "openssl s_client"}},
 		{"all at once", everything, preflight.Failed, []string{"has expired on", "not for prod.example.com", "self-signed", "the controller's default certificate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestCertificates(t *testing.T) {
 // TestCertificateSecret: R84: before the install the Secret of the Ingress counts:
 // the controller shows its own certificate until the Ingress is there.
 func TestCertificateSecret(t *testing.T) {
-	cluster, issuer := kubetest.Shared(t), newAuthority(t)
-	serveTLS(t, (&authority{t: t}).leaf("TRAEFIK DEFAULT CERT", time.Hour), router(testRuntime))
+	cluster, issuer := kubetest.Shared(t), pkitest.NewAuthority(t)
+	serveTLS(t, issued(t, nil, "TRAEFIK DEFAULT CERT", time.Hour), router(testRuntime))
 	world, options := externalURL(t, preflight.Before, issuer)
 	s := &scene{t: t, cluster: cluster, world: world, options: options}
 	s.options.Settings.Namespace = cluster.Namespace(t)
@@ -110,7 +111,7 @@ func listening(t testing.TB, address string, serve func(net.Conn)) {
 // TestSockets: R85: what is not there yet is a warning before the install and an
 // error after it, and nothing that hangs keeps the checks.
 func TestSockets(t *testing.T) {
-	issuer := newAuthority(t)
+	issuer := pkitest.NewAuthority(t)
 	front := netip.AddrPortFrom(frontAddress(), 443).String()
 	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond) // in place of the five seconds
@@ -158,7 +159,7 @@ func TestHangs(t *testing.T) {
 		}
 	})
 	listening(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { held = append(held, conn) })
-	world, options := externalURL(t, preflight.After, newAuthority(t))
+	world, options := externalURL(t, preflight.After, pkitest.NewAuthority(t))
 	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
 	results := preflight.Run(t.Context(), world, options)
 	finds(t, results, preflight.TLSCertificate, preflight.Failed, "no response in time")
@@ -205,7 +206,7 @@ func TestUnknownController(t *testing.T) {
 // TestURL: R35: a GET counts when the runtime's own router responds, regardless of
 // the status, and a WebSocket has to reach it too.
 func TestURL(t *testing.T) {
-	issuer := newAuthority(t)
+	issuer := pkitest.NewAuthority(t)
 	status := func(code int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 	}
@@ -231,7 +232,7 @@ func TestURL(t *testing.T) {
 		{"no websocket", noUpgrade, preflight.TCP, preflight.Failed, "a proxy in front of it responds with 502"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			serveTLS(t, issuer.leaf(testHost, 60*24*time.Hour), tt.handler)
+			serveTLS(t, issued(t, issuer, testHost, 60*24*time.Hour), tt.handler)
 			world, options := externalURL(t, preflight.After, issuer)
 			options.Only = []preflight.Code{tt.code}
 			results := preflight.Run(t.Context(), world, options)
@@ -270,7 +271,7 @@ func TestDNSBeforeRecord(t *testing.T) {
 
 // TestPlain: an address without TLS is a warning.
 func TestPlain(t *testing.T) {
-	world, options := externalURL(t, preflight.Before, newAuthority(t))
+	world, options := externalURL(t, preflight.Before, pkitest.NewAuthority(t))
 	options.Settings.Ingress.Protocol = "http"
 	options.Only = []preflight.Code{preflight.TLSCertificate}
 	finding := finds(t, preflight.Run(t.Context(), world, options), preflight.TLSCertificate, preflight.Warned, "without TLS")

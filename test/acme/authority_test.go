@@ -1,15 +1,8 @@
 package acme
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/netip"
 	"os"
@@ -21,6 +14,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -43,10 +37,10 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 	t.Helper()
 	dir := t.TempDir()
 	p := &pebble{address: address, rootFile: filepath.Join(dir, "root.pem")}
-	certificate, key := selfSigned(t, address)
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{address.String()}, Authority: true})
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": netip.AddrPortFrom(address, directoryPort).String(), "managementListenAddress": "",
-		"certificate": write(t, p.rootFile, certificate), "privateKey": write(t, filepath.Join(dir, "key.pem"), key),
+		"certificate": write(t, p.rootFile, []byte(pair.Chain)), "privateKey": write(t, filepath.Join(dir, "key.pem"), []byte(pair.Key)),
 		"httpPort": challengePort, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
 	}})
 	if err != nil {
@@ -76,28 +70,6 @@ func write(t *testing.T, path string, text []byte) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// selfSigned is a certificate for an address, and its key.
-func selfSigned(t *testing.T, address netip.Addr) (certificate, private []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "directory"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{address.AsSlice()},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }
 
 // startNames runs a DNS server that gives every name one address.

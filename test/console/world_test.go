@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -35,7 +36,7 @@ type world struct {
 	url       string
 	state     string
 	trusted   string // what processes trust: the platform and the Git provider
-	authority *programs.Authority
+	authority *pkitest.Files
 	platform  *programs.Process
 	// oneTime is what the first start printed for the admin.
 	oneTime string
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, binary string) *world {
 	t.Helper()
 	w := &world{
 		t: t, binary: binary, url: "https://" + freeAddress(t), state: filepath.Join(t.TempDir(), "state"),
-		authority: programs.NewAuthority(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
+		authority: pkitest.NewFiles(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
 	}
 	w.cluster = kubetest.Start(t)
 	reserveProcessNode(t, w.cluster)

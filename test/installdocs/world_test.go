@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
@@ -52,7 +53,7 @@ func networkAddress(last byte) netip.Addr {
 type world struct {
 	cluster   *kubetest.Cluster
 	binary    string
-	authority *programs.Authority
+	authority *pkitest.Files
 	// programs has slipway, kubectl and helm, hosts is the file with the names.
 	programs, hosts string
 	// registry is the address of the registry behind the hosts, without TLS.
@@ -70,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		binary:    binary.Path(t),
-		authority: programs.NewAuthority(t, "*.example.com", "github.com", "api.github.com", "raw.githubusercontent.com", "slipway.dev", "*.slipway.dev"),
+		authority: pkitest.NewFiles(t, "*.example.com", "github.com", "api.github.com", "raw.githubusercontent.com", "slipway.dev", "*.slipway.dev"),
 		hosts:     filepath.Join(t.TempDir(), "hosts"), home: t.TempDir(), programs: t.TempDir(),
 	}
 	writeFile(t, w.hosts, fmt.Sprintf(`127.0.0.1 localhost

@@ -17,7 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -125,7 +125,7 @@ func (r *recorder) String() string {
 }
 
 // newRecorder leads every host of the tunnels' domain to the platform.
-func newRecorder(authority *programs.Authority, platform string) *recorder {
+func newRecorder(authority *pkitest.Files, platform string) *recorder {
 	dialer := &net.Dialer{}
 	return &recorder{next: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: authority.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,

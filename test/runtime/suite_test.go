@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/programs"
@@ -47,13 +48,13 @@ type suite struct {
 	binary string
 	// east has a node, on which Pods run; west has none.
 	east, west *kubetest.Cluster
-	authority  *programs.Authority
+	authority  *pkitest.Files
 }
 
 // TestRuntime is one test, so that the program is built and the clusters are
 // started once.
 func TestRuntime(t *testing.T) {
-	s := &suite{binary: binary.Path(t), authority: programs.NewAuthority(t, "*."+tunnelDomain)}
+	s := &suite{binary: binary.Path(t), authority: pkitest.NewFiles(t, "*."+tunnelDomain)}
 	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
 	text, err := v1alpha1.CRDs()
 	if err != nil {

@@ -1,16 +1,7 @@
 package accountcmd_test
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -379,8 +371,9 @@ func waitForRaw(t *testing.T, terminal *os.File, hidden bool) {
 // TestLoginCertificate: a certificate of an unknown authority is refused, and taken
 // with its authority.
 func TestLoginCertificate(t *testing.T) {
-	cert, key := selfSigned(t)
-	w := clitest.NewPlatformWorld(t, "--tls.certFile="+cert, "--tls.keyFile="+key)
+	made := pkitest.NewFiles(t)
+	cert := made.CertFile
+	w := clitest.NewPlatformWorld(t, "--tls.certFile="+cert, "--tls.keyFile="+made.KeyFile)
 	input := w.OneTime + "\n" + clitest.ChosenPassword + "\n"
 	line := "login " + w.Url + " --email " + clitest.AdminEmail + " --password-stdin --name test"
 	if got := w.RunWith(t, input, line); got.Code != 1 || !strings.Contains(got.Stderr, "--ca-file") {
@@ -396,38 +389,4 @@ func TestLoginCertificate(t *testing.T) {
 	if got := w.Run(t, "doctor"); got.Code != 0 || !strings.Contains(got.Stdout, "certificate") || !strings.Contains(got.Stdout, "by slipway test") {
 		t.Errorf("doctor: %+v", got)
 	}
-}
-
-// selfSigned makes a certificate for this machine.
-func selfSigned(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "slipway test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		var text bytes.Buffer
-		if err := pem.Encode(&text, block); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }

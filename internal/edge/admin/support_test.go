@@ -3,27 +3,20 @@ package admin_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
@@ -86,7 +79,7 @@ func newParts(t *testing.T, table *route.Table) *parts {
 func shopTable(t *testing.T) *route.Table {
 	t.Helper()
 	cart := route.BackendID{Namespace: "shop", Name: "cart", Port: 80}
-	chain, key := certificate(t, "shop.example.com")
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"shop.example.com"}})
 	prefix := func(value string) route.Match {
 		return route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: value}}
 	}
@@ -111,31 +104,8 @@ func shopTable(t *testing.T) *route.Table {
 	return &route.Table{
 		Rules:        []*route.Rule{rule("cart", prefix("/cart")), rule("all", prefix("/")), guarded, gone},
 		Backends:     []*route.Backend{{ID: cart, Endpoints: []route.Endpoint{{Address: netip.MustParseAddrPort("10.0.0.1:80")}}}},
-		Certificates: []*route.Certificate{{ID: route.CertificateID{Namespace: "shop", Name: "tls"}, Hosts: []string{"shop.example.com"}, Chain: chain, Key: route.NewSecret(key)}},
+		Certificates: []*route.Certificate{{ID: route.CertificateID{Namespace: "shop", Name: "tls"}, Hosts: []string{"shop.example.com"}, Chain: pair.Chain, Key: route.NewSecret(pair.Key)}},
 	}
-}
-
-// certificate makes one that is valid for a day, and its key.
-func certificate(t *testing.T, name string) (chain, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(25 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}))
 }
 
 // served is a Handler on the real admin server.

@@ -3,14 +3,9 @@ package listener_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"sync"
@@ -18,26 +13,14 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/pkitest"
 )
-
-// selfSigned makes a certificate for a TLS server.
-func selfSigned(t testing.TB) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"test.example"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // servePort serves TLS, HTTP/1.1, HTTP/2 without TLS and TLS passthrough on one
 // port, as the edge does.
 func servePort(t testing.TB, l *listener.Listener) {
 	t.Helper()
-	config := &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{Certificates: []tls.Certificate{pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"test.example"}}).TLS(t)}, NextProtos: []string{"h2", "http/1.1"}}
 	backend := echoTLS(t, config)
 	plain, secure := listener.NewHandoff(l.Addr()), listener.NewHandoff(l.Addr())
 	protocols := new(http.Protocols)

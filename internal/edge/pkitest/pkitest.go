@@ -1,9 +1,10 @@
-// Package pkitest issues certificates for tests. It may be imported from
-// _test.go files only: its authorities and keys are made for one test and are
-// not protected.
+// Package pkitest issues certificates for tests and benchmarks. No part of the
+// product may import it: its authorities and keys are made for one test and
+// are not protected.
 package pkitest
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,41 +12,149 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"testing"
 	"time"
 )
 
+// Certificate describes a certificate for servers and clients. The zero value
+// has no names, is valid from an hour ago, which tolerates a clock that is set
+// back during the test, for a day, and has a new P-256 key, which is quick to
+// make.
+type Certificate struct {
+	// Names are DNS names and IP addresses; the first is the common name too.
+	Names []string
+	// Subject replaces the common name.
+	Subject string
+	// From and Until are the validity.
+	From, Until time.Time
+	// Key is the key of the certificate.
+	Key crypto.Signer
+	// Authority is for certificates that may sign others.
+	Authority bool
+}
+
+// template returns what is to be signed.
+func (c Certificate) template() (*x509.Certificate, error) {
+	// Certificates of one authority must differ.
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	made := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: c.Subject}, NotBefore: c.From, NotAfter: c.Until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA: c.Authority, BasicConstraintsValid: c.Authority,
+	}
+	if c.Authority {
+		made.KeyUsage |= x509.KeyUsageCertSign
+	}
+	if c.From.IsZero() {
+		made.NotBefore = time.Now().Add(-time.Hour)
+	}
+	if c.Until.IsZero() {
+		made.NotAfter = made.NotBefore.Add(25 * time.Hour)
+	}
+	for _, name := range c.Names {
+		if made.Subject.CommonName == "" {
+			made.Subject.CommonName = name
+		}
+		if ip := net.ParseIP(name); ip != nil {
+			made.IPAddresses = append(made.IPAddresses, ip)
+			continue
+		}
+		made.DNSNames = append(made.DNSNames, name)
+	}
+	return made, err
+}
+
+// Make makes a certificate. The authority signs it; without one it signs
+// itself.
+func Make(wanted Certificate, by *Authority) (Pair, error) {
+	template, err := wanted.template()
+	if err != nil {
+		return Pair{}, err
+	}
+	key := wanted.Key
+	if key == nil {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return Pair{}, err
+		}
+	}
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.certificate, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	encoded, keyErr := x509.MarshalPKCS8PrivateKey(key)
+	return Pair{Chain: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", encoded)}, errors.Join(err, keyErr)
+}
+
+// SelfSigned makes a certificate that signs itself.
+func SelfSigned(t testing.TB, wanted Certificate) Pair {
+	t.Helper()
+	pair, err := Make(wanted, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
 // Authority is a certificate authority. It signs leaf certificates directly,
 // without intermediates.
 type Authority struct {
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	key         crypto.Signer
 	// PEM is the certificate of the authority.
 	PEM string
 	// Pool has only this authority.
 	Pool *x509.CertPool
 }
 
-// NewAuthority makes an authority. It is valid since two days ago, so that
-// tests can issue certificates that have expired.
+// NewAuthority makes an authority, and fails the test otherwise.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &Authority{key: newKey(t), Pool: x509.NewCertPool()}
-	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(10 * 365 * 24 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	}
-	der := a.sign(t, template, template, &a.key.PublicKey)
-	var err error
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+	authority, err := MakeAuthority("test authority")
+	if err != nil {
 		t.Fatal(err)
 	}
-	a.Pool.AddCert(a.certificate)
-	a.PEM = encode("CERTIFICATE", der)
-	return a
+	return authority
+}
+
+// MakeAuthority makes an authority with a common name. It is valid since ten
+// years ago, so that tests can issue certificates that have expired.
+func MakeAuthority(name string) (*Authority, error) {
+	now := time.Now()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := Make(Certificate{Subject: name, From: now.AddDate(-10, 0, 0), Until: now.AddDate(100, 0, 0), Key: key, Authority: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := pair.Leaf()
+	return &Authority{certificate: certificate, key: key, PEM: pair.Chain, Pool: pair.Pool()}, err
+}
+
+// Issue issues a certificate for names.
+func (a *Authority) Issue(t testing.TB, names ...string) Pair {
+	t.Helper()
+	return a.Sign(t, Certificate{Names: names})
+}
+
+// Sign issues a certificate.
+func (a *Authority) Sign(t testing.TB, wanted Certificate) Pair {
+	t.Helper()
+	pair, err := Make(wanted, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// encode returns DER as PEM.
+func encode(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
 // Pair is a certificate and its key, as PEM.
@@ -61,67 +170,23 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 	return pair
 }
 
-// Issue issues a certificate for servers and clients, with DNS names and IP
-// addresses. The first of them is its common name too. The key is P-256, which
-// is quick to make.
-func (a *Authority) Issue(t testing.TB, names ...string) Pair {
-	t.Helper()
-	// One hour in the past tolerates a clock that is set back during the test.
-	template := &x509.Certificate{
-		SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+// Leaf returns the certificate.
+func (p Pair) Leaf() (*x509.Certificate, error) {
+	block, _ := pem.Decode([]byte(p.Chain))
+	if block == nil {
+		return nil, errors.New("there is no PEM block")
 	}
-	for _, name := range names {
-		if template.Subject.CommonName == "" {
-			template.Subject.CommonName = name
-		}
-		if ip := net.ParseIP(name); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-			continue
-		}
-		template.DNSNames = append(template.DNSNames, name)
-	}
-	key := newKey(t)
-	der := a.sign(t, template, a.certificate, &key.PublicKey)
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Pair{Chain: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", encoded)}
+	return x509.ParseCertificate(block.Bytes)
 }
 
-// sign signs a template with the key of the authority.
-func (a *Authority) sign(t testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) []byte {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
+// Pool returns a pool that trusts the certificate.
+func (p Pair) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(p.Chain))
+	return pool
 }
 
-// newKey makes a P-256 key.
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// serial returns a random serial number, so that certificates of one authority
-// differ.
-func serial(t testing.TB) *big.Int {
-	t.Helper()
-	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return number
-}
-
-// encode returns DER as PEM.
-func encode(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+// Data returns the data of a Secret of type kubernetes.io/tls.
+func (p Pair) Data() map[string][]byte {
+	return map[string][]byte{"tls.crt": []byte(p.Chain), "tls.key": []byte(p.Key)}
 }

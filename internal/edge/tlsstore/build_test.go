@@ -37,7 +37,7 @@ func TestBrokenIsIsolated(t *testing.T) {
 		broken("bad-chain", func(c *tlsstore.Certificate) { c.CertPEM += truncated }),
 		broken("huge", func(c *tlsstore.Certificate) { c.CertPEM += strings.Repeat("\n", 256<<10) }),
 		broken("huge-key", func(c *tlsstore.Certificate) { c.KeyPEM = secret.New(strings.Repeat("\n", 65<<10)) }),
-		broken("long-chain", func(c *tlsstore.Certificate) { c.CertPEM += strings.Repeat(ca.pem(), 16) }),
+		broken("long-chain", func(c *tlsstore.Certificate) { c.CertPEM += strings.Repeat(ca.PEM, 16) }),
 		broken("stranger-host", func(c *tlsstore.Certificate) { c.Hosts = []string{"good.example"} }),
 		broken("bad-host", func(c *tlsstore.Certificate) { c.Hosts = []string{"10.0.0.1", "bad-host.example"} }),
 		ca.certificate(t, "nameless", wanted{}),

@@ -178,14 +178,14 @@ func TestChoiceByKey(t *testing.T) {
 	address := serve(t, store)
 
 	only := func(suites ...uint16) *tls.Config {
-		return &tls.Config{ServerName: "a.example", RootCAs: ca.pool, MaxVersion: tls.VersionTLS12, CipherSuites: suites}
+		return &tls.Config{ServerName: "a.example", RootCAs: ca.Pool, MaxVersion: tls.VersionTLS12, CipherSuites: suites}
 	}
 	for _, tt := range []struct {
 		name   string
 		client *tls.Config
 		want   tlsstore.Certificate
 	}{
-		{"tls13", &tls.Config{ServerName: "a.example", RootCAs: ca.pool}, ecCert},
+		{"tls13", &tls.Config{ServerName: "a.example", RootCAs: ca.Pool}, ecCert},
 		{"tls12", only(), ecCert},
 		{"ecdsa suite", only(tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256), ecCert},
 		{"rsa suite", only(tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256), rsaCert},

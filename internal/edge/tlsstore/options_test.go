@@ -10,7 +10,7 @@ import (
 
 // clientAuth are options that need a certificate of an authority.
 func clientAuth(ca *issuer) tlsstore.Options {
-	return tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pem()}
+	return tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.PEM}
 }
 
 // hostOptions gives one host its options.
@@ -140,9 +140,9 @@ func TestRefusedOptions(t *testing.T) {
 	}{
 		{"no authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert}}, tlsstore.ReasonBadOptions},
 		{"bad authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: "garbage"}}, tlsstore.ReasonBadOptions},
-		{"half an authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pem() + other.pem()[:100]}}, tlsstore.ReasonBadOptions},
-		{"no auth", []tlsstore.Options{{ClientCAs: ca.pem()}}, tlsstore.ReasonBadOptions},
-		{"unverified", []tlsstore.Options{{ClientAuth: tls.RequireAnyClientCert, ClientCAs: ca.pem()}}, tlsstore.ReasonBadOptions},
+		{"half an authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.PEM + other.PEM[:100]}}, tlsstore.ReasonBadOptions},
+		{"no auth", []tlsstore.Options{{ClientCAs: ca.PEM}}, tlsstore.ReasonBadOptions},
+		{"unverified", []tlsstore.Options{{ClientAuth: tls.RequireAnyClientCert, ClientCAs: ca.PEM}}, tlsstore.ReasonBadOptions},
 		{"unknown auth", []tlsstore.Options{{ClientAuth: 9}}, tlsstore.ReasonBadOptions},
 		{"versions", []tlsstore.Options{{MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS12}}, tlsstore.ReasonBadOptions},
 		{"ssl3", []tlsstore.Options{{MinVersion: 0x0300}}, tlsstore.ReasonBadOptions},
@@ -226,7 +226,7 @@ func TestOptionsIdentity(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	base := tlsstore.Options{
-		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pem(),
+		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.PEM,
 		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, ALPN: []string{"h2"},
 	}
 	changes := map[string]func(*tlsstore.Options){
@@ -234,7 +234,7 @@ func TestOptionsIdentity(t *testing.T) {
 		"MaxVersion":   func(o *tlsstore.Options) { o.MaxVersion = tls.VersionTLS12 },
 		"CipherSuites": func(o *tlsstore.Options) { o.CipherSuites = nil },
 		"ClientAuth":   func(o *tlsstore.Options) { o.ClientAuth = tls.VerifyClientCertIfGiven },
-		"ClientCAs":    func(o *tlsstore.Options) { o.ClientCAs = newIssuer(t).pem() },
+		"ClientCAs":    func(o *tlsstore.Options) { o.ClientCAs = newIssuer(t).PEM },
 		"ALPN":         func(o *tlsstore.Options) { o.ALPN = []string{"http/1.1"} },
 		"SNIStrict":    func(o *tlsstore.Options) { o.SNIStrict = true },
 	}

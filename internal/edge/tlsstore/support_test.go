@@ -9,19 +9,17 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -33,37 +31,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const testTimeout = 30 * time.Second
 
 // issuer is a certificate authority.
-type issuer struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pool *x509.CertPool
-}
-
-var serial atomic.Int64
+type issuer struct{ *pkitest.Authority }
 
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
-	key := ecdsaKey(t)
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(serial.Add(1)),
-		Subject:               pkix.Name{CommonName: "test authority"},
-		NotBefore:             time.Now().Add(-10 * 365 * 24 * time.Hour),
-		NotAfter:              time.Now().Add(100 * 365 * 24 * time.Hour),
-		KeyUsage:              x509.KeyUsageCertSign,
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return &issuer{key: key, cert: cert, pool: pool}
-}
-
-func (a *issuer) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+	return &issuer{pkitest.NewAuthority(t)}
 }
 
 // wanted describes a certificate. Zero times mean valid from an hour ago for
@@ -77,31 +49,11 @@ type wanted struct {
 // issue makes a certificate and its key as PEM.
 func (a *issuer) issue(t testing.TB, w wanted) (string, secret.Text) {
 	t.Helper()
-	if w.key == nil {
-		w.key = ecdsaKey(t)
-	}
-	if w.from.IsZero() {
-		w.from = time.Now().Add(-time.Hour)
-	}
 	if w.to.IsZero() {
 		w.to = time.Now().Add(90 * 24 * time.Hour)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial.Add(1)),
-		Subject:      pkix.Name{CommonName: "test"},
-		DNSNames:     w.names,
-		NotBefore:    w.from,
-		NotAfter:     w.to,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, w.key.Public(), a.key)
-	must(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(w.key)
-	must(t, err)
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	return string(certPEM), secret.New(string(keyPEM))
+	pair := a.Sign(t, pkitest.Certificate{Names: w.names, Subject: "test", From: w.from, Until: w.to, Key: w.key})
+	return pair.Chain, secret.New(pair.Key)
 }
 
 // certificate is a tlsstore.Certificate for all its names.
@@ -114,10 +66,7 @@ func (a *issuer) certificate(t testing.TB, name string, w wanted) tlsstore.Certi
 // client is a certificate for a client to show.
 func (a *issuer) client(t testing.TB) tls.Certificate {
 	t.Helper()
-	certPEM, keyPEM := a.issue(t, wanted{})
-	certificate, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM.Reveal()))
-	must(t, err)
-	return certificate
+	return a.Issue(t).TLS(t)
 }
 
 func ecdsaKey(t testing.TB) *ecdsa.PrivateKey {

@@ -89,7 +89,7 @@ func TestNoResumeAcrossClientAuth(t *testing.T) {
 		}
 		any := tlsstore.Options{ClientAuth: tls.RequireAnyClientCert}
 		optional := tlsstore.Options{ClientAuth: tls.RequestClientCert}
-		both := tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pem() + other.pem()}
+		both := tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.PEM + other.PEM}
 		steps := []tlsstore.Options{{}, clientAuth(ca), both, any, optional, clientAuth(ca), {}}
 
 		client := newSessions(version, ca.client(t))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
@@ -25,9 +26,9 @@ func use(tb testing.TB, h *upstream.Handle) {
 }
 
 func BenchmarkUse(b *testing.B) {
-	trusted := newIssuer(b)
-	config := trusted.issue(b, wanted{names: []string{"cart"}}).config(b)
-	secure := secured(securePod(b, config).address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.pem(), nil)
+	trusted := pkitest.NewAuthority(b)
+	config := serving(b, trusted.Issue(b, "cart"))
+	secure := secured(securePod(b, config).address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.PEM, nil)
 	plain := &route.Table{Backends: []*route.Backend{cart(newPod(b).address)}}
 	for _, bench := range []struct {
 		name  string

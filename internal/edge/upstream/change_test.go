@@ -11,6 +11,7 @@ import (
 	"testing"
 	"weak"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
@@ -147,8 +148,8 @@ func TestLeaseOfAnEndpointThatLeftStillConnects(t *testing.T) {
 }
 
 func TestBrokenBackends(t *testing.T) {
-	trusted := newIssuer(t)
-	good := trusted.issue(t, wanted{names: []string{"edge"}})
+	trusted := pkitest.NewAuthority(t)
+	good := trusted.Issue(t, "edge")
 	ca := route.AuthorityID{Namespace: "shop", Name: "ca"}
 	pair := route.CertificateID{Namespace: "shop", Name: "edge"}
 	with := func(tls route.UpstreamTLS) route.Transport {
@@ -172,11 +173,11 @@ func TestBrokenBackends(t *testing.T) {
 		{name: "noCertificate", transport: with(route.UpstreamTLS{Certificate: pair}),
 			want: "the table has no certificate shop/edge; create it, or name another"},
 		{name: "badKey", transport: with(route.UpstreamTLS{Certificate: pair}),
-			table: route.Table{Certificates: []*route.Certificate{{ID: pair, Chain: good.chain, Key: route.NewSecret("junk")}}},
+			table: route.Table{Certificates: []*route.Certificate{{ID: pair, Chain: good.Chain, Key: route.NewSecret("junk")}}},
 			want: "the certificate shop/edge cannot be shown to backends: " +
 				"tls: failed to find any PEM data in key input; put a PEM certificate and its own key there"},
 		{name: "skipVerifyWithAuthority", transport: with(route.UpstreamTLS{Authority: ca, SkipVerify: true}),
-			table: route.Table{Authorities: []*route.Authority{{ID: ca, Bundle: trusted.pem()}}},
+			table: route.Table{Authorities: []*route.Authority{{ID: ca, Bundle: trusted.PEM}}},
 			want:  "there is an authority, and it is not to be verified against; remove one of the two"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
@@ -58,8 +59,8 @@ func h2cart(addresses ...string) *route.Backend {
 // TestProtocols: what a backend declares, what its server offers, and what is
 // spoken then.
 func TestProtocols(t *testing.T) {
-	trusted := newIssuer(t)
-	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	trusted := pkitest.NewAuthority(t)
+	config := serving(t, trusted.Issue(t, "cart"))
 	over := func(http1, http2 bool) func(*http.Server) {
 		return func(s *http.Server) {
 			s.TLSConfig = config.Clone()
@@ -90,7 +91,7 @@ func TestProtocols(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
-			table := secured(test.address, settings, trusted.pem(), nil)
+			table := secured(test.address, settings, trusted.PEM, nil)
 			table.Backends[0].Transport.Protocol = test.protocol
 			if !test.protocol.Encrypted() {
 				table.Backends[0].Transport.TLS = nil
@@ -124,9 +125,9 @@ func TestProtocols(t *testing.T) {
 
 // TestH2IsRequired: an endpoint that leaves the choice open is not spoken to.
 func TestH2IsRequired(t *testing.T) {
-	trusted := newIssuer(t)
-	address := securePod(t, trusted.issue(t, wanted{names: []string{"cart"}}).config(t)).address
-	table := secured(address, &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}, trusted.pem(), nil)
+	trusted := pkitest.NewAuthority(t)
+	address := securePod(t, serving(t, trusted.Issue(t, "cart"))).address
+	table := secured(address, &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}, trusted.PEM, nil)
 	table.Backends[0].Transport.Protocol = route.ProtocolH2
 	w := newWorld(t, upstream.Config{})
 	w.become(table)
@@ -303,8 +304,8 @@ func TestSharedChurn(t *testing.T) {
 // TestALPNChanges: an endpoint that is replaced by one of the other protocol is
 // spoken to in that one.
 func TestALPNChanges(t *testing.T) {
-	trusted := newIssuer(t)
-	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	trusted := pkitest.NewAuthority(t)
+	config := serving(t, trusted.Issue(t, "cart"))
 	var http2First atomic.Bool
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		mine := config.Clone()
@@ -325,7 +326,7 @@ func TestALPNChanges(t *testing.T) {
 		s.Protocols.SetHTTP1(true)
 		s.Protocols.SetHTTP2(true)
 	})
-	table := secured(address, &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}, trusted.pem(), nil)
+	table := secured(address, &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}, trusted.PEM, nil)
 	table.Backends[0].Transport.Protocol = route.ProtocolALPN
 	w := newWorld(t, upstream.Config{})
 	w.become(table)

@@ -2,114 +2,25 @@ package upstream_test
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
 
-// issuer is a certificate authority.
-type issuer struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-var serial atomic.Int64
-
-func newIssuer(t testing.TB) *issuer {
+// serving is the configuration of a server with a certificate.
+func serving(t testing.TB, pair pkitest.Pair) *tls.Config {
 	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(serial.Add(1)),
-		Subject:               pkix.Name{CommonName: "test authority"},
-		NotBefore:             time.Now().Add(-365 * 24 * time.Hour),
-		NotAfter:              time.Now().Add(365 * 24 * time.Hour),
-		KeyUsage:              x509.KeyUsageCertSign,
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
-	return &issuer{key: key, cert: cert}
-}
-
-func (a *issuer) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
-}
-
-func (a *issuer) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	return key
-}
-
-// wanted describes a certificate that is valid for a day, unless it expired.
-type wanted struct {
-	names   []string
-	ips     []net.IP
-	expired bool
-}
-
-// issued is a certificate and its key.
-type issued struct{ chain, key string }
-
-func (a *issuer) issue(t testing.TB, w wanted) issued {
-	t.Helper()
-	key := newKey(t)
-	from := time.Now().Add(-time.Hour)
-	if w.expired {
-		from = from.Add(-48 * time.Hour)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial.Add(1)),
-		Subject:      pkix.Name{CommonName: "test"},
-		DNSNames:     w.names,
-		IPAddresses:  w.ips,
-		NotBefore:    from,
-		NotAfter:     from.Add(24 * time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	must(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	return issued{
-		chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		key:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
-	}
-}
-
-func (i issued) config(t testing.TB) *tls.Config {
-	t.Helper()
-	pair, err := tls.X509KeyPair([]byte(i.chain), []byte(i.key))
-	must(t, err)
-	return &tls.Config{Certificates: []tls.Certificate{pair}}
+	return &tls.Config{Certificates: []tls.Certificate{pair.TLS(t)}}
 }
 
 // securePod is a pod behind TLS.
@@ -124,7 +35,7 @@ var (
 )
 
 // secured is a table with one endpoint that is reached over TLS.
-func secured(address string, settings *route.UpstreamTLS, bundle string, pair *issued) *route.Table {
+func secured(address string, settings *route.UpstreamTLS, bundle string, pair *pkitest.Pair) *route.Table {
 	b := cart(address)
 	b.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: settings}
 	table := &route.Table{Backends: []*route.Backend{b}}
@@ -132,19 +43,19 @@ func secured(address string, settings *route.UpstreamTLS, bundle string, pair *i
 		table.Authorities = []*route.Authority{{ID: authorityID, Bundle: bundle}}
 	}
 	if pair != nil {
-		table.Certificates = []*route.Certificate{{ID: certificateID, Chain: pair.chain, Key: route.NewSecret(pair.key)}}
+		table.Certificates = []*route.Certificate{{ID: certificateID, Chain: pair.Chain, Key: route.NewSecret(pair.Key)}}
 	}
 	return table
 }
 
 func TestTLS(t *testing.T) {
-	trusted, other := newIssuer(t), newIssuer(t)
-	named := trusted.issue(t, wanted{names: []string{"cart.shop.svc"}})
-	edge := trusted.issue(t, wanted{})
-	asking := named.config(t)
+	trusted, other := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
+	named := trusted.Issue(t, "cart.shop.svc")
+	edge := trusted.Issue(t)
+	asking := serving(t, named)
 	asking.ClientAuth = tls.RequireAndVerifyClientCert
-	asking.ClientCAs = trusted.pool()
-	mail := named.config(t)
+	asking.ClientCAs = trusted.Pool
+	mail := serving(t, named)
 	mail.NextProtos = []string{"imap"}
 
 	const name = "cart.shop.svc"
@@ -160,26 +71,26 @@ func TestTLS(t *testing.T) {
 		server   *tls.Config
 		settings *route.UpstreamTLS
 		bundle   string
-		pair     *issued
+		pair     *pkitest.Pair
 		want     string // part of the error; empty when it works
 	}{
-		{name: "verified", server: named.config(t), settings: verify(), bundle: trusted.pem()},
-		{name: "bundleOfTwo", server: named.config(t), settings: verify(), bundle: other.pem() + trusted.pem()},
-		{name: "ipAddress", server: trusted.issue(t, wanted{ips: []net.IP{net.IPv4(127, 0, 0, 1)}}).config(t),
-			settings: &route.UpstreamTLS{Authority: authorityID}, bundle: trusted.pem()},
-		{name: "skipVerify", server: named.config(t), settings: &route.UpstreamTLS{SkipVerify: true}},
-		{name: "clientCertificate", server: asking, settings: show, bundle: trusted.pem(), pair: &edge},
-		{name: "systemRoots", server: named.config(t), settings: nil, want: "x509: "},
-		{name: "wrongAuthority", server: named.config(t), settings: verify(), bundle: other.pem(), want: "x509: certificate signed by unknown authority"},
-		{name: "wrongName", server: named.config(t), bundle: trusted.pem(), want: "is valid for cart.shop.svc, not pay.shop.svc",
+		{name: "verified", server: serving(t, named), settings: verify(), bundle: trusted.PEM},
+		{name: "bundleOfTwo", server: serving(t, named), settings: verify(), bundle: other.PEM + trusted.PEM},
+		{name: "ipAddress", server: serving(t, trusted.Issue(t, "127.0.0.1")),
+			settings: &route.UpstreamTLS{Authority: authorityID}, bundle: trusted.PEM},
+		{name: "skipVerify", server: serving(t, named), settings: &route.UpstreamTLS{SkipVerify: true}},
+		{name: "clientCertificate", server: asking, settings: show, bundle: trusted.PEM, pair: &edge},
+		{name: "systemRoots", server: serving(t, named), settings: nil, want: "x509: "},
+		{name: "wrongAuthority", server: serving(t, named), settings: verify(), bundle: other.PEM, want: "x509: certificate signed by unknown authority"},
+		{name: "wrongName", server: serving(t, named), bundle: trusted.PEM, want: "is valid for cart.shop.svc, not pay.shop.svc",
 			settings: with(func(s *route.UpstreamTLS) { s.ServerName = "pay.shop.svc" })},
-		{name: "noNameForAnAddress", server: named.config(t), bundle: trusted.pem(), want: "doesn't contain any IP SANs",
+		{name: "noNameForAnAddress", server: serving(t, named), bundle: trusted.PEM, want: "doesn't contain any IP SANs",
 			settings: with(func(s *route.UpstreamTLS) { s.ServerName = "" })},
-		{name: "expired", server: trusted.issue(t, wanted{names: []string{name}, expired: true}).config(t),
-			settings: verify(), bundle: trusted.pem(), want: "x509: certificate has expired"},
-		{name: "otherProtocol", server: mail, settings: verify(), bundle: trusted.pem(), want: "no application protocol"},
-		{name: "oldVersion", settings: verify(), bundle: trusted.pem(), want: "protocol version",
-			server: &tls.Config{Certificates: named.config(t).Certificates, MaxVersion: tls.VersionTLS11}},
+		{name: "expired", server: serving(t, trusted.Sign(t, pkitest.Certificate{Names: []string{name}, From: time.Now().Add(-49 * time.Hour)})),
+			settings: verify(), bundle: trusted.PEM, want: "x509: certificate has expired"},
+		{name: "otherProtocol", server: mail, settings: verify(), bundle: trusted.PEM, want: "no application protocol"},
+		{name: "oldVersion", settings: verify(), bundle: trusted.PEM, want: "protocol version",
+			server: &tls.Config{Certificates: serving(t, named).Certificates, MaxVersion: tls.VersionTLS11}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := securePod(t, test.server)
@@ -208,19 +119,19 @@ func TestTLS(t *testing.T) {
 // With TLS 1.3 the client learns with its first read what the server thinks of
 // its certificate.
 func TestClientCertificateIsRefused(t *testing.T) {
-	trusted, other := newIssuer(t), newIssuer(t)
-	stranger := other.issue(t, wanted{})
-	asking := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	trusted, other := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
+	stranger := other.Issue(t)
+	asking := serving(t, trusted.Issue(t, "cart"))
 	asking.ClientAuth = tls.RequireAndVerifyClientCert
-	asking.ClientCAs = trusted.pool()
-	for name, pair := range map[string]*issued{"none": nil, "strangers": &stranger} {
+	asking.ClientCAs = trusted.Pool
+	for name, pair := range map[string]*pkitest.Pair{"none": nil, "strangers": &stranger} {
 		t.Run(name, func(t *testing.T) {
 			settings := &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}
 			if pair != nil {
 				settings.Certificate = certificateID
 			}
 			w := newWorld(t, upstream.Config{})
-			w.become(secured(securePod(t, asking).address, settings, trusted.pem(), pair))
+			w.become(secured(securePod(t, asking).address, settings, trusted.PEM, pair))
 			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.Reset)
 			conn := connect(t, &lease)
@@ -233,7 +144,7 @@ func TestClientCertificateIsRefused(t *testing.T) {
 }
 
 func TestServerNameIsSent(t *testing.T) {
-	trusted := newIssuer(t)
+	trusted := pkitest.NewAuthority(t)
 	for _, test := range []struct{ name, host, serverName, want string }{
 		{"given", "", "cart.shop.svc", "cart.shop.svc"},
 		{"ofTheHost", "localhost", "", "localhost"},
@@ -242,7 +153,7 @@ func TestServerNameIsSent(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sent := make(chan string, 1)
-			config := trusted.issue(t, wanted{names: []string{"localhost", "cart.shop.svc"}, ips: []net.IP{net.IPv4(127, 0, 0, 1)}}).config(t)
+			config := serving(t, trusted.Issue(t, "localhost", "cart.shop.svc", "127.0.0.1"))
 			config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				sent <- hello.ServerName
 				if len(hello.SupportedProtos) != 1 || hello.SupportedProtos[0] != "http/1.1" {
@@ -251,7 +162,7 @@ func TestServerNameIsSent(t *testing.T) {
 				return nil, nil
 			}
 			p := securePod(t, config)
-			table := secured(p.address, &route.UpstreamTLS{Authority: authorityID, ServerName: test.serverName}, trusted.pem(), nil)
+			table := secured(p.address, &route.UpstreamTLS{Authority: authorityID, ServerName: test.serverName}, trusted.PEM, nil)
 			if test.host != "" {
 				table.Backends[0].Endpoints[0] = route.Endpoint{Host: test.host, Port: netip.MustParseAddrPort(p.address).Port()}
 			}
@@ -266,9 +177,9 @@ func TestServerNameIsSent(t *testing.T) {
 }
 
 func TestSessionsResume(t *testing.T) {
-	trusted := newIssuer(t)
+	trusted := pkitest.NewAuthority(t)
 	resumed := make(chan bool, 1)
-	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	config := serving(t, trusted.Issue(t, "cart"))
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		resumed <- state.DidResume
 		return nil
@@ -276,7 +187,7 @@ func TestSessionsResume(t *testing.T) {
 	// Two endpoints with one name and different keys for their tickets.
 	a, b := securePod(t, config.Clone()), securePod(t, config.Clone())
 	settings := &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}
-	table := secured(a.address, settings, trusted.pem(), nil)
+	table := secured(a.address, settings, trusted.PEM, nil)
 	table.Backends[0].Endpoints = append(table.Backends[0].Endpoints, cart(b.address).Endpoints...)
 	table.Backends[0].Balancing.Method = route.BalanceRoundRobin
 	w := newWorld(t, upstream.Config{})
@@ -296,9 +207,9 @@ func TestSessionsResume(t *testing.T) {
 // What vouches for a backend changed: nothing that was vouched for the old way
 // may carry another request.
 func TestTrustChanges(t *testing.T) {
-	trusted, other := newIssuer(t), newIssuer(t)
-	edge, renewed := trusted.issue(t, wanted{}), trusted.issue(t, wanted{})
-	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	trusted, other := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
+	edge, renewed := trusted.Issue(t), trusted.Issue(t)
+	config := serving(t, trusted.Issue(t, "cart"))
 	config.ClientAuth = tls.RequestClientCert
 	settings := &route.UpstreamTLS{Authority: authorityID, ServerName: "cart", Certificate: certificateID}
 	for _, test := range []struct {
@@ -308,15 +219,15 @@ func TestTrustChanges(t *testing.T) {
 		refused string // why there is none
 	}{
 		{name: "authority", change: func(table *route.Table) {
-			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: other.pem()}
+			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: other.PEM}
 		},
 			refused: "x509: certificate signed by unknown authority"},
 		{name: "authorityMore", change: func(table *route.Table) {
-			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: trusted.pem() + other.pem()}
+			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: trusted.PEM + other.PEM}
 		}},
 		{name: "authorityGone", change: func(table *route.Table) { table.Authorities = nil }, refused: "the table has no authority shop/ca"},
 		{name: "certificateRenewed", change: func(table *route.Table) {
-			table.Certificates[0] = &route.Certificate{ID: certificateID, Chain: renewed.chain, Key: route.NewSecret(renewed.key)}
+			table.Certificates[0] = &route.Certificate{ID: certificateID, Chain: renewed.Chain, Key: route.NewSecret(renewed.Key)}
 		}},
 		{name: "certificateGone", change: func(table *route.Table) { table.Certificates = nil }, refused: "the table has no certificate shop/edge"},
 		{name: "certificateHosts", kept: true, change: func(table *route.Table) {
@@ -325,7 +236,7 @@ func TestTrustChanges(t *testing.T) {
 			table.Certificates[0] = &c
 		}},
 		{name: "otherAuthority", kept: true, change: func(table *route.Table) {
-			table.Authorities = append(table.Authorities, &route.Authority{ID: route.AuthorityID{Name: "other"}, Bundle: other.pem()})
+			table.Authorities = append(table.Authorities, &route.Authority{ID: route.AuthorityID{Name: "other"}, Bundle: other.PEM})
 		}},
 		{name: "serverName", refused: "not pay", change: func(table *route.Table) {
 			changed := *settings
@@ -339,7 +250,7 @@ func TestTrustChanges(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := securePod(t, config)
 			w := newWorld(t, upstream.Config{})
-			w.become(secured(p.address, settings, trusted.pem(), &edge))
+			w.become(secured(p.address, settings, trusted.PEM, &edge))
 			h := w.Handle(shop)
 			running := pick(t, h, upstream.PickOptions{})
 			used := connect(t, &running)
@@ -348,7 +259,7 @@ func TestTrustChanges(t *testing.T) {
 			get(t, idle)
 			idle.Release()
 
-			next := secured(p.address, settings, trusted.pem(), &edge)
+			next := secured(p.address, settings, trusted.PEM, &edge)
 			test.change(next)
 			w.become(next)
 			used.Release()
@@ -364,7 +275,7 @@ func TestTrustChanges(t *testing.T) {
 			}
 
 			// And back again.
-			w.become(secured(p.address, settings, trusted.pem(), &edge))
+			w.become(secured(p.address, settings, trusted.PEM, &edge))
 			must(t, tryConnect(t, h))
 		})
 	}
@@ -386,8 +297,8 @@ func tryConnect(t *testing.T, h *upstream.Handle) error {
 // A second answer that came along with the first is inside TLS already, where
 // no look at the socket shows it.
 func TestPollutionInsideTLS(t *testing.T) {
-	trusted := newIssuer(t)
-	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	trusted := pkitest.NewAuthority(t)
+	config := serving(t, trusted.Issue(t, "cart"))
 	for _, test := range []struct {
 		name  string
 		extra string
@@ -408,7 +319,7 @@ func TestPollutionInsideTLS(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn)
 			})
 			w := newWorld(t, upstream.Config{})
-			w.become(secured(address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.pem(), nil))
+			w.become(secured(address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.PEM, nil))
 			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn := connect(t, &lease)

@@ -1,17 +1,11 @@
 package source_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +16,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -103,14 +98,14 @@ func TestCertificateAuthority(t *testing.T) {
 }
 
 func TestClientCertificate(t *testing.T) {
-	certificate, key, pool := newCertificate(t)
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"client"}, Authority: true})
 	_, repository := demo(t)
 	backend, err := url.Parse(repository.URL())
 	must(t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		forward(t, w, r, backend.Host)
 	}))
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pair.Pool()}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -123,7 +118,7 @@ func TestClientCertificate(t *testing.T) {
 	if err == nil {
 		t.Fatal("let in without a certificate")
 	}
-	c.ClientCertificate, c.ClientKey = certificate, secret.New(key)
+	c.ClientCertificate, c.ClientKey = pair.Chain, secret.New(pair.Key)
 	resolve(t, open(t, with(c, known)), address, "main")
 }
 
@@ -149,26 +144,6 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request, host string) 
 	}
 	w.WriteHeader(response.StatusCode)
 	_, _ = io.Copy(w, response.Body)
-}
-
-func newCertificate(t *testing.T) (certificate, key string, pool *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client"}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true,
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	must(t, err)
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
-	pool = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(raw)
-	must(t, err)
-	pool.AddCert(parsed)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})), pool
 }
 
 // A proxy sees all requests, unless the host is exempt; its password is not

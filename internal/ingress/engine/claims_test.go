@@ -105,7 +105,7 @@ func site(namespace, name, host string, second int64) *networkingv1.Ingress {
 
 func pair(namespace, name string) *snapshot.SecretBody {
 	return &snapshot.SecretBody{Namespace: namespace, Name: name, Data: map[string][]byte{
-		"tls.crt": []byte(certificates[0][0]), "tls.key": []byte(certificates[0][1]),
+		"tls.crt": []byte(certificates[0].Chain), "tls.key": []byte(certificates[0].Key),
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -112,7 +113,7 @@ func TestCondition(t *testing.T) {
 // mismatched is the Secret cert with the key of another certificate.
 func mismatched() *snapshot.SecretBody {
 	body := pair("shop", "cert")
-	body.Data["tls.key"] = []byte(certificates[1][1])
+	body.Data["tls.key"] = []byte(certificates[1].Key)
 	return body
 }
 
@@ -198,8 +199,7 @@ func TestConditionByTime(t *testing.T) {
 				w := fetchingTown(t)
 				ingress, body := of()
 				now := time.Now()
-				issued := issueFor("one.example", now.Add(time.Hour), now.Add(3*time.Hour))
-				body.Data = map[string][]byte{"tls.crt": []byte(issued[0]), "tls.key": []byte(issued[1])}
+				body.Data = pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"one.example"}, From: now.Add(time.Hour), Until: now.Add(3 * time.Hour)}).Data()
 				w.put(ingress, body, serviceNamed("web"), sliceOf("web", "10.0.0.1"))
 				w.wantCondition(engine.Condition{CertificateNotReady: true})
 				w.passes(time.Hour-time.Second, 0)

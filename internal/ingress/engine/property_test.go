@@ -110,7 +110,7 @@ func (w *world) object() any {
 	case 5:
 		meta := w.meta("s", "t")
 		return &snapshot.SecretBody{Namespace: meta.Namespace, Name: meta.Name, Data: map[string][]byte{
-			"tls.crt": []byte(certificates[w.random.IntN(len(certificates))][0]), "tls.key": []byte(certificates[w.random.IntN(len(certificates))][1]),
+			"tls.crt": []byte(certificates[w.random.IntN(len(certificates))].Chain), "tls.key": []byte(certificates[w.random.IntN(len(certificates))].Key),
 		}}
 	case 6:
 		class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: w.one("ours", "theirs")}}

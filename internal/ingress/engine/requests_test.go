@@ -99,7 +99,7 @@ func TestRequestBecomesReady(t *testing.T) {
 	w.put(requester("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"))
 	name := certrequest.SecretName("le", []string{"one.example"})
 	body := &snapshot.SecretBody{Namespace: "shop", Name: name, Data: map[string][]byte{
-		"tls.crt": []byte(certificates[0][0]), "tls.key": []byte(certificates[0][1]),
+		"tls.crt": []byte(certificates[0].Chain), "tls.key": []byte(certificates[0].Key),
 	}}
 	if result := w.put(body); !result.RequestsChanged {
 		t.Error("a certificate that came is no news")

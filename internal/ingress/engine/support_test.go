@@ -1,51 +1,26 @@
 package engine_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/edge/pkitest"
 )
 
 // certificates are pairs of a certificate and its key, which are of the same
 // kind but not of each other.
-var certificates = [][2]string{issue("one.example"), issue("two.example")}
+var certificates = []pkitest.Pair{issue("one.example"), issue("two.example")}
 
 // issue makes a certificate that vouches for itself and is valid now.
-func issue(host string) [2]string {
-	return issueFor(host, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-}
-
-// issueFor makes one that is valid in a time.
-func issueFor(host string, from, to time.Time) [2]string {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func issue(host string) pkitest.Pair {
+	pair, err := pkitest.Make(pkitest.Certificate{Names: []string{host}, Until: time.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: from, NotAfter: to,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		panic(err)
-	}
-	return [2]string{
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
-	}
+	return pair
 }
 
 // serviceNamed is a Service of the namespace shop with port 80.

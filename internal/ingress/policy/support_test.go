@@ -1,14 +1,7 @@
 package policy
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +13,7 @@ import (
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -39,7 +33,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	chain, key := keyPair(t)
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"test"}, Authority: true})
+	chain := []byte(pair.Chain)
 	s := snapshot.New()
 	for _, name := range []string{"auth", "pages", "next"} {
 		s.Put(&corev1.Service{
@@ -50,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	for _, body := range []*snapshot.SecretBody{
 		{Namespace: "shop", Name: "users", Data: map[string][]byte{"users": []byte(bcryptLine + "\n# nobody\n")}},
 		{Namespace: "shop", Name: "trust", Data: map[string][]byte{"ca.crt": chain}},
-		{Namespace: "shop", Name: "pair", Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": chain, "tls.key": key}},
+		{Namespace: "shop", Name: "pair", Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": chain, "tls.key": []byte(pair.Key)}},
 		{Namespace: "shop", Name: "junk", Data: map[string][]byte{"ca.crt": []byte("junk"), "tls.crt": chain, "tls.key": []byte("junk")}},
 		{Namespace: "other", Name: "users", Data: map[string][]byte{"auth": []byte(bcryptLine)}},
 	} {
@@ -114,24 +109,4 @@ type nobody struct{}
 
 func (nobody) Do(*filter.Subrequest) (*filter.Subresponse, error) {
 	return nil, errors.New("nobody answers")
-}
-
-func keyPair(t *testing.T) (chain, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }

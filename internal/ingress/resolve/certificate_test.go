@@ -1,14 +1,7 @@
 package resolve_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -24,25 +18,8 @@ import (
 // secretOf makes a Secret with a certificate that is valid in a time.
 func secretOf(t testing.TB, name string, from, to time.Time) *snapshot.SecretBody {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: to, DNSNames: []string{"a.example.com"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &snapshot.SecretBody{Namespace: "shop", Name: name, Data: map[string][]byte{
-		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}}
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"a.example.com"}, Subject: name, From: from, Until: to})
+	return &snapshot.SecretBody{Namespace: "shop", Name: name, Data: pair.Data()}
 }
 
 // TestCertificateStates: a certificate that is out of date is told about and

@@ -1,23 +1,16 @@
 package images_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -72,36 +65,11 @@ func freeAddress(t testing.TB) string {
 // writeCertificate makes an authority and a certificate for 127.0.0.1.
 func (p *place) writeCertificate(folder string) {
 	p.t.Helper()
-	now := time.Now()
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	signer, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	root, err := x509.CreateCertificate(rand.Reader, authority, authority, &signer.PublicKey, signer)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, leaf, authority, &key.PublicKey, signer)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	write(p.t, p.caFile, encoded("CERTIFICATE", root))
-	write(p.t, filepath.Join(folder, "cert.pem"), encoded("CERTIFICATE", certificate))
-	write(p.t, filepath.Join(folder, "key.pem"), encoded("PRIVATE KEY", private))
-}
-
-func encoded(kind string, bytes []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}))
+	authority := pkitest.NewAuthority(p.t)
+	pair := authority.Issue(p.t, "127.0.0.1")
+	write(p.t, p.caFile, authority.PEM)
+	write(p.t, filepath.Join(folder, "cert.pem"), pair.Chain)
+	write(p.t, filepath.Join(folder, "key.pem"), pair.Key)
 }
 
 func (p *place) writeUser(folder string) {

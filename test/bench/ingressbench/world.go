@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"golang.org/x/sync/errgroup"
-
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -34,7 +34,7 @@ const (
 type world struct {
 	*ground.Cluster
 	tls   bool
-	certs *issuer
+	certs *pkitest.Authority
 	// apps is the number of permanent Ingresses, each with its own Service.
 	apps int
 	// extra counts the Ingresses that phases have created, so that names are
@@ -48,7 +48,7 @@ type world struct {
 func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, error) {
 	w := &world{Cluster: c, tls: s.tls, moved: map[int]bool{}}
 	var err error
-	if w.certs, err = newIssuer(); err != nil {
+	if w.certs, err = pkitest.MakeAuthority("ingressbench"); err != nil {
 		return nil, err
 	}
 	for i := range namespaces {
@@ -207,14 +207,18 @@ func (w *world) createCertificate(ctx context.Context, namespace, name, host str
 	if !w.tls {
 		return nil
 	}
-	chain, key, err := w.certs.issue(host)
+	// Each host has its own key, as in a real cluster.
+	pair, err := pkitest.Make(pkitest.Certificate{Names: []string{host}, Until: time.Now().AddDate(0, 0, 30)}, w.certs)
 	if err != nil {
 		return err
 	}
+	// The chain includes the CA, because most real chains have two
+	// certificates.
+	pair.Chain += w.certs.PEM
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelMade: "certificate"}},
 		Type:       corev1.SecretTypeTLS,
-		Data:       map[string][]byte{corev1.TLSCertKey: chain, corev1.TLSPrivateKeyKey: key},
+		Data:       pair.Data(),
 	}
 	_, err = w.Client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
 	return err

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"strconv"
@@ -18,6 +14,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -194,23 +191,10 @@ func (w *world) get(ctx context.Context, through http.RoundTripper, n int) error
 // selfSigned creates a certificate for 127.0.0.1 that is valid for a day, and
 // the pool that trusts it.
 func selfSigned() (tls.Certificate, *x509.CertPool, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	pair, err := pkitest.Make(pkitest.Certificate{Names: []string{"127.0.0.1"}, Authority: true}, nil)
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, roots, nil
+	certificate, err := tls.X509KeyPair([]byte(pair.Chain), []byte(pair.Key))
+	return certificate, pair.Pool(), err
 }

@@ -1,16 +1,9 @@
 package ingress
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +47,7 @@ func (c *scene) certificateLine(t *testing.T, line string) {
 	case "":
 		c.tlsSecret(t, namespace, name, authority.Issue(t, names...))
 	case "expired":
-		c.tlsSecret(t, namespace, name, expired(t, names))
+		c.tlsSecret(t, namespace, name, authority.Sign(t, pkitest.Certificate{Names: names, From: time.Now().Add(-48 * time.Hour), Until: time.Now().Add(-24 * time.Hour)}))
 	case "broken":
 		c.tlsSecret(t, namespace, name, pkitest.Pair{Chain: "no certificate", Key: "no key"})
 	case "mixed":
@@ -82,32 +75,6 @@ func (c *scene) secret(t *testing.T, namespace, name, kind string, data map[stri
 		manifest += fmt.Sprintf("  %s: %s\n", field, base64.StdEncoding.EncodeToString([]byte(value)))
 	}
 	c.suite.apply(t, namespace, manifest)
-}
-
-// expired is a certificate that vouches for itself and did so until yesterday.
-func expired(t *testing.T, names []string) pkitest.Pair {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
-		NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pkitest.Pair{
-		Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		Key:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})),
-	}
 }
 
 // clientTLS is how a request of a case connects: it takes any certificate, and

@@ -111,7 +111,7 @@ func (c *continuity) answeredBy(ctx context.Context, r *replica) (string, error)
 // rotate puts one certificate after the other into the Secret.
 func (c *continuity) rotate(ctx context.Context) error {
 	for turn := 1; turn < len(c.pairs) && pause(ctx, rotatePeriod); turn++ {
-		patch, err := json.Marshal(map[string]any{"data": secretData(c.pairs[turn])})
+		patch, err := json.Marshal(map[string]any{"data": c.pairs[turn].Data()})
 		if err != nil {
 			return err
 		}
@@ -175,13 +175,9 @@ func (c *continuity) put(ctx context.Context, next change) error {
 	return nil
 }
 
-func secretData(pair pkitest.Pair) map[string][]byte {
-	return map[string][]byte{"tls.crt": []byte(pair.Chain), "tls.key": []byte(pair.Key)}
-}
-
 func secretManifest(name string, pair pkitest.Pair) string {
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "type": "kubernetes.io/tls", "data": secretData(pair),
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "type": "kubernetes.io/tls", "data": pair.Data(),
 	})
 	if err != nil {
 		panic(err) // plain values
