@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -21,27 +19,11 @@ import (
 // candidate is a replica that competes, on a connection of its own that can be
 // cut: to the API server that is what kill -9 looks like.
 type candidate struct {
-	cut    atomic.Bool
+	gate   kubetest.Gate
 	led    chan struct{}
 	failed chan error
 	stop   context.CancelFunc
 	ended  chan error
-}
-
-// cutTransport sends nothing while it is cut.
-type cutTransport struct {
-	cut  *atomic.Bool
-	next http.RoundTripper
-}
-
-// WrappedRoundTripper lets client-go close the connections below.
-func (c cutTransport) WrappedRoundTripper() http.RoundTripper { return c.next }
-
-func (c cutTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
-		return nil, errors.New("the connection is cut")
-	}
-	return c.next.RoundTrip(request)
 }
 
 // leaders counts who leads at the same time.
@@ -56,12 +38,7 @@ func (l *leaders) enter() {
 func compete(t *testing.T, cluster *kubetest.Cluster, election kube.Election, all *leaders) *candidate {
 	t.Helper()
 	c := &candidate{led: make(chan struct{}, 16), failed: make(chan error, 64), ended: make(chan error, 1)}
-	connection, err := kube.Connect(cluster.Kubeconfig, func(config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return cutTransport{&c.cut, next} })
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := cluster.Connect(t, c.gate.Option)
 	// Long enough for a busy machine: a leader that is only slow stays leader.
 	election.Duration, election.Renew, election.Retry = 6*time.Second, 5*time.Second, 200*time.Millisecond
 	election.Failed = func(err error) { c.failed <- err }
@@ -80,7 +57,6 @@ func compete(t *testing.T, cluster *kubetest.Cluster, election kube.Election, al
 		if err := <-c.ended; err != nil {
 			t.Error(err)
 		}
-		connection.Close()
 	})
 	return c
 }
@@ -121,12 +97,12 @@ func TestElectTakeover(t *testing.T) {
 	first.waitToLead(t, 40*time.Second)
 	second := compete(t, cluster, election("second"), &all)
 
-	first.cut.Store(true)
+	first.gate.Close()
 	second.waitToLead(t, 40*time.Second)
 	if err := <-first.failed; !strings.Contains(err.Error(), "the connection is cut") || !strings.Contains(err.Error(), "Lease "+namespace+"/edge") {
 		t.Errorf("got failure %v, want what failed and of which Lease", err)
 	}
-	first.cut.Store(false)
+	first.gate.Open()
 	second.stop()
 	// Released, so it takes no longer than the next look at the Lease.
 	first.waitToLead(t, 40*time.Second)

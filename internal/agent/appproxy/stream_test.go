@@ -79,11 +79,9 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("after a change: %v, %v", stream.Msg(), stream.Err())
 		}
 	}
-	w.mu.Lock()
-	if w.watches != 1 {
-		t.Errorf("the API server has %d watches for %d people", w.watches, people)
+	if watches := w.gate.Requests("/applications?", "watch=true"); len(watches) != 1 {
+		t.Errorf("the API server has the watches %q for %d people", watches, people)
 	}
-	w.mu.Unlock()
 	if err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ import (
 	"connectrpc.com/connect"
 	"github.com/go-jose/go-jose/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/router"
@@ -69,13 +68,7 @@ type world struct {
 	address string
 	key     ed25519.PrivateKey
 	answers *recorder
-	requests
-}
-
-// requests counts the watches of Applications that the API server gets.
-type requests struct {
-	mu      sync.Mutex
-	watches int
+	gate    kubetest.Gate
 }
 
 func newWorld(t *testing.T, changes ...func(*appproxy.Options)) *world {
@@ -83,13 +76,8 @@ func newWorld(t *testing.T, changes ...func(*appproxy.Options)) *world {
 	cluster := kubetest.Shared(t)
 	installOnce.Do(func() { install(t, cluster) })
 	w := &world{Cluster: cluster, control: cluster.Namespace(t), answers: &recorder{}}
-	counted, err := kube.Connect(cluster.Kubeconfig, func(config *rest.Config) { config.Wrap(w.count) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(counted.Close)
 	options := appproxy.Options{
-		Cluster: counted, ControlNamespace: w.control, Sources: newSources(t), Renderer: newRenderer(t),
+		Cluster: cluster.Connect(t, w.gate.Option), ControlNamespace: w.control, Sources: newSources(t), Renderer: newRenderer(t),
 		Info: func() appproxy.Info { return appproxy.Info{Name: "prod", Version: "1.2.3", Leading: true} },
 	}
 	for _, change := range changes {
@@ -118,17 +106,6 @@ func newRenderer(t *testing.T) *render.Renderer {
 	}
 	t.Cleanup(func() { _ = renderer.Close() })
 	return renderer
-}
-
-func (w *world) count(next http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(request *http.Request) (*http.Response, error) {
-		if strings.HasSuffix(request.URL.Path, "/applications") && strings.Contains(request.URL.RawQuery, "watch=true") {
-			w.mu.Lock()
-			w.watches++
-			w.mu.Unlock()
-		}
-		return next.RoundTrip(request)
-	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -48,7 +48,7 @@ func TestApply(t *testing.T) {
 	step := w.step(webDeployment)
 	var noted [][]byte
 	w.NoteTo(func(raw []byte) { noted = append(noted, raw) })
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		answer, err := w.Apply(w.context(), step, apply.Options{})
 		if err != nil || answer.GetUID() == "" {
 			t.Fatalf("got %v, %v", answer, err)
@@ -58,7 +58,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("creating took %q", requests)
 	}
 	step = w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
-	requests = w.sent.of(func() {
+	requests = w.requests(func() {
 		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("changing took %q", requests)
 	}
 	again := w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
-	requests = w.sent.of(func() {
+	requests = w.requests(func() {
 		if answer, err := w.Apply(w.context(), again, apply.Options{}); err != nil || answer.GetResourceVersion() != again.Live.GetResourceVersion() {
 			t.Fatalf("got %v, %v", answer, err)
 		}
@@ -144,7 +144,7 @@ func TestReplace(t *testing.T) {
 	w := enter(t)
 	step := w.step(settings)
 	step.Action, step.Options.Replace = plan.CreateOnly, true
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestReplace(t *testing.T) {
 	step = w.step(strings.ReplaceAll(settings, "blue", "green"))
 	step.Action, step.Options.Replace = plan.Replace, true
 	w.patch(object, "somebody", `{"data":{"more":"goes"}}`) // the step is out of date
-	requests = w.sent.of(func() {
+	requests = w.requests(func() {
 		answer, err := w.Apply(w.context(), step, apply.Options{})
 		if err != nil || at(t, answer, "data") != "color: green\nsize: large" {
 			t.Errorf("got %s, %v", at(t, answer, "data"), err)
@@ -196,7 +196,7 @@ func TestClearRemovesHookFinalizer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		if err := w.Clear(w.context(), step.Key, object.GetUID()); err != nil {
 			t.Fatal(err)
 		}
@@ -245,13 +245,13 @@ func TestRetries(t *testing.T) {
 			w := enter(t)
 			step := w.step(settings)
 			step.Action = tt.action
-			w.sent.turn = func(request *http.Request) (*http.Response, error) {
+			w.respond(func(request *http.Request) (*http.Response, error) {
 				if tt.err != nil {
 					return nil, tt.err
 				}
 				return answer(request, tt.code, tt.header, ""), nil
-			}
-			requests := w.sent.of(func() { w.fails(step, tt.kind) })
+			})
+			requests := w.requests(func() { w.fails(step, tt.kind) })
 			if len(requests) != tt.want {
 				t.Errorf("sent %d requests, want %d", len(requests), tt.want)
 			}
@@ -265,20 +265,20 @@ func TestRetriesEnd(t *testing.T) {
 	w := enter(t)
 	step := w.step(settings)
 	failures := 2
-	w.sent.turn = func(request *http.Request) (*http.Response, error) {
+	w.respond(func(request *http.Request) (*http.Response, error) {
 		if failures--; failures >= 0 {
 			return answer(request, 503, "", ""), nil
 		}
 		return nil, nil
-	}
+	})
 	if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	w.sent.turn = func(request *http.Request) (*http.Response, error) {
+	w.respond(func(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, io.ErrUnexpectedEOF
-	}
+	})
 	_, err := w.Apply(ctx, step, apply.Options{})
 	if w.isFault(err, apply.Transient); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

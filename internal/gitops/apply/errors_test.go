@@ -253,7 +253,7 @@ func TestStringData(t *testing.T) {
 		t.Errorf("the data is\n%s", data)
 	}
 	step := w.step(manifest)
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		state, err := plan.Compare(step.Object, step.Live, nil, w.Predict(w.context(), nil))
 		if err != nil || state != plan.Synced {
 			t.Errorf("it is %s, %v", state, err)

@@ -90,7 +90,7 @@ func TestMigration(t *testing.T) {
 				w.patch(object, tt.other, `{"data":{"robot":"here"}}`)
 			}
 			step := w.step(settings)
-			requests := w.sent.of(func() {
+			requests := w.requests(func() {
 				if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +109,7 @@ func TestMigration(t *testing.T) {
 				t.Errorf("it took %q, want %q", requests, tt.first)
 			}
 			again := w.step(strings.ReplaceAll(settings, "blue", "green"))
-			requests = w.sent.of(func() {
+			requests = w.requests(func() {
 				if _, err := w.Apply(w.context(), again, apply.Options{}); err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +127,7 @@ func TestMigrationOfWhatChanged(t *testing.T) {
 	object := w.made("kubectl-client-side-apply", metav1.ManagedFieldsOperationUpdate)
 	step := w.step(settings)
 	w.patch(object, "robot", `{"data":{"robot":"here"}}`)
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func (w *world) defineWidgets() {
 func (w *world) compare(by *apply.Applier, step *plan.Step) (plan.SyncState, []string) {
 	w.t.Helper()
 	var state plan.SyncState
-	requests := w.sent.of(func() {
+	requests := w.requests(func() {
 		var err error
 		if state, err = plan.Compare(step.Object, step.Live, nil, by.Predict(w.context(), nil)); err != nil {
 			w.t.Error(err)

@@ -95,7 +95,7 @@ func (p *property) round(round int) {
 	}
 	when := fmt.Sprintf("round %d, after %s", round, changed)
 	for range 2 { // what was asked about may be known then
-		requests := p.sent.of(func() {
+		requests := p.requests(func() {
 			if _, err := by.Predict(p.context(), nil)(wanted, is); err != nil {
 				p.refused++
 			}

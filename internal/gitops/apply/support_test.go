@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/gitops/apply"
@@ -38,15 +35,15 @@ type world struct {
 	others    *kube.Cluster
 	kinds     *live.Kinds
 	namespace string
-	sent      *recorder
+	sent      *kubetest.Gate
 }
 
 // enter connects as the agent does.
 func enter(t testing.TB, options ...kube.Option) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t), sent: &recorder{}}
-	connected := connect(t, cluster, append([]kube.Option{w.sent.option}, options...)...)
+	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t), sent: &kubetest.Gate{}}
+	connected := connect(t, cluster, append([]kube.Option{w.sent.Option}, options...)...)
 	w.others = connect(t, cluster)
 	w.kinds, w.connected = live.NewKinds(connected), connected
 	w.Applier = w.restarted()
@@ -56,14 +53,7 @@ func enter(t testing.TB, options ...kube.Option) *world {
 
 func connect(t testing.TB, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
 	t.Helper()
-	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
-		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
-	}}, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(connected.Close)
-	return connected
+	return cluster.Connect(t, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
 }
 
 // restarted is an Applier that remembers nothing, as after a restart.
@@ -191,55 +181,34 @@ func at(t testing.TB, object *unstructured.Unstructured, fields ...string) strin
 	return strings.TrimSpace(string(raw))
 }
 
-// recorder notes the requests that are sent, and can answer them itself.
-type recorder struct {
-	mu   sync.Mutex
-	sent []string
-	// turn is asked before each request that is not a question for kinds.
-	turn func(*http.Request) (*http.Response, error)
-}
-
-func (r *recorder) option(config *rest.Config) {
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return recorded{r, inner} })
-}
-
-// of are the requests that a function sends, without discovery.
-func (r *recorder) of(do func()) []string {
-	r.mu.Lock()
-	before := len(r.sent)
-	r.mu.Unlock()
+// requests are those that a function sends, without discovery: their methods,
+// and whether they are dry runs.
+func (w *world) requests(do func()) []string {
+	w.sent.Take()
 	do()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.sent[before:])
-}
-
-type recorded struct {
-	by    *recorder
-	inner http.RoundTripper
-}
-
-func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
-	if strings.Contains(request.URL.Path, "/namespaces/") {
-		r.by.mu.Lock()
-		line := request.Method
-		if request.URL.Query().Has("dryRun") {
-			line += " dry"
+	var found []string
+	for _, line := range w.sent.Requests("/namespaces/") {
+		method, rest, _ := strings.Cut(line, " ")
+		if strings.Contains(rest, "dryRun=") {
+			method += " dry"
 		}
-		r.by.sent = append(r.by.sent, line)
-		turn := r.by.turn
-		r.by.mu.Unlock()
-		if turn != nil {
-			if answer, err := turn(request); answer != nil || err != nil {
-				return answer, err
+		found = append(found, method)
+	}
+	return found
+}
+
+// respond has a function respond to requests that are not for discovery; one
+// for which it has neither response nor error is sent.
+func (w *world) respond(turn func(*http.Request) (*http.Response, error)) {
+	w.sent.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if strings.Contains(request.URL.Path, "/namespaces/") {
+			if response, err := turn(request); response != nil || err != nil {
+				return response, err
 			}
 		}
-	}
-	return r.inner.RoundTrip(request)
+		return send(request)
+	})
 }
-
-// WrappedRoundTripper lets idle connections be closed.
-func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }
 
 // stepOf is a step for an object that may be there already.
 func stepOf(object, is *unstructured.Unstructured) *plan.Step {

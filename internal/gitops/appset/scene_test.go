@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset"
@@ -39,41 +37,15 @@ type scene struct {
 
 	controller *appset.Controller
 	sources    *source.Sources
-	writes     writeLog
+	gate       kubetest.Gate
 	stop       func()
 }
 
-// writeLog counts requests that change something.
-type writeLog struct {
-	mu   sync.Mutex
-	seen []string
-}
-
-type countingTransport struct {
-	next http.RoundTripper
-	log  *writeLog
-}
-
-// RoundTrip notes a request that is not only a question.
-func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/events") {
-		c.log.mu.Lock()
-		c.log.seen = append(c.log.seen, request.Method+" "+request.URL.Path)
-		c.log.mu.Unlock()
-	}
-	return c.next.RoundTrip(request)
-}
-
-// WrappedRoundTripper lets client-go find the idle connections.
-func (c *countingTransport) WrappedRoundTripper() http.RoundTripper { return c.next }
-
-// take gives what was written since the last call.
-func (l *writeLog) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	taken := l.seen
-	l.seen = nil
-	return taken
+// written are the requests since the last call that are not only questions.
+func (s *scene) written() []string {
+	return slices.DeleteFunc(s.gate.Take(), func(request string) bool {
+		return strings.HasPrefix(request, "GET ") || strings.Contains(request, "/events")
+	})
 }
 
 func resourceOf(plural string) schema.GroupVersionResource {
@@ -102,12 +74,8 @@ func (s *scene) installKinds() {
 // start runs a controller. It is stopped at the end of the test, or by s.stop.
 func (s *scene) start() {
 	s.t.Helper()
-	cluster, err := kube.Connect(s.cluster.Kubeconfig, kube.Rate(500, 1000), func(config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, &s.writes} })
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	cluster := s.cluster.Connect(s.t, kube.Rate(500, 1000), s.gate.Option)
+	var err error
 	s.sources, err = source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
@@ -130,7 +98,6 @@ func (s *scene) start() {
 			s.t.Errorf("the controller ended: %v", err)
 		}
 		_ = s.sources.Close()
-		cluster.Close()
 	})
 	s.t.Cleanup(s.stop)
 }

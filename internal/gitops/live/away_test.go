@@ -1,29 +1,11 @@
 package live_test
 
 import (
-	"net/http"
+	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
-
-type roundTripper = http.RoundTripper
-
-// withoutMatch breaks the requests for streams that begin with all objects, so
-// that the API server refuses them.
-type withoutMatch struct{ inner http.RoundTripper }
-
-func (w withoutMatch) RoundTrip(request *http.Request) (*http.Response, error) {
-	if query := request.URL.Query(); query.Has("sendInitialEvents") {
-		request = request.Clone(request.Context())
-		query.Del("resourceVersionMatch")
-		request.URL.RawQuery = query.Encode()
-	}
-	return w.inner.RoundTrip(request)
-}
-
-// WrappedRoundTripper lets idle connections be closed.
-func (w withoutMatch) WrappedRoundTripper() http.RoundTripper { return w.inner }
 
 // While the API server is away nothing is lost and nothing is deleted. What
 // happened meanwhile is seen afterwards, also when the API server has forgotten
@@ -32,16 +14,14 @@ func TestServerAway(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, configMap("goes", "first", shop)+configMap("stays", "first", shop)+configMap("changes", "first", shop))
-	way := &gate{}
-	w := follow(t, connect(t, cluster, way.option))
+	way := &kubetest.Gate{}
+	w := follow(t, connect(t, cluster, way.Option))
 	w.mustFollow(configMaps)
 	w.took()
 
-	if err := way.close(); err != nil {
-		t.Fatal(err)
-	}
+	way.Close()
 	cluster.Kill(t)
-	w.until("it fails", func() bool { return w.log.count("cached objects stay") > 0 })
+	w.until("it fails", func() bool { return strings.Count(w.log.String(), "cached objects stay") > 0 })
 	cluster.Restart(t)
 	remove(t, maps1(cluster, namespace), "goes")
 	cluster.Apply(t, namespace, configMap("changes", "second", shop)+configMap("comes", "first", shop))
@@ -49,7 +29,7 @@ func TestServerAway(t *testing.T) {
 		t.Errorf("heard %q, and there are %q, want that all stays as it is", heard, w.namesOf(shop, namespace))
 	}
 	w.mustFollow(configMaps) // what is known is known
-	way.open()
+	way.Open()
 	w.until("what was missed is seen", func() bool {
 		return w.Get(mapKey(namespace, "goes")) == nil && w.data(namespace, "changes", "value") == "second" && w.data(namespace, "comes", "value") == "first"
 	})
@@ -62,7 +42,7 @@ func TestServerAway(t *testing.T) {
 	if w.Last(mapKey(namespace, "goes")) == nil {
 		t.Error("the last state of what went is not known")
 	}
-	if failures := w.log.count("cached objects stay"); failures > 2 {
+	if failures := strings.Count(w.log.String(), "cached objects stay"); failures > 2 {
 		t.Errorf("the failure was logged %d times:\n%s", failures, w.log)
 	}
 }

@@ -3,6 +3,7 @@ package live_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +38,8 @@ func TestFollow(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop)+configMap("two", "first", bank)+configMap("bare", "first"))
-	sent := &recorder{}
-	w := follow(t, connect(t, cluster, sent.option))
+	sent := &kubetest.Gate{}
+	w := follow(t, connect(t, cluster, sent.Option))
 	w.mustFollow(configMaps)
 	if names := w.namesOf(shop, namespace); !slices.Equal(names, []string{"one"}) {
 		t.Errorf("shop has %q", names)
@@ -71,14 +72,14 @@ func TestFollow(t *testing.T) {
 	if w.Get(mapKey(namespace, "one")) != nil || w.Last(mapKey(namespace, "one")) == nil {
 		t.Error("the object is still there, or its last state is not")
 	}
-	before := len(sent.matching(""))
+	before := len(sent.Requests())
 	for range 100 {
 		w.mustFollow(configMaps)
 	}
-	if after := len(sent.matching("")); after != before {
-		t.Errorf("following what is followed sent %q", sent.matching("")[before:])
+	if after := len(sent.Requests()); after != before {
+		t.Errorf("following what is followed sent %q", sent.Requests()[before:])
 	}
-	if lists := sent.matching("/configmaps", "labelSelector=slipway.dev%2Fapp"); len(lists) != 1 {
+	if lists := sent.Requests("/configmaps", "labelSelector=slipway.dev%2Fapp"); len(lists) != 1 {
 		t.Errorf("asked %q, want one stream", lists)
 	}
 }
@@ -86,7 +87,16 @@ func TestFollow(t *testing.T) {
 // oldServer makes the API server refuse streams that begin with all objects, as
 // one before 1.32 does.
 func oldServer(config *rest.Config) {
-	config.Wrap(func(inner roundTripper) roundTripper { return withoutMatch{inner} })
+	gate := &kubetest.Gate{}
+	gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if query := request.URL.Query(); query.Has("sendInitialEvents") {
+			request = request.Clone(request.Context())
+			query.Del("resourceVersionMatch")
+			request.URL.RawQuery = query.Encode()
+		}
+		return send(request)
+	})
+	gate.Option(config)
 }
 
 // An API server that knows no such streams is asked for lists, in pages. The
@@ -99,8 +109,8 @@ func TestFollowByPages(t *testing.T) {
 		manifests.WriteString(configMap(fmt.Sprintf("page-%d", i), "first", shop))
 	}
 	cluster.Apply(t, namespace, manifests.String())
-	sent := &recorder{}
-	w := follow(t, connect(t, cluster, oldServer, sent.option), namespace)
+	sent := &kubetest.Gate{}
+	w := follow(t, connect(t, cluster, oldServer, sent.Option), namespace)
 	w.Paged(10)
 	w.mustFollow(configMaps)
 	if names := w.namesOf(shop, namespace); len(names) != 25 {
@@ -123,7 +133,7 @@ func TestFollowForbidden(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop))
-	w := follow(t, connect(t, cluster, account(namespace, "agent")), namespace)
+	w := follow(t, connect(t, cluster, kubetest.Account(namespace, "agent")), namespace)
 	err := w.Follow(t.Context(), []schema.GroupKind{configMaps})
 	want := "cannot follow configmaps in the namespace " + namespace + ": give the agent the verbs get, list and watch for configmaps"
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -163,13 +173,13 @@ func TestFollowNamespaces(t *testing.T) {
 	cluster.Apply(t, own, configMap("one", "first", shop))
 	cluster.Apply(t, other, configMap("one", "first", shop))
 	grant(t, cluster, own)
-	sent := &recorder{}
-	w := follow(t, connect(t, cluster, sent.option, account(own, "agent")), own)
+	sent := &kubetest.Gate{}
+	w := follow(t, connect(t, cluster, sent.Option, kubetest.Account(own, "agent")), own)
 	w.until("the right is there", func() bool { return w.Follow(t.Context(), []schema.GroupKind{configMaps, roles}) == nil })
 	if len(w.namesOf(shop, own)) != 1 || len(w.namesOf(shop, other)) != 0 {
 		t.Errorf("there are %v", w.Of(shop))
 	}
-	if asked := sent.matching("/api/v1/configmaps"); len(asked) > 0 {
+	if asked := sent.Requests("/api/v1/configmaps"); len(asked) > 0 {
 		t.Errorf("asked for all namespaces: %q", asked)
 	}
 }
@@ -198,7 +208,9 @@ func TestKindComesAndGoes(t *testing.T) {
 		})
 		w.took()
 		remove(t, cluster.Dynamic.Resource(kube.DefinitionResource()), "gadgets."+group)
-		w.until("the kind is gone", func() bool { return w.Get(key) == nil && w.log.count("kind removed from cluster") == round+1 })
+		w.until("the kind is gone", func() bool {
+			return w.Get(key) == nil && strings.Count(w.log.String(), "kind removed from cluster") == round+1
+		})
 		w.until("it is told", func() bool { return w.hears(shop.Label() + " Gadget one") })
 		kubetest.WaitFor(t, cluster.Dynamic.Resource(kube.DefinitionResource()), kube.Named("gadgets."+group), patience, func(found []*unstructured.Unstructured) error {
 			if len(found) > 0 {
@@ -207,7 +219,7 @@ func TestKindComesAndGoes(t *testing.T) {
 			return nil
 		})
 	}
-	if lines := w.log.count("level=WARN") + w.log.count("level=INFO"); lines > 12 {
+	if lines := strings.Count(w.log.String(), "level=WARN") + strings.Count(w.log.String(), "level=INFO"); lines > 12 {
 		t.Errorf("the log has %d lines:\n%s", lines, w.log)
 	}
 }
@@ -240,8 +252,8 @@ kind: HorizontalPodAutoscaler
 metadata: {name: web, labels: {slipway.dev/app: `+shop.Label()+`}}
 spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 `)
-	sent := &recorder{}
-	w := follow(t, connect(t, cluster, sent.option), namespace)
+	sent := &kubetest.Gate{}
+	w := follow(t, connect(t, cluster, sent.Option), namespace)
 	w.mustFollow(configMaps, schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
 	scaler := tracking.Key{Group: "autoscaling", Kind: "HorizontalPodAutoscaler", Namespace: namespace, Name: "web"}
 	for _, tt := range []struct {
@@ -258,7 +270,7 @@ spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 		{scaler, "v1", "autoscaling/v1", 0},
 		{tracking.Key{Group: "example.test", Kind: "Nothing", Namespace: namespace, Name: "x"}, "v1", "", 0},
 	} {
-		before := len(sent.matching("/namespaces/"))
+		before := len(sent.Requests("/namespaces/"))
 		object, err := w.Fetch(t.Context(), tt.key, tt.version)
 		got := ""
 		if object != nil {
@@ -267,7 +279,7 @@ spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 		if err != nil || got != tt.want || object != nil && object.Key != tt.key {
 			t.Errorf("%s in %s: got %q, %v, want %q", tt.key, tt.version, got, err, tt.want)
 		}
-		if count := len(sent.matching("/namespaces/")) - before; count != tt.requests {
+		if count := len(sent.Requests("/namespaces/")) - before; count != tt.requests {
 			t.Errorf("%s in %s took %d requests, want %d", tt.key, tt.version, count, tt.requests)
 		}
 	}

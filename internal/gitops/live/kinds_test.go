@@ -18,8 +18,8 @@ import (
 )
 
 func TestKinds(t *testing.T) {
-	sent := &recorder{}
-	kinds := live.NewKinds(connect(t, kubetest.Shared(t), sent.option))
+	sent := &kubetest.Gate{}
+	kinds := live.NewKinds(connect(t, kubetest.Shared(t), sent.Option))
 	for _, tt := range []struct {
 		kind  schema.GroupKind
 		scope plan.Scope
@@ -34,7 +34,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("the scope of %s is %d, want %d", tt.kind, scope, tt.scope)
 		}
 	}
-	if asked := sent.matching("/api"); len(asked) != 2 {
+	if asked := sent.Requests("/api"); len(asked) != 2 {
 		t.Errorf("discovery took %q, want two requests", asked)
 	}
 	version, apis, err := kinds.Version(t.Context())
@@ -46,8 +46,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s is not among %q", api, apis)
 		}
 	}
-	if len(sent.matching("")) != 3 {
-		t.Errorf("sent %q, want three requests for all of it", sent.matching(""))
+	if len(sent.Requests()) != 3 {
+		t.Errorf("sent %q, want three requests for all of it", sent.Requests())
 	}
 }
 
@@ -88,8 +88,8 @@ func TestMappings(t *testing.T) {
 
 // A kind that is not known is asked for once, by however many.
 func TestUnknownKindIsAskedForOnce(t *testing.T) {
-	sent := &recorder{}
-	kinds := live.NewKinds(connect(t, kubetest.Shared(t), sent.option))
+	sent := &kubetest.Gate{}
+	kinds := live.NewKinds(connect(t, kubetest.Shared(t), sent.Option))
 	var clock struct {
 		sync.Mutex
 		time.Time
@@ -123,7 +123,7 @@ func TestUnknownKindIsAskedForOnce(t *testing.T) {
 			kinds.Invalidate()
 		}
 		ask()
-		if asked := len(sent.matching("GET /apis")); asked != step.want {
+		if asked := len(sent.Requests("GET /apis")); asked != step.want {
 			t.Errorf("after %+v there were %d discoveries, want %d", step, asked, step.want)
 		}
 	}
@@ -164,14 +164,14 @@ func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured
 // that discovery has.
 func TestKindsLearn(t *testing.T) {
 	cluster := kubetest.Shared(t)
-	sent := &recorder{}
-	kinds := live.NewKinds(connect(t, cluster, sent.option))
+	sent := &kubetest.Gate{}
+	kinds := live.NewKinds(connect(t, cluster, sent.Option))
 	gadget := schema.GroupVersionKind{Group: cluster.Namespace(t) + ".example.test", Kind: "Gadget"}
 	if _, err := kinds.Mapping(t.Context(), gadget); !live.IsUnknownKind(err) {
 		t.Fatalf("got %v, want that the kind is unknown", err)
 	}
 	definition := define(t, cluster, gadget.Group)
-	before := len(sent.matching(""))
+	before := len(sent.Requests())
 	kinds.Learn(definition)
 	mapping, err := kinds.Mapping(t.Context(), gadget)
 	if err != nil || mapping.Resource.Version != "v1" || mapping.Resource.Resource != "gadgets" || !mapping.Namespaced {
@@ -181,8 +181,8 @@ func TestKindsLearn(t *testing.T) {
 	if err != nil || !slices.Contains(apis, gadget.Group+"/v1beta1/Gadget") {
 		t.Errorf("got %q, %v", apis, err)
 	}
-	if after := len(sent.matching("")); after != before {
-		t.Errorf("sent %q, want nothing", sent.matching("")[before:])
+	if after := len(sent.Requests()); after != before {
+		t.Errorf("sent %q, want nothing", sent.Requests()[before:])
 	}
 	fresh := live.NewKinds(cluster.Cluster)
 	discovered, err := fresh.Mapping(t.Context(), gadget)

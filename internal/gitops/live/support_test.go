@@ -1,18 +1,11 @@
 package live_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const patience = 45 * time.Second
@@ -34,22 +27,7 @@ const patience = 45 * time.Second
 // connect connects as the agent does, by KUBECONFIG.
 func connect(t testing.TB, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
 	t.Helper()
-	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
-		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
-	}}, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(connected.Close)
-	return connected
-}
-
-// account acts as a service account.
-func account(namespace, name string) kube.Option {
-	return func(config *rest.Config) {
-		config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":" + name
-		config.Impersonate.Groups = []string{"system:authenticated"}
-	}
+	return cluster.Connect(t, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
 }
 
 // world is a Cache and what it tells.
@@ -57,7 +35,7 @@ type world struct {
 	*live.Cache
 	t     testing.TB
 	kinds *live.Kinds
-	log   *textLog
+	log   *programs.Output
 	stop  func()
 
 	mu    sync.Mutex
@@ -68,7 +46,7 @@ type world struct {
 // soon.
 func follow(t testing.TB, cluster *kube.Cluster, namespaces ...string) *world {
 	t.Helper()
-	w := &world{t: t, kinds: live.NewKinds(cluster), log: &textLog{}}
+	w := &world{t: t, kinds: live.NewKinds(cluster), log: &programs.Output{}}
 	w.Cache = live.New(live.Options{
 		Cluster: cluster, Kinds: w.kinds, Namespaces: namespaces,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -184,111 +162,6 @@ func remove(t testing.TB, objects dynamic.ResourceInterface, name string) {
 		t.Fatal(err)
 	}
 }
-
-// recorder notes the requests that are sent.
-type recorder struct {
-	mu   sync.Mutex
-	sent []string
-}
-
-func (r *recorder) option(config *rest.Config) {
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return recorded{r, inner} })
-}
-
-// matching are the requests with all of the parts.
-func (r *recorder) matching(parts ...string) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var found []string
-	for _, line := range r.sent {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-type recorded struct {
-	by    *recorder
-	inner http.RoundTripper
-}
-
-func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
-	r.by.mu.Lock()
-	r.by.sent = append(r.by.sent, request.Method+" "+request.URL.RequestURI())
-	r.by.mu.Unlock()
-	return r.inner.RoundTrip(request)
-}
-
-// WrappedRoundTripper lets idle connections be closed.
-func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }
-
-// gate is the way to the API server. While it is shut, nobody answers.
-type gate struct {
-	mu    sync.Mutex
-	shut  bool
-	conns map[net.Conn]struct{}
-}
-
-func (g *gate) option(config *rest.Config) {
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.shut {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			if g.conns == nil {
-				g.conns = map[net.Conn]struct{}{}
-			}
-			g.conns[conn] = struct{}{}
-		}
-		return conn, err
-	}
-}
-
-func (g *gate) close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = true
-	var all []error
-	for conn := range maps.Keys(g.conns) {
-		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			all = append(all, err)
-		}
-	}
-	clear(g.conns)
-	return errors.Join(all...)
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = false
-}
-
-// textLog is a log that can be searched.
-type textLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write adds a line.
-func (l *textLog) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-// String is the whole log.
-func (l *textLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *textLog) count(part string) int { return strings.Count(l.String(), part) }
 
 func target(namespace string) kube.Target {
 	return kube.Target{Namespace: namespace, Manager: "slipway"}

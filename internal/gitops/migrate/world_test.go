@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
@@ -204,44 +203,26 @@ func essence(app *v1alpha1.Application) string {
 // errKilled is what a killed process gets.
 var errKilled = errors.New("the process was killed")
 
-// mortal is a connection whose process is killed after some writes: the last one
-// reaches the API server, its answer nobody.
-type mortal struct {
-	next  http.RoundTripper
-	left  *atomic.Int64
-	count *atomic.Int64
-}
-
-// RoundTrip sends a request while the process lives.
-func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
-	if m.left.Load() <= 0 {
-		return nil, errKilled
-	}
-	response, err := m.next.RoundTrip(request)
-	// A conflict is no write: the engines write statuses meanwhile.
-	if request.Method == http.MethodGet || err != nil || response.StatusCode >= http.StatusBadRequest {
-		return response, err
-	}
-	m.count.Add(1)
-	if m.left.Add(-1) <= 0 {
-		_ = response.Body.Close()
-		return nil, errKilled
-	}
-	return response, nil
-}
-
-// WrappedRoundTripper lets client-go find the idle connections.
-func (m *mortal) WrappedRoundTripper() http.RoundTripper { return m.next }
-
-// killedAfter is a connection for so many writes, and the counter of them.
+// killedAfter is a connection whose process is killed after some writes, and the
+// counter of them: the last one reaches the API server, its response no process.
 func (w *world) killedAfter(writes int64) (*kube.Cluster, *atomic.Int64) {
 	w.t.Helper()
-	var left, count atomic.Int64
-	left.Store(writes)
-	cluster, err := kube.Connect(w.cluster.Kubeconfig, func(config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{next, &left, &count} })
+	var count atomic.Int64
+	gate := &kubetest.Gate{}
+	gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if count.Load() >= writes {
+			return nil, errKilled
+		}
+		response, err := send(request)
+		// A conflict is no write: the engines write statuses meanwhile.
+		if request.Method == http.MethodGet || err != nil || response.StatusCode >= http.StatusBadRequest {
+			return response, err
+		}
+		if count.Add(1) >= writes {
+			_ = response.Body.Close()
+			return nil, errKilled
+		}
+		return response, nil
 	})
-	w.must(err)
-	w.t.Cleanup(cluster.Close)
-	return cluster, &count
+	return w.cluster.Connect(w.t, gate.Option), &count
 }

@@ -30,7 +30,7 @@ func TestUserWritesMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	w.requests.meet.Store(&meet)
+	w.meet(meet)
 	w.patch("web", `{"operation": {"initiatedBy": {"username": "ann"}, "sync": {}}}`)
 	// The second request was written after the first sync had ended, so it is
 	// taken up too, for the path that the user wrote with it.
@@ -60,7 +60,7 @@ func TestStatusCannotBeWritten(t *testing.T) {
 		}
 		return nil
 	}
-	w.requests.meet.Store(&meet)
+	w.meet(meet)
 	w.application("web", repository, "web", automated)
 	app := w.synced("web", repository.Head(t))
 	if len(app.Status.History) != 1 || app.Status.OperationState.SyncResult.Resources[0].Message != "configmap/one created" {
@@ -83,13 +83,13 @@ func TestEndsBeforeTheStatusIsWritten(t *testing.T) {
 		}
 		return nil
 	}
-	w.requests.meet.Store(&meet)
+	w.meet(meet)
 	w.application("web", repository, "web", automated)
 	<-tried
 	w.value("one", "1")
 	before := w.versionOf("one")
 	w.engine.stop()
-	w.requests.meet.Store(nil)
+	w.requests.Handle(nil)
 	w.start()
 	app := w.synced("web", repository.Head(t))
 	if after := w.versionOf("one"); after != before {

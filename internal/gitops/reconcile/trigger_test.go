@@ -102,7 +102,7 @@ func TestMonorepo(t *testing.T) {
 	}
 	w.idle()
 	renders := w.renders.Load()
-	w.requests.take()
+	w.taken()
 	second := repository.Commit(t, map[string]string{"apps/a7/one.yaml": configMap("one-7", "2")}, "one of them")
 	fetched := len(w.git.Requests())
 	w.engine.Pushed(pushTo(repository))
@@ -111,7 +111,7 @@ func TestMonorepo(t *testing.T) {
 	if got := w.renders.Load() - renders; got != 1 {
 		t.Errorf("%d renders, want 1", got)
 	}
-	requests := w.requests.take()
+	requests := w.taken()
 	if len(requests) > 10 {
 		t.Errorf("%d requests to the API server, want at most 10: %q", len(requests), requests)
 	}
@@ -133,11 +133,11 @@ func TestMonorepo(t *testing.T) {
 func (w *world) idle() {
 	w.t.Helper()
 	w.eventually("the engine has nothing to do", func() error {
-		before := w.requests.count()
+		before := len(asked(w.requests.Requests()))
 		if busy := w.engine.Busy(); busy > 0 {
 			return fmt.Errorf("%d tasks wait or are worked on", busy)
 		}
-		if after := w.requests.count(); after != before {
+		if after := len(asked(w.requests.Requests())); after != before {
 			return errors.New("it makes requests")
 		}
 		return nil
@@ -164,7 +164,7 @@ func TestStatusIsStable(t *testing.T) {
 		return nil
 	})
 	w.idle()
-	w.requests.take()
+	w.taken()
 	polls := func() int {
 		return len(slices.DeleteFunc(w.git.Requests(), func(one string) bool { return !strings.HasPrefix(one, "GET") }))
 	}
@@ -180,7 +180,7 @@ func TestStatusIsStable(t *testing.T) {
 	w.label("idle", "note")
 	w.engine.Look("web", w.control)
 	w.idle()
-	for _, request := range w.requests.take() {
+	for _, request := range w.taken() {
 		if !strings.HasPrefix(request, "GET") {
 			t.Errorf("nothing changed, and there was the request %s", request)
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
@@ -47,7 +47,7 @@ type world struct {
 
 	// requests are those that were not for reading by watch, and renders those
 	// of this engine and the ones before.
-	requests recorder
+	requests kubetest.Gate
 	renders  atomic.Int64
 
 	options reconcile.Options
@@ -61,61 +61,37 @@ type engine struct {
 	stop func()
 }
 
-// recorder counts requests to the API server.
-type recorder struct {
-	mu   sync.Mutex
-	seen []string
-	// meet is called with each request before it is sent, if it is set. Its error
-	// is what the request ends with.
-	meet atomic.Pointer[func(*http.Request) error]
-}
-
 // writes reports whether a request writes an Application.
 func writes(request *http.Request) bool {
 	return request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/applications/") && request.URL.Query().Get("fieldManager") == "slipway-agent"
 }
 
-func (r *recorder) note(request *http.Request) {
-	if request.URL.Query().Get("watch") != "" {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen = append(r.seen, request.Method+" "+request.URL.Path)
-}
-
-// take gives what was asked since the last call, without Events.
-func (r *recorder) take() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var taken []string
-	for _, one := range r.seen {
-		if !strings.Contains(one, "/events") {
-			taken = append(taken, one)
-		}
-	}
-	r.seen = nil
-	return taken
-}
-
-type counted struct {
-	next     http.RoundTripper
-	requests *recorder
-}
-
-// RoundTrip notes a request and passes it on.
-func (t *counted) RoundTrip(request *http.Request) (*http.Response, error) {
-	t.requests.note(request)
-	if meet := t.requests.meet.Load(); meet != nil {
-		if err := (*meet)(request); err != nil {
+// meet calls a function with each request before it is sent; its error is what
+// the request ends with.
+func (w *world) meet(before func(*http.Request) error) {
+	w.requests.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if err := before(request); err != nil {
 			return nil, err
 		}
-	}
-	return t.next.RoundTrip(request)
+		return send(request)
+	})
 }
 
-// WrappedRoundTripper lets client-go find the idle connections.
-func (t *counted) WrappedRoundTripper() http.RoundTripper { return t.next }
+// asked gives requests without watches, as methods and paths.
+func asked(requests []string) []string {
+	var asked []string
+	for _, line := range requests {
+		if path, query, _ := strings.Cut(line, "?"); !strings.Contains(query, "watch=") {
+			asked = append(asked, path)
+		}
+	}
+	return asked
+}
+
+// taken are the requests since the last call, without watches and Events.
+func (w *world) taken() []string {
+	return slices.DeleteFunc(asked(w.requests.Take()), func(one string) bool { return strings.Contains(one, "/events") })
+}
 
 func gvr(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: plural}
@@ -144,11 +120,7 @@ func installKinds(t testing.TB, cluster *kubetest.Cluster) {
 // start runs an engine. It is stopped at the end of the test, or by w.stop.
 func (w *world) start() {
 	w.t.Helper()
-	counting := func(config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counted{next, &w.requests} })
-	}
-	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000), counting)
-	w.must(err)
+	cluster := w.cluster.Connect(w.t, kube.Rate(500, 1000), w.requests.Option)
 	sources, err := source.New(source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second})
 	w.must(err)
 	program, err := os.Executable()
@@ -179,7 +151,6 @@ func (w *world) start() {
 		parts.Wait()
 		_ = renderer.Close()
 		_ = sources.Close()
-		cluster.Close()
 	})
 	w.t.Cleanup(running.stop)
 	w.engine = running
@@ -335,11 +306,4 @@ func (w *world) exists(name string) bool {
 	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), kube.Named(name))
 	w.must(err)
 	return len(found.Items) > 0
-}
-
-// count is how many requests there have been since the last take.
-func (r *recorder) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.seen)
 }

@@ -2,13 +2,10 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/ingress/engine"
-	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -34,10 +31,10 @@ const patience = 60 * time.Second
 type replica struct {
 	*Writer
 	namespace string
-	lines     *lines
+	lines     *programs.Output
 	registry  *prometheus.Registry
 	stop      context.CancelFunc
-	cut       *atomic.Bool
+	gate      *kubetest.Gate
 }
 
 // seat is where a replica runs, and as whom; an empty user is the administrator.
@@ -54,14 +51,8 @@ func start(t *testing.T, cluster *kubetest.Cluster, namespace string, options Op
 func startAs(t *testing.T, cluster *kubetest.Cluster, seat seat, options Options, prepare ...func(*Writer)) *replica {
 	t.Helper()
 	namespace := seat.namespace
-	r := &replica{namespace: namespace, lines: &lines{}, cut: new(atomic.Bool), registry: prometheus.NewRegistry()}
-	connection, err := kube.Connect(cluster.Kubeconfig, func(config *rest.Config) {
-		config.Impersonate.UserName = seat.user
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return cutTransport{r.cut, next} })
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := &replica{namespace: namespace, lines: &programs.Output{}, gate: &kubetest.Gate{}, registry: prometheus.NewRegistry()}
+	connection := cluster.Connect(t, r.gate.Option, func(config *rest.Config) { config.Impersonate.UserName = seat.user })
 	options.LeaseNamespace = namespace
 	options.Log = slog.New(slog.NewTextHandler(r.lines, nil))
 	options.Metrics = NewMetrics(r.registry)
@@ -83,26 +74,8 @@ func startAs(t *testing.T, cluster *kubetest.Cluster, seat seat, options Options
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
-		connection.Close()
 	})
 	return r
-}
-
-// cutTransport sends nothing while it is cut: to the API server that is what
-// kill -9 looks like.
-type cutTransport struct {
-	cut  *atomic.Bool
-	next http.RoundTripper
-}
-
-// WrappedRoundTripper lets client-go close the connections below.
-func (c cutTransport) WrappedRoundTripper() http.RoundTripper { return c.next }
-
-func (c cutTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
-		return nil, errors.New("the connection is cut")
-	}
-	return c.next.RoundTrip(request)
 }
 
 // feed tells a Writer what a watch sees, as the engine does.
@@ -168,24 +141,6 @@ func (r *replica) count(name, label string) int {
 		}
 	}
 	return 0
-}
-
-// lines is a log that a test can read.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
 }
 
 func makeIngress(t *testing.T, cluster *kubetest.Cluster, namespace, name, class string) *networkingv1.Ingress {

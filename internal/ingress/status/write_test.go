@@ -232,7 +232,7 @@ func TestContestedStatus(t *testing.T) {
 	if got := r.writes(resultWritten); got != 1+contestTries {
 		t.Errorf("%d writes, want %d", got, 1+contestTries)
 	}
-	if got := r.lines.count("status contested by another controller"); got != 1 {
+	if got := strings.Count(r.lines.String(), "status contested by another controller"); got != 1 {
 		t.Errorf("%d lines in the log", got)
 	}
 }

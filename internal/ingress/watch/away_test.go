@@ -1,17 +1,17 @@
 package watch_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // While the way to the API server is cut nothing is lost and nothing is deleted.
@@ -21,16 +21,14 @@ func TestServerAway(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop+secretManifest("one", "Opaque", "first")+secretManifest("two", "Opaque", "first"))
-	way, sent := &gate{}, &recorder{}
-	log := &textLog{}
-	r := read(t, connect(t, cluster, way.option, sent.option), watch.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	way := &kubetest.Gate{}
+	log := &programs.Output{}
+	r := read(t, cluster.Connect(t, way.Option), watch.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	r.Want(secrets(namespace, "one", "two"))
 	r.untilSynced()
 	before := len(r.events)
 
-	if err := way.close(); err != nil {
-		t.Fatal(err)
-	}
+	way.Close()
 	cluster.Kill(t)
 	r.failing("ingresses")
 	cluster.Restart(t)
@@ -39,7 +37,7 @@ func TestServerAway(t *testing.T) {
 	if !r.Synced() || len(r.events) != before {
 		t.Errorf("synced %t and %d events, want that all stays as it is", r.Synced(), len(r.events)-before)
 	}
-	way.open()
+	way.Open()
 	r.until("what was missed is seen", func() bool {
 		return !r.has(snapshot.Ingress, namespace, "cart") && !r.has(snapshot.Service, namespace, "cart") &&
 			!r.has(snapshot.EndpointSlice, namespace, "cart-one") &&
@@ -50,10 +48,10 @@ func TestServerAway(t *testing.T) {
 			t.Errorf("%v was deleted", ingress)
 		}
 	}
-	if count := log.count("cannot read from the cluster", "resource=ingresses"); count != 1 {
+	if count := countLines(log, "cannot read from the cluster", "resource=ingresses"); count != 1 {
 		t.Errorf("the failure of Ingresses was logged %d times, want once:\n%s", count, log)
 	}
-	if lists := len(sent.matching("/ingresses?")); lists < 3 {
+	if lists := len(way.Requests("/ingresses?")); lists < 3 {
 		t.Errorf("asked for Ingresses %d times, want the first list, retries and another list", lists)
 	}
 }
@@ -87,8 +85,9 @@ func TestServerAwayAtFirst(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop)
-	way := &gate{shut: true}
-	r := read(t, connect(t, cluster, way.option), watch.Options{Namespaces: []string{namespace}})
+	way := &kubetest.Gate{}
+	way.Close()
+	r := read(t, cluster.Connect(t, way.Option), watch.Options{Namespaces: []string{namespace}})
 	r.Want(secrets(namespace, "one"))
 	r.failing("services")
 	r.failing("secrets")
@@ -97,46 +96,21 @@ func TestServerAwayAtFirst(t *testing.T) {
 	if events, err := r.Next(ctx); err == nil || r.Synced() {
 		t.Errorf("got %v, synced %t, want nothing", events, r.Synced())
 	}
-	way.open()
+	way.Open()
 	r.untilSynced()
 	if !r.has(snapshot.Ingress, namespace, "cart") {
 		t.Error("the Ingress is missing")
 	}
-	if err := way.close(); err != nil {
-		t.Fatal(err)
-	}
+	way.Close()
 	r.failing("services")
 	r.stop()
 }
 
-// textLog is a log that can be searched.
-type textLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write adds a line.
-func (l *textLog) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-// String is the whole log.
-func (l *textLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *textLog) count(parts ...string) int {
+// countLines counts the lines of a log that have all parts.
+func countLines(log *programs.Output, parts ...string) int {
 	count := 0
-	for line := range strings.Lines(l.String()) {
-		all := true
-		for _, part := range parts {
-			all = all && strings.Contains(line, part)
-		}
-		if all {
+	for line := range strings.Lines(log.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
 			count++
 		}
 	}

@@ -36,7 +36,7 @@ spec:
 func TestCustomKind(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
-	r := read(t, connect(t, cluster), watch.Options{}, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
+	r := read(t, cluster.Connect(t), watch.Options{}, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
 	const kind = snapshot.TraefikMiddleware
 	state := func() snapshot.KindState {
 		_, state := r.snapshot.View().Resource(kind, namespace, "any")
@@ -95,7 +95,7 @@ func TestCustomKindForbidden(t *testing.T) {
 	cluster.Apply(t, allowed, role(allowed, base))
 	cluster.Apply(t, denied, role(allowed, base))
 	options := watch.Options{Namespaces: []string{allowed, denied}, NoClasses: true, NoNodes: true}
-	r := read(t, connect(t, cluster, account(allowed, "edge")), options, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
+	r := read(t, cluster.Connect(t, kubetest.Account(allowed, "edge")), options, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
 	r.want(snapshot.Ref{Kind: snapshot.TraefikMiddleware, Namespace: allowed, Name: "one"}, snapshot.Ref{Kind: "Unknown.example.com"})
 	r.untilSynced()
 	if _, state := r.snapshot.View().Resource(snapshot.TraefikMiddleware, allowed, "one"); state != snapshot.KindForbidden {

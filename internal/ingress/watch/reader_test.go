@@ -2,54 +2,25 @@ package watch_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
-	"maps"
-	"net"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
-	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 const (
 	patience  = 45 * time.Second
 	lookAgain = 100 * time.Millisecond
 )
-
-// connect connects as the edge does, by KUBECONFIG.
-func connect(t *testing.T, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
-	t.Helper()
-	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
-		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
-	}}, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(connected.Close)
-	return connected
-}
-
-// account acts as a service account.
-func account(namespace, name string) kube.Option {
-	return func(config *rest.Config) {
-		config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":" + name
-		config.Impersonate.Groups = []string{"system:authenticated"}
-	}
-}
 
 // reader owns a Snapshot and fills it from a Watcher, as the engine does.
 type reader struct {
@@ -66,7 +37,7 @@ type reader struct {
 func read(t *testing.T, cluster *kube.Cluster, options watch.Options, prepare ...func(*watch.Watcher)) *reader {
 	t.Helper()
 	if options.Log == nil {
-		options.Log = slog.New(slog.NewTextHandler(testLog{t}, nil))
+		options.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	watcher, err := watch.New(cluster, options)
 	if err != nil {
@@ -173,98 +144,6 @@ func secrets(namespace string, names ...string) iter.Seq[snapshot.Ref] {
 			}
 		}
 	}
-}
-
-// testLog shows the log with the test.
-type testLog struct{ t *testing.T }
-
-func (l testLog) Write(line []byte) (int, error) {
-	l.t.Log(strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
-// recorder notes the requests that are sent.
-type recorder struct {
-	mu   sync.Mutex
-	sent []string
-}
-
-func (r *recorder) option(config *rest.Config) {
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
-		return recorded{r, inner}
-	})
-}
-
-func (r *recorder) matching(part string) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var found []string
-	for _, line := range r.sent {
-		if strings.Contains(line, part) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-type recorded struct {
-	by    *recorder
-	inner http.RoundTripper
-}
-
-func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
-	r.by.mu.Lock()
-	r.by.sent = append(r.by.sent, request.Method+" "+request.URL.RequestURI())
-	r.by.mu.Unlock()
-	return r.inner.RoundTrip(request)
-}
-
-// WrappedRoundTripper lets idle connections be closed.
-func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }
-
-// gate is the way to the API server. While it is shut, nobody answers.
-type gate struct {
-	mu    sync.Mutex
-	shut  bool
-	conns map[net.Conn]struct{}
-}
-
-func (g *gate) option(config *rest.Config) {
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.shut {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			if g.conns == nil {
-				g.conns = map[net.Conn]struct{}{}
-			}
-			g.conns[conn] = struct{}{}
-		}
-		return conn, err
-	}
-}
-
-func (g *gate) close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = true
-	var all []error
-	for conn := range maps.Keys(g.conns) {
-		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			all = append(all, err)
-		}
-	}
-	clear(g.conns)
-	return errors.Join(all...)
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = false
 }
 
 func must[T any](t *testing.T) func(T, error) T {

@@ -42,10 +42,10 @@ func TestSecretLife(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+secretManifest("other", "Opaque", "untouched"))
-	sent := &recorder{}
-	r := read(t, connect(t, cluster, sent.option), watch.Options{})
+	sent := &kubetest.Gate{}
+	r := read(t, cluster.Connect(t, sent.Option), watch.Options{})
 	r.untilSynced()
-	if asked := sent.matching("/secrets"); len(asked) > 0 {
+	if asked := sent.Requests("/secrets"); len(asked) > 0 {
 		t.Errorf("nothing is wanted, and sent %v", asked)
 	}
 	r.Want(secrets(namespace, "one"))
@@ -68,10 +68,10 @@ func TestSecretLife(t *testing.T) {
 
 	r.want()
 	r.untilValue(namespace, "one", "absent")
-	if asked := sent.matching("/secrets/other"); len(asked) > 0 {
+	if asked := sent.Requests("/secrets/other"); len(asked) > 0 {
 		t.Errorf("sent %v for a Secret that nobody wants", asked)
 	}
-	for _, line := range sent.matching("/secrets?") {
+	for _, line := range sent.Requests("/secrets?") {
 		if !strings.Contains(line, "fieldSelector=type%21%3Dhelm.sh%2Frelease.v1") {
 			t.Errorf("sent %s, which does not leave out the releases of Helm", line)
 		}
@@ -83,7 +83,7 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, secretManifest("good", "Opaque", "fine")+secretManifest("release", "helm.sh/release.v1", "big"))
-	r := read(t, connect(t, cluster), watch.Options{})
+	r := read(t, cluster.Connect(t), watch.Options{})
 	r.Want(secrets(namespace, "good", "release", "missing", "..", "NoName", "a/b", "%2e"))
 	r.untilSynced()
 	tests := map[string]string{
@@ -110,7 +110,7 @@ func TestSecretWantedAgain(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first"))
-	r := read(t, connect(t, cluster), watch.Options{})
+	r := read(t, cluster.Connect(t), watch.Options{})
 	r.Want(secrets(namespace, "one"))
 	r.untilValue(namespace, "one", "first")
 	// Nobody takes the event of its end before it is wanted again and gone.
@@ -130,7 +130,7 @@ func TestSecretsOfHome(t *testing.T) {
 	for _, namespace := range []string{served, home, foreign} {
 		cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first"))
 	}
-	r := read(t, connect(t, cluster), watch.Options{Namespaces: []string{served}, Home: home, NoClasses: true, NoNodes: true})
+	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{served}, Home: home, NoClasses: true, NoNodes: true})
 	var wanted []snapshot.Ref
 	for _, namespace := range []string{served, home, foreign} {
 		wanted = append(wanted, snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "one"})
@@ -158,7 +158,7 @@ func TestSecretsByNameOnly(t *testing.T) {
 		"resources: [secrets], resourceNames: [one], verbs: [get]", 1)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+secretManifest("two", "Opaque", "hidden")+role(namespace, byName))
 	options := watch.Options{Namespaces: []string{namespace}, NoClasses: true, NoNodes: true}
-	r := read(t, connect(t, cluster, account(namespace, "edge")), options, func(w *watch.Watcher) { w.Hurry(100 * time.Millisecond) })
+	r := read(t, cluster.Connect(t, kubetest.Account(namespace, "edge")), options, func(w *watch.Watcher) { w.Hurry(100 * time.Millisecond) })
 	r.Want(secrets(namespace, "one", "two"))
 	r.untilSynced()
 	if got := r.value(namespace, "one"); got != "first" {
@@ -197,7 +197,7 @@ func TestSecretRightTakenAway(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+role(namespace, roleRules))
 	options := watch.Options{Namespaces: []string{namespace}, NoClasses: true, NoNodes: true}
-	r := read(t, connect(t, cluster, account(namespace, "edge")), options, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
+	r := read(t, cluster.Connect(t, kubetest.Account(namespace, "edge")), options, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
 	r.Want(secrets(namespace, "one"))
 	r.untilSynced()
 	cluster.Apply(t, namespace, role(namespace, strings.Replace(roleRules, "watch, get]", "watch]", 1)))

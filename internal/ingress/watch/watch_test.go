@@ -46,7 +46,7 @@ func TestObjectsAndChanges(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop)
-	r := read(t, connect(t, cluster), watch.Options{})
+	r := read(t, cluster.Connect(t), watch.Options{})
 	if r.Synced() {
 		t.Error("synced before anything was read")
 	}
@@ -95,7 +95,7 @@ func TestStatusOwner(t *testing.T) {
 	must[*networkingv1.Ingress](t)(cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
 		[]byte(`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}`),
 		metav1.PatchOptions{FieldManager: "slipway-edge"}, "status"))
-	r := read(t, connect(t, cluster), watch.Options{Namespaces: []string{namespace}})
+	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{namespace}})
 	r.untilSynced()
 	want := []metav1.ManagedFieldsEntry{{Manager: "slipway-edge", Subresource: "status"}}
 	ingress := r.snapshot.Ingress(namespace, "cart")
@@ -113,7 +113,7 @@ func TestSelector(t *testing.T) {
 	cluster.Apply(t, namespace, shop)
 	other := strings.NewReplacer("name: cart\n  labels: {team: a}", "name: other\n  labels: {team: other}").Replace(shop)
 	cluster.Apply(t, namespace, other)
-	r := read(t, connect(t, cluster), watch.Options{Namespaces: []string{namespace}, Selector: "team in (other)"})
+	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{namespace}, Selector: "team in (other)"})
 	r.untilSynced()
 	if !r.has(snapshot.Ingress, namespace, "other") || r.has(snapshot.Ingress, namespace, "cart") {
 		t.Error("want the Ingress other and not cart")
@@ -124,7 +124,7 @@ func TestSelector(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	cluster := connect(t, kubetest.Shared(t))
+	cluster := kubetest.Shared(t).Connect(t)
 	tests := []struct {
 		name    string
 		options watch.Options
@@ -155,7 +155,7 @@ func TestBackPressure(t *testing.T) {
 		manifests.WriteString("---\napiVersion: v1\nkind: Service\nmetadata: {name: " + names[i] + "}\nspec: {ports: [{port: 80}]}\n")
 	}
 	cluster.Apply(t, namespace, manifests.String())
-	r := read(t, connect(t, cluster), watch.Options{Namespaces: []string{namespace}}, func(w *watch.Watcher) { w.Narrow(limit) })
+	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{namespace}}, func(w *watch.Watcher) { w.Narrow(limit) })
 	r.poll("the queue is full", func() bool { return r.Queued() == limit })
 	largest := 0
 	for !r.Synced() {
@@ -178,7 +178,7 @@ func TestStopWhileFull(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop)
-	r := read(t, connect(t, cluster), watch.Options{}, func(w *watch.Watcher) { w.Narrow(1) })
+	r := read(t, cluster.Connect(t), watch.Options{}, func(w *watch.Watcher) { w.Narrow(1) })
 	r.poll("the queue is full", func() bool { return r.Queued() == 1 })
 	r.stop()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -206,7 +206,7 @@ func TestForbidden(t *testing.T) {
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
 `))
 	options := watch.Options{Namespaces: []string{namespace}, NoClasses: true, NoNodes: true}
-	r := read(t, connect(t, cluster, account(namespace, "edge")), options)
+	r := read(t, cluster.Connect(t, kubetest.Account(namespace, "edge")), options)
 	r.until("the rest is read", func() bool { return r.has(snapshot.EndpointSlice, namespace, "cart-one") && len(r.Failures()) > 0 })
 	if err := r.Failures()["ingresses"]; !apierrors.IsForbidden(err) {
 		t.Errorf("the failures are %v, want that ingresses are forbidden", r.Failures())
@@ -234,9 +234,9 @@ metadata: {name: cart}
 stringData: {key: value}
 `)
 	cluster.Apply(t, other, shop)
-	sent := &recorder{}
+	sent := &kubetest.Gate{}
 	options := watch.Options{Namespaces: []string{namespace, namespace}, NoClasses: true, NoNodes: true}
-	r := read(t, connect(t, cluster, account(namespace, "edge"), sent.option), options)
+	r := read(t, cluster.Connect(t, kubetest.Account(namespace, "edge"), sent.Option), options)
 	r.Want(secrets(namespace, "cart"))
 	r.untilSynced()
 	r.want(
@@ -254,7 +254,7 @@ stringData: {key: value}
 	if !r.has(snapshot.Ingress, namespace, "cart") || r.has(snapshot.Ingress, other, "cart") {
 		t.Error("want the Ingress of one namespace")
 	}
-	for _, line := range sent.matching("") {
+	for _, line := range sent.Requests() {
 		if !strings.Contains(line, "/namespaces/"+namespace+"/") {
 			t.Errorf("sent %s, which is not for the namespace", line)
 		}
