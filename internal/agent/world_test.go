@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -36,16 +37,7 @@ const patience = 60 * time.Second
 // hookSecret is what the tests' webhooks are signed with.
 const hookSecret = "signed-with-this"
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
-		if err := render.ServeWorker(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	kubetest.Main(m)
-}
+func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { kubetest.Main(m) }) }
 
 var (
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
@@ -61,14 +53,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	installOnce.Do(func() { install(t, cluster) })
+	installOnce.Do(func() { argotest.Install(t, cluster) })
 	return &world{Cluster: cluster, control: cluster.Namespace(t)}
-}
-
-// install makes the cluster know Applications.
-func install(t *testing.T, cluster *kubetest.Cluster) {
-	t.Helper()
-	cluster.DefineFiles(t, "../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
 }
 
 func readText(t *testing.T, path string) string {

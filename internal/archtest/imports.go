@@ -98,9 +98,9 @@ func (r Row) allowed(imported string) string {
 }
 
 // forbids reports whether a ban applies to a package. It does not apply to the
-// banned package itself and to its exception.
+// banned package itself and to its exceptions.
 func (t Table) forbids(pkg string, ban Ban) bool {
-	if match(ban.Package, pkg) || ban.Except != "" && match(ban.Except, pkg) {
+	if match(ban.Package, pkg) || slices.ContainsFunc(strings.Fields(ban.Except), func(one string) bool { return match(one, pkg) }) {
 		return false
 	}
 	row, _ := t.row(pkg)

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,11 +23,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/router"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent"
 	"slipway.dev/slipway/internal/agent/appproxy"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -45,16 +44,7 @@ const patience = 90 * time.Second
 // canary is the value of a Secret that no answer may have, in no form.
 const canary = "canary-value-4711"
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
-		if err := render.ServeWorker(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	kubetest.Main(m)
-}
+func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { kubetest.Main(m) }) }
 
 // installOnce installs the kinds in the cluster that all tests share.
 var installOnce sync.Once
@@ -74,7 +64,7 @@ type world struct {
 func newWorld(t *testing.T, changes ...func(*appproxy.Options)) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	installOnce.Do(func() { install(t, cluster) })
+	installOnce.Do(func() { argotest.Install(t, cluster) })
 	w := &world{Cluster: cluster, control: cluster.Namespace(t), answers: &recorder{}}
 	options := appproxy.Options{
 		Cluster: cluster.Connect(t, w.gate.Option), ControlNamespace: w.control, Sources: newSources(t), Renderer: newRenderer(t),
@@ -223,12 +213,6 @@ func (r *recorder) requireNoCanary(t *testing.T) {
 	}
 }
 
-// install makes the cluster know Applications.
-func install(t *testing.T, cluster *kubetest.Cluster) {
-	t.Helper()
-	cluster.DefineFiles(t, "../../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
-}
-
 // apply applies manifests; NAMESPACE in them is the control namespace.
 func (w *world) apply(t *testing.T, manifests string) {
 	t.Helper()
@@ -251,21 +235,17 @@ spec:
 // await waits for a state of an Application.
 func (w *world) await(t *testing.T, name string, condition func(*inspect.Application) error) *inspect.Application {
 	t.Helper()
-	found := kubetest.WaitFor(t, w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+	var last *inspect.Application
+	kubetest.WaitFor(t, argotest.Applications(w.Cluster, w.control), kube.Named(name), patience, func(found []*unstructured.Unstructured) (err error) {
 		if len(found) == 0 {
 			return errors.New("there is no such Application")
 		}
-		app, err := inspect.Decode(found[0])
-		if err != nil {
+		if last, err = inspect.Decode(found[0]); err != nil {
 			return err
 		}
-		return condition(app)
+		return condition(last)
 	})
-	app, err := inspect.Decode(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return app
+	return last
 }
 
 // startAgent runs an agent for the control namespace, until the test ends.

@@ -1,7 +1,6 @@
 package gitsource_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -27,12 +25,14 @@ import (
 	"slipway.dev/slipway/internal/agent/gitsource"
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -45,16 +45,7 @@ const patience = 90 * time.Second
 
 const runtimeToken = "ghp_canary0runtime"
 
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
-		if err := render.ServeWorker(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	kubetest.Main(m)
-}
+func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { kubetest.Main(m) }) }
 
 // world is a runtime in a cluster, with a provider whose repositories are real.
 type world struct {
@@ -68,38 +59,18 @@ type world struct {
 	client       runtimev1connect.GitSourceServiceClient
 	settings     *platformv1.GitSettings
 	chart        sharedrepo.Chart
-	log          *safeLog
+	log          *programs.Output
 
 	mu   sync.Mutex
 	made map[string]*gittest.Repository
 }
 
-// safeLog is a log that several write.
-type safeLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write takes a line.
-func (l *safeLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String is all lines.
-func (l *safeLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // newWorld makes a runtime whose Shared Configuration Repository does not exist.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Cluster: kubetest.Shared(t), log: &safeLog{}, made: map[string]*gittest.Repository{}}
+	w := &world{Cluster: kubetest.Shared(t), log: &programs.Output{}, made: map[string]*gittest.Repository{}}
 	w.namespace = w.Namespace(t)
-	w.installKinds(t)
+	argotest.Install(t, w.Cluster)
 	w.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken))
 	w.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners:       map[string]string{"team": "Organization"},
@@ -147,32 +118,13 @@ func (w *world) passOn(t *testing.T) http.Handler {
 	return httputil.NewSingleHostReverseProxy(target)
 }
 
-func (w *world) installKinds(t *testing.T) {
-	t.Helper()
-	text, err := argo.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Define(t, string(text))
-}
-
 // until asks again until there is no error.
 func (w *world) until(t *testing.T, ask func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%v\n%s", err, w.log)
-		}
+	if err := programs.Await(ctx, ask); err != nil {
+		t.Fatalf("%v\n%s", err, w.log)
 	}
 }
 

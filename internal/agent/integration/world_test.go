@@ -18,9 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/integration"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
 	w := &world{Cluster: cluster, namespace: cluster.Namespace(t), clock: time.Now()}
-	installKinds(t, cluster)
+	argotest.Install(t, cluster)
 	roles := map[string]string{"team": "admin"}
 	w.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners:       map[string]string{"team": "Organization"},
@@ -94,16 +94,6 @@ func newWorld(t *testing.T) *world {
 	})
 	w.serve(t)
 	return w
-}
-
-// installKinds makes the cluster know Applications.
-func installKinds(t *testing.T, cluster *kubetest.Cluster) {
-	t.Helper()
-	text, err := argo.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Define(t, string(text))
 }
 
 // until asks again until there is no error.

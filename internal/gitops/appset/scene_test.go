@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
@@ -55,20 +56,10 @@ func resourceOf(plural string) schema.GroupVersionResource {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, cluster: kubetest.Shared(t), git: gittest.Serve(t)}
-	s.installKinds()
+	argotest.Install(t, s.cluster)
 	s.control, s.tenant = s.cluster.Namespace(t), s.cluster.Namespace(t)
 	s.start()
 	return s
-}
-
-// installKinds defines Argo's kinds, and waits until the cluster has them.
-func (s *scene) installKinds() {
-	s.t.Helper()
-	text, err := v1alpha1.CRDs()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.cluster.Define(s.t, string(text))
 }
 
 // start runs a controller. It is stopped at the end of the test, or by s.stop.

@@ -1,29 +1,23 @@
 package migrate_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
-	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/gitops/reconcile"
-	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
@@ -47,11 +41,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Define(t, string(text))
+	argotest.Install(t, cluster)
 	return &world{t: t, cluster: cluster, git: gittest.Serve(t), argo: cluster.Namespace(t), control: cluster.Namespace(t), target: cluster.Namespace(t)}
 }
 
@@ -65,37 +55,11 @@ func (w *world) must(err error) {
 // start runs an engine for the Applications of a namespace.
 func (w *world) start(namespace string) {
 	w.t.Helper()
-	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000))
-	w.must(err)
-	sources, err := source.New(source.Options{Folder: w.t.TempDir(), FetchTimeout: 10 * time.Second, MaxAge: time.Second})
-	w.must(err)
-	program, err := os.Executable()
-	w.must(err)
-	renderer, err := render.New(render.Options{Command: []string{program, workerArgument}})
-	w.must(err)
-	kinds := live.NewKinds(cluster)
-	var running atomic.Pointer[reconcile.Controller]
-	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Changed: func(label string, key tracking.Key) {
-		if engine := running.Load(); engine != nil {
-			engine.Changed(label, key)
-		}
-	}})
-	engine, err := reconcile.New(reconcile.Options{
-		Cluster: cluster, Sources: sources, Renderer: renderer, Live: cache, Kinds: kinds, Applier: apply.New(cluster, kinds),
-		ControlNamespace: namespace, Events: kube.Reporter{Controller: "slipway.dev/test", Instance: namespace}, Interval: 2 * time.Second,
-	})
-	w.must(err)
-	running.Store(engine)
-	ctx, cancel := context.WithCancel(context.Background())
-	var parts sync.WaitGroup
-	parts.Go(func() { _ = cache.Run(ctx) })
-	parts.Go(func() { _ = engine.Run(ctx) })
-	w.t.Cleanup(func() {
-		cancel()
-		parts.Wait()
-		_ = renderer.Close()
-		_ = sources.Close()
-		cluster.Close()
+	argotest.Start(w.t, argotest.EngineOptions{
+		Cluster: w.cluster.Connect(w.t, kube.Rate(500, 1000)), Sources: source.Options{Folder: w.t.TempDir(), FetchTimeout: 10 * time.Second, MaxAge: time.Second},
+		Settings: reconcile.Options{
+			ControlNamespace: namespace, Events: kube.Reporter{Controller: "slipway.dev/test", Instance: namespace}, Interval: 2 * time.Second,
+		},
 	})
 }
 
@@ -138,7 +102,7 @@ func (w *world) options(name string, cluster *kube.Cluster) migrate.Options {
 // app reads an Application; nil if it is not there.
 func (w *world) app(namespace, name string) *v1alpha1.Application {
 	w.t.Helper()
-	list, err := w.cluster.Dynamic.Resource(applications()).Namespace(namespace).List(w.t.Context(), kube.Named(name))
+	list, err := argotest.Applications(w.cluster, namespace).List(w.t.Context(), kube.Named(name))
 	w.must(err)
 	if len(list.Items) == 0 {
 		return nil
@@ -148,20 +112,12 @@ func (w *world) app(namespace, name string) *v1alpha1.Application {
 	return app
 }
 
-func applications() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications"}
-}
-
 // wait follows an Application until the condition holds.
 func (w *world) wait(namespace, name string, holds func(*v1alpha1.Application) bool) {
 	w.t.Helper()
-	kubetest.WaitFor(w.t, w.cluster.Dynamic.Resource(applications()).Namespace(namespace), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
-		if len(found) == 0 {
-			return errors.New("it is not there")
-		}
-		app, _, err := v1alpha1.Decode(found[0].Object)
-		if err != nil || !holds(app) {
-			return fmt.Errorf("not yet: %v", err)
+	argotest.WaitFor(w.t, w.cluster, namespace, name, patience, func(app *v1alpha1.Application) error {
+		if !holds(app) {
+			return errors.New("not yet")
 		}
 		return nil
 	})

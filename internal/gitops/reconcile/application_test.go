@@ -36,7 +36,7 @@ func TestDeadlineMakesDegraded(t *testing.T) {
 		t.Errorf("the health says %q", app.Status.Health.Message)
 	}
 	w.idle()
-	w.engine.stop()
+	w.engine.Stop()
 	w.start()
 	w.eventually("it was looked at", func() error { return w.engine.Ready() })
 	w.idle()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -23,13 +24,13 @@ func (w *world) delete(name, finalizer string) {
 	if finalizer != "" {
 		w.patch(name, fmt.Sprintf(`{"metadata": {"finalizers": [%q]}}`, finalizer))
 	}
-	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
+	client := argotest.Applications(w.cluster, w.control)
 	w.must(client.Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (w *world) gone(name string) {
 	w.t.Helper()
-	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
+	client := argotest.Applications(w.cluster, w.control)
 	kubetest.WaitFor(w.t, client, kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
 		if len(found) > 0 {
 			return errors.New("it is still there")
@@ -95,10 +96,10 @@ func TestDeletionNeedsNothing(t *testing.T) {
 	w.start()
 	w.applicationIn("team", "web", repository, "web", automated)
 	w.synced("web", repository.Head(t))
-	w.must(w.cluster.Dynamic.Resource(gvr("appprojects")).Namespace(w.control).Delete(t.Context(), "team", metav1.DeleteOptions{}))
+	w.must(w.cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(w.control).Delete(t.Context(), "team", metav1.DeleteOptions{}))
 	w.condition("web", v1alpha1.ConditionInvalidSpecError, "there is no AppProject team")
 	w.git.SetDown(true)
-	w.engine.stop()
+	w.engine.Stop()
 	w.folder = t.TempDir()
 	w.delete("web", finalizer)
 	w.start()

@@ -95,7 +95,7 @@ func TestRestartWithoutGit(t *testing.T) {
 	w.start()
 	w.application("web", repository, "web", `{automated: {prune: true, selfHeal: true}}`)
 	w.synced("web", repository.Head(t))
-	w.engine.stop()
+	w.engine.Stop()
 	w.git.SetDown(true)
 	w.folder = t.TempDir()
 	w.start()

@@ -86,7 +86,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 	before := w.waits("web", "first to be healthy")
 	hook, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{})
 	w.must(err)
-	w.engine.stop()
+	w.engine.Stop()
 	repository.Commit(t, map[string]string{"web/second.yaml": configMap("second", "newer")}, "meanwhile")
 	w.open("first")
 	w.start()

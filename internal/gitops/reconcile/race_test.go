@@ -88,7 +88,7 @@ func TestEndsBeforeTheStatusIsWritten(t *testing.T) {
 	<-tried
 	w.value("one", "1")
 	before := w.versionOf("one")
-	w.engine.stop()
+	w.engine.Stop()
 	w.requests.Handle(nil)
 	w.start()
 	app := w.synced("web", repository.Head(t))

@@ -111,7 +111,7 @@ func TestRenderWarning(t *testing.T) {
 	app := w.condition("web", v1alpha1.ConditionRenderWarning, `key "value" already set`)
 	w.idle()
 	app = w.wait("web", func(*v1alpha1.Application) error { return nil })
-	w.engine.stop()
+	w.engine.Stop()
 	w.start()
 	w.eventually("it is ready", func() error { return w.engine.Ready() })
 	w.idle()

@@ -2,15 +2,12 @@ package reconcile_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,13 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
-	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
-	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -52,13 +47,7 @@ type world struct {
 
 	options reconcile.Options
 	folder  string
-	engine  *engine
-}
-
-// engine is what runs in an agent.
-type engine struct {
-	*reconcile.Controller
-	stop func()
+	engine  *argotest.Engine
 }
 
 // writes reports whether a request writes an Application.
@@ -93,67 +82,29 @@ func (w *world) taken() []string {
 	return slices.DeleteFunc(asked(w.requests.Take()), func(one string) bool { return strings.Contains(one, "/events") })
 }
 
-func gvr(plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: plural}
-}
-
 // newWorld prepares a world without an engine.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	installKinds(t, cluster)
+	argotest.Install(t, cluster)
 	return &world{
 		t: t, cluster: cluster, git: gittest.Serve(t), control: cluster.Namespace(t), target: cluster.Namespace(t), folder: t.TempDir(),
 	}
 }
 
-// installKinds defines Argo's kinds, and waits until the cluster has them.
-func installKinds(t testing.TB, cluster *kubetest.Cluster) {
-	t.Helper()
-	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Define(t, string(text))
-}
-
 // start runs an engine. It is stopped at the end of the test, or by w.stop.
 func (w *world) start() {
 	w.t.Helper()
-	cluster := w.cluster.Connect(w.t, kube.Rate(500, 1000), w.requests.Option)
-	sources, err := source.New(source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second})
-	w.must(err)
-	program, err := os.Executable()
-	w.must(err)
-	renderer, err := render.New(render.Options{
-		Command: []string{program, workerArgument}, Observe: func(render.Outcome) { w.renders.Add(1) },
-	})
-	w.must(err)
-	kinds := live.NewKinds(cluster)
-	running := &engine{}
-	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Changed: func(label string, key tracking.Key) { running.Changed(label, key) }})
-	options := w.options
-	options.Cluster, options.Sources, options.Renderer = cluster, sources, renderer
-	options.Live, options.Kinds, options.Applier = cache, kinds, apply.New(cluster, kinds)
-	options.ControlNamespace = w.control
-	options.Events = kube.Reporter{Controller: "slipway.dev/test", Instance: "one"}
+	settings := w.options
+	settings.ControlNamespace = w.control
+	settings.Events = kube.Reporter{Controller: "slipway.dev/test", Instance: "one"}
 	if testing.Verbose() {
-		options.Log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+		settings.Log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
-	running.Controller, err = reconcile.New(options)
-	w.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	var parts sync.WaitGroup
-	parts.Go(func() { _ = cache.Run(ctx) })
-	parts.Go(func() { _ = running.Run(ctx) })
-	running.stop = sync.OnceFunc(func() {
-		cancel()
-		parts.Wait()
-		_ = renderer.Close()
-		_ = sources.Close()
+	w.engine = argotest.Start(w.t, argotest.EngineOptions{
+		Cluster: w.cluster.Connect(w.t, kube.Rate(500, 1000), w.requests.Option), Sources: source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second},
+		Rendered: func(render.Outcome) { w.renders.Add(1) }, Settings: settings,
 	})
-	w.t.Cleanup(running.stop)
-	w.engine = running
 }
 
 func (w *world) must(err error) {
@@ -210,7 +161,7 @@ spec:
 // patch merges a JSON text into an Application.
 func (w *world) patch(name, text string) {
 	w.t.Helper()
-	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
+	client := argotest.Applications(w.cluster, w.control)
 	_, err := client.Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{FieldManager: "user"})
 	w.must(err)
 }
@@ -218,20 +169,7 @@ func (w *world) patch(name, text string) {
 // wait follows an Application until the condition holds, and returns it.
 func (w *world) wait(name string, holds func(app *v1alpha1.Application) error) *v1alpha1.Application {
 	w.t.Helper()
-	var last *v1alpha1.Application
-	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
-	kubetest.WaitFor(w.t, client, kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
-		if len(found) != 1 {
-			return errors.New("it does not exist")
-		}
-		app, _, err := v1alpha1.Decode(found[0].Object)
-		if err != nil {
-			return err
-		}
-		last = app
-		return holds(app)
-	})
-	return last
+	return argotest.WaitFor(w.t, w.cluster, w.control, name, patience, holds)
 }
 
 // synced waits until an Application is Synced at a revision.
