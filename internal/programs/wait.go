@@ -2,6 +2,7 @@ package programs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,9 @@ const (
 	Patience = 3 * time.Minute
 	// lookAgain is the poll interval for conditions that have no notification.
 	lookAgain = 25 * time.Millisecond
+	// lookSoon is the poll interval for conditions within the process, which
+	// cost nothing to look at.
+	lookSoon = 2 * time.Millisecond
 )
 
 // Eventually polls a condition until it returns nil, and fails the test after
@@ -22,6 +26,23 @@ func Eventually(t testing.TB, condition func(ctx context.Context) error) {
 	defer cancel()
 	if err := Await(ctx, condition); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Until polls a condition of this process until it holds, and fails the test
+// after Patience with what it waited for.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	err := poll(ctx, lookSoon, nil, func(context.Context) error {
+		if holds() {
+			return nil
+		}
+		return errors.New(what)
+	})
+	if err != nil {
+		t.Fatalf("waited in vain: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -149,19 +148,4 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx := within(t)
-	ticks := time.NewTicker(20 * time.Millisecond)
-	defer ticks.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("it never came: %s", what)
-		case <-ticks.C:
-		}
-	}
 }

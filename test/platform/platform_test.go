@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -176,7 +177,7 @@ func TestKill(t *testing.T) {
 				}
 			}()
 			want := acknowledged + int64(3+7*round)
-			eventually(t, "some reports", func() bool { return last.Load() >= want })
+			programs.Until(t, "some reports", func() bool { return last.Load() >= want })
 			p.Kill()
 			<-broken
 			acknowledged = last.Load()

@@ -81,7 +81,7 @@ func TestTwoReplicas(t *testing.T) {
 	const want = "POST /app-proxy/slipway.runtime.v1.RuntimeService/GetInfo"
 	answers := func(p *process, where string) {
 		t.Helper()
-		eventually(t, "an answer at "+where, func() bool { status, _ := p.ask(t, key); return status == http.StatusOK })
+		programs.Until(t, "an answer at "+where, func() bool { status, _ := p.ask(t, key); return status == http.StatusOK })
 		for range 20 {
 			if status, body := p.ask(t, key); status != http.StatusOK || body != want {
 				t.Errorf("at %s: %d %s", where, status, body)
@@ -191,7 +191,7 @@ func TestTunnel(t *testing.T) {
 		credential := join(t, admin, "prod")
 		openTunnel(t, credential, credential.GetTunnelUrls)
 		ask := func() (int, string) { return p.ask(t, key) }
-		eventually(t, "a tunnel", func() bool { status, _ := ask(); return status == http.StatusOK })
+		programs.Until(t, "a tunnel", func() bool { status, _ := ask(); return status == http.StatusOK })
 		if status, body := ask(); status != http.StatusOK || body != "POST /app-proxy/slipway.runtime.v1.RuntimeService/GetInfo" {
 			t.Errorf("got %d %s", status, body)
 		}
@@ -199,7 +199,7 @@ func TestTunnel(t *testing.T) {
 			t.Fatal(err)
 		}
 		revoked := time.Now()
-		eventually(t, "the end of the tunnel", func() bool { status, _ := ask(); return status == http.StatusServiceUnavailable })
+		programs.Until(t, "the end of the tunnel", func() bool { status, _ := ask(); return status == http.StatusServiceUnavailable })
 		if took := time.Since(revoked); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -235,7 +235,7 @@ func TestDatabaseAway(t *testing.T) {
 	admin := p.with(t, p.firstKey(t))
 	credential := join(t, admin, "prod")
 	ready := func() bool { status, _ := p.look(t, "/readyz"); return status == http.StatusOK }
-	eventually(t, "ready", ready)
+	programs.Until(t, "ready", ready)
 	config, err := pgx.ParseConfig(at.url)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS false")
 	do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
-	eventually(t, "not ready", func() bool {
+	programs.Until(t, "not ready", func() bool {
 		status, text := p.look(t, "/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "database: the database does not respond")
 	})
@@ -267,7 +267,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Errorf("asked without a database: %v", err)
 	}
 	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS true")
-	eventually(t, "ready again", ready)
+	programs.Until(t, "ready again", ready)
 	heartbeat(t, p.with(t, credential.GetAccessToken()))
 	p.Stop(t)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/test/gitops/agentprocess"
@@ -62,7 +63,7 @@ func (g *stage) testAway(t *testing.T) {
 	g.platform.Stop(t)
 	commit := g.git.change(t, "while away")
 	g.east.refresh(t, "web")
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		found, err := g.east.value(ctx)
 		if err == nil && found != "while away" {
 			err = fmt.Errorf("the cluster has %q", found)
@@ -109,7 +110,7 @@ func (g *stage) testRevoke(t *testing.T) {
 	m.awaitListed(t, "own", "")
 	must(g.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: m.name})))(t)
 	began := time.Now()
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		response, err := g.ask(t, g.adminKey, http.MethodPost, g.url+"/runtimes/"+m.name+infoPath, "{}")
 		if err != nil {
 			return err
@@ -125,7 +126,7 @@ func (g *stage) testRevoke(t *testing.T) {
 	}
 	g.git.change(t, "after the revocation")
 	m.refresh(t, "own")
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		found, err := m.cluster.Client.CoreV1().ConfigMaps(m.namespace).Get(ctx, "settings", metav1.GetOptions{})
 		if err == nil && found.Data["value"] != "after the revocation" {
 			err = fmt.Errorf("the cluster has %v", found.Data)
@@ -141,7 +142,7 @@ func (g *stage) testRevoke(t *testing.T) {
 // R113: a runtime that has been silent for long enough is deleted; what it delivered
 // stays.
 func (g *stage) testDelete(t *testing.T) {
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		_, err := g.admin.runtimes.DeleteRuntime(ctx, connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: g.west.name}))
 		return err
 	})
@@ -160,7 +161,7 @@ func (g *stage) testUninstall(t *testing.T) {
 	if !strings.Contains(answer.GetNextCommand(), "helm uninstall") {
 		t.Errorf("the next command is %q", answer.GetNextCommand())
 	}
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		found, err := m.get(ctx)
 		if connect.CodeOf(err) == connect.CodeNotFound {
 			return nil
@@ -170,7 +171,7 @@ func (g *stage) testUninstall(t *testing.T) {
 	if _, err := m.value(t.Context()); err != nil {
 		t.Errorf("what the runtime delivered: %v", err)
 	}
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		kept, err := m.cluster.Client.CoreV1().Secrets(m.namespace).Get(ctx, join.SecretName, metav1.GetOptions{})
 		if err != nil {
 			return err

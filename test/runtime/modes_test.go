@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -63,14 +64,14 @@ func (g *stage) testModes(t *testing.T) {
 // pushTo waits until the provider knows the address of the runtime, and pushes.
 func (g *stage) pushTo(t *testing.T, address, value string) {
 	t.Helper()
-	eventually(t, func(context.Context) error {
+	programs.Eventually(t, func(context.Context) error {
 		if hooks := g.git.provider.Hooks("team/apps"); len(hooks) != 1 || hooks[0].URL != address {
 			return fmt.Errorf("the webhooks are %v, not the one at %s", hooks, address)
 		}
 		return nil
 	})
 	commit := g.git.push(t, value)
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		found, err := g.east.value(ctx)
 		if err == nil && found != value {
 			err = fmt.Errorf("the cluster has %q, not %q", found, value)
@@ -137,7 +138,7 @@ endpoints: [{addresses: [%[2]q], conditions: {ready: true}}]
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
 		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--entryPoints.web.address="+address))
 	url := "http://" + address
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		response, err := m.stage.ask(t, "", http.MethodPost, url+infoPath, "{}")
 		if err != nil {
 			return err

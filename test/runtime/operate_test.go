@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -52,7 +52,7 @@ func (g *stage) testOperate(t *testing.T) {
 	must(services.Refresh(t.Context(), connect.NewRequest(&runtimev1.RefreshRequest{Ref: ref})))(t)
 	g.east.awaitListed(t, "web", commit)
 	must(services.Sync(t.Context(), connect.NewRequest(&runtimev1.SyncRequest{Ref: ref})))(t)
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		history, err := message(services.GetHistory(ctx, connect.NewRequest(&runtimev1.GetHistoryRequest{Ref: ref})))
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (g *stage) testOperate(t *testing.T) {
 // testLogs follows the log of a Pod until there is a line.
 func (g *stage) testLogs(t *testing.T, ref *runtimev1.ApplicationRef) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		stream, err := g.admin.of("east").applications.Logs(ctx, connect.NewRequest(&runtimev1.LogsRequest{
@@ -105,7 +105,7 @@ func (g *stage) testPush(t *testing.T) {
 		began := time.Now()
 		g.git.push(t, value)
 		told := time.Since(began)
-		eventually(t, func(ctx context.Context) error {
+		programs.Eventually(t, func(ctx context.Context) error {
 			found, err := g.east.value(ctx)
 			if err == nil && found != value {
 				err = fmt.Errorf("the cluster has %q, not %q", found, value)
@@ -143,7 +143,7 @@ func (g *stage) testCluster(t *testing.T) {
 		t.Fatalf("the cluster is %v", answer)
 	}
 	g.east.apply(t, "far", g.git.folder("small"), config.Host, g.west.target)
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		_, err := g.west.value(ctx)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -125,7 +126,7 @@ func (m *member) credentials(t *testing.T) {
 	t.Helper()
 	h := m.stage.git
 	services := m.stage.admin.of(m.name).integrations
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		answer, err := message(services.SetRuntimeCredentials(ctx, connect.NewRequest(&runtimev1.SetRuntimeCredentialsRequest{
 			Token: h.runtimeToken, CertificateAuthorities: string(h.provider.CA), SshPrivateKey: h.ssh.PrivateKey(), KnownHosts: h.ssh.KnownHosts(),
 		})))

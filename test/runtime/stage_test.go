@@ -155,7 +155,7 @@ func (m *member) get(ctx context.Context) (*platformv1.Runtime, error) {
 // await waits until the platform knows what is wanted of the runtime.
 func (m *member) await(t *testing.T, holds func(*platformv1.Runtime) error) (found *platformv1.Runtime) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) (err error) {
+	programs.Eventually(t, func(ctx context.Context) (err error) {
 		if found, err = m.get(ctx); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func online(found *platformv1.Runtime) error {
 // reached waits until the runtime answers through the platform.
 func (m *member) reached(t *testing.T) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	programs.Eventually(t, func(ctx context.Context) error {
 		info, err := message(m.stage.admin.of(m.name).runtime.GetInfo(ctx, connect.NewRequest(&runtimev1.GetInfoRequest{})))
 		if err == nil && info.GetName() != m.name {
 			err = fmt.Errorf("the runtime %s answers", info.GetName())
@@ -200,7 +200,7 @@ func (m *member) listed(ctx context.Context, name string) (*platformv1.Applicati
 func (m *member) awaitListed(t *testing.T, name, commit string) *platformv1.Application {
 	t.Helper()
 	var found *platformv1.Application
-	eventually(t, func(ctx context.Context) (err error) {
+	programs.Eventually(t, func(ctx context.Context) (err error) {
 		found, err = m.listed(ctx, name)
 		if err == nil && (found.GetSync() != "Synced" || found.GetHealth() != "Healthy" || (commit != "" && found.GetRevision() != commit)) {
 			err = fmt.Errorf("the Application %s is %v, not Synced and Healthy at %q", name, found, commit)

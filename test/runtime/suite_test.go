@@ -16,7 +16,6 @@
 package runtime
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,10 +106,4 @@ func freeAddress(t *testing.T, host string) string {
 	}
 	defer listener.Close()
 	return listener.Addr().String()
-}
-
-// eventually waits until there is no error.
-func eventually(t *testing.T, condition func(ctx context.Context) error) {
-	t.Helper()
-	programs.Eventually(t, condition)
 }

@@ -120,15 +120,3 @@ func run(t testing.TB, options tunnel.Options) (stop func()) {
 
 // to is the URLs of one platform.
 func to(url string) func() []string { return func() []string { return []string{url} } }
-
-// eventually polls for a condition without a channel.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(testTimeout); !holds(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
-}

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func TestProxy(t *testing.T) {
 		p := serve(t, &tls.Config{})
 		proxy, asked := connectProxy(t, p.Listener.Addr().String(), secure)
 		stop := run(t, tunnel.Options{URLs: to("https://example.com"), TLS: roots(p), Proxy: http.ProxyURL(proxy)})
-		eventually(t, "the agent is connected", func() bool { return p.Connected("a") })
+		programs.Until(t, "the agent is connected", func() bool { return p.Connected("a") })
 		if names := asked(); len(names) == 0 || names[0] != "example.com:443" {
 			t.Errorf("the proxy was asked for %v", names)
 		}
@@ -168,7 +169,7 @@ func TestUnreachable(t *testing.T) {
 			log := &syncBuffer{}
 			tt.options.Log = slog.New(slog.NewTextHandler(log, nil))
 			stop := run(t, tt.options)
-			eventually(t, "the log says "+tt.want, func() bool { return strings.Contains(log.String(), tt.want) })
+			programs.Until(t, "the log says "+tt.want, func() bool { return strings.Contains(log.String(), tt.want) })
 			stop()
 			if strings.Contains(log.String(), canary) {
 				t.Errorf("the token is in the log: %s", log)

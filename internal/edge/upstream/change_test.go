@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -52,7 +53,7 @@ func TestHandlesOfMissingBackends(t *testing.T) {
 	for i := range 1000 {
 		dropped = append(dropped, weak.Make(w.Handle(route.BackendID{Namespace: "gone", Name: fmt.Sprint(i), Port: 80})))
 	}
-	await(t, "the end of handles that nobody holds", func() bool {
+	programs.Until(t, "the end of handles that nobody holds", func() bool {
 		runtime.GC()
 		return !slices.ContainsFunc(dropped, func(h weak.Pointer[upstream.Handle]) bool { return h.Value() != nil })
 	})

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -29,7 +30,7 @@ const patient = route.Duration(testTimeout)
 // awaitHealth waits for an endpoint to have a state.
 func (w *world) awaitHealth(t testing.TB, address string, want upstream.Health) upstream.EndpointState {
 	t.Helper()
-	await(t, fmt.Sprintf("%s to be %s", address, want), func() bool { return w.state(t, address).Health == want })
+	programs.Until(t, fmt.Sprintf("%s to be %s", address, want), func() bool { return w.state(t, address).Health == want })
 	return w.state(t, address)
 }
 
@@ -124,7 +125,7 @@ func TestHealthChecks(t *testing.T) {
 			b.HealthCheck = &test.check
 			w.serve(b)
 			h := w.Handle(shop)
-			await(t, "checks", func() bool { return w.Stats().Checks > 3 })
+			programs.Until(t, "checks", func() bool { return w.Stats().Checks > 3 })
 			if got := w.state(t, test.victim.address); got.Health != upstream.HealthReady {
 				t.Fatalf("it is %s at first: %s", got.Health, got.Unhealthy)
 			}
@@ -247,7 +248,7 @@ func TestCheckVerdicts(t *testing.T) {
 				}
 				return
 			}
-			await(t, "checks", func() bool { return w.Stats().Checks > 4 })
+			programs.Until(t, "checks", func() bool { return w.Stats().Checks > 4 })
 			if got := w.Stats(); got.CheckFailures != 0 {
 				t.Errorf("%d of %d checks failed: %s", got.CheckFailures, got.Checks, w.state(t, test.address).Unhealthy)
 			}
@@ -271,7 +272,7 @@ func TestCheckThresholds(t *testing.T) {
 	b := cart(address)
 	b.HealthCheck = &route.HealthCheck{Interval: often, Timeout: patient, Unhealthy: 3, Healthy: 2}
 	w.serve(b)
-	await(t, "thirty checks", func() bool { return w.Stats().Checks >= 30 })
+	programs.Until(t, "thirty checks", func() bool { return w.Stats().Checks >= 30 })
 	w.awaitHealth(t, address, upstream.HealthReady)
 	if stats := w.Stats(); stats.Unhealthy != 1 || stats.Recovered != 1 {
 		t.Errorf("it failed %d times and came back %d times, want once each", stats.Unhealthy, stats.Recovered)
@@ -286,7 +287,7 @@ func TestCheckOfOtherPort(t *testing.T) {
 	b := cart(address)
 	b.HealthCheck = &route.HealthCheck{Path: "/ready", Port: netip.MustParseAddrPort(checked.address).Port(), Interval: often, Timeout: patient}
 	w.serve(b)
-	await(t, "a check", func() bool { return w.Stats().Checks > 0 })
+	programs.Until(t, "a check", func() bool { return w.Stats().Checks > 0 })
 	checked.fail(true)
 	w.awaitHealth(t, address, upstream.HealthUnhealthy)
 	roundTrip(t, w.Handle(shop))
@@ -336,10 +337,10 @@ func TestChecksAndChanges(t *testing.T) {
 	other := base()
 	other.ID.Name, other.Endpoints[0] = "other", route.Endpoint{Address: netip.MustParseAddrPort(runHTTP1(t, proto))}
 	w.serve(other)
-	await(t, "checks of the other", func() bool { return w.Stats().Checks > w.Stats().CheckFailures+5 })
+	programs.Until(t, "checks of the other", func() bool { return w.Stats().Checks > w.Stats().CheckFailures+5 })
 	failures := w.Stats().CheckFailures
 	before := w.Stats().Checks
-	await(t, "more checks of the other", func() bool { return w.Stats().Checks > before+10 })
+	programs.Until(t, "more checks of the other", func() bool { return w.Stats().Checks > before+10 })
 	if got := w.Stats().CheckFailures; got != failures {
 		t.Errorf("%d checks failed after their backend left", got-failures)
 	}
@@ -353,7 +354,7 @@ func TestStaleConnectionOfCheck(t *testing.T) {
 	b := cart(address)
 	b.HealthCheck = &route.HealthCheck{Interval: often, Timeout: patient}
 	w.serve(b)
-	await(t, "checks", func() bool { return w.Stats().Checks > 20 })
+	programs.Until(t, "checks", func() bool { return w.Stats().Checks > 20 })
 	if got := w.Stats(); got.CheckFailures != 0 {
 		t.Errorf("%d of %d checks failed: %s", got.CheckFailures, got.Checks, w.state(t, address).Unhealthy)
 	}
@@ -390,8 +391,8 @@ func TestManyChecks(t *testing.T) {
 	if grown := runtime.NumGoroutine() - before; grown > 520 {
 		t.Errorf("%d goroutines after the table came", grown)
 	}
-	await(t, "a check of each", func() bool { return w.Stats().Checks >= endpoints })
-	await(t, "the end of goroutines", func() bool { return runtime.NumGoroutine()-before < 10 })
+	programs.Until(t, "a check of each", func() bool { return w.Stats().Checks >= endpoints })
+	programs.Until(t, "the end of goroutines", func() bool { return runtime.NumGoroutine()-before < 10 })
 	if got := w.Stats().CheckFailures; got != 0 {
 		t.Errorf("%d checks failed", got)
 	}

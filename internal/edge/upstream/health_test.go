@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -310,7 +311,7 @@ func TestConnectIsRetriedInTheBackground(t *testing.T) {
 		t.Fatalf("health %s, %d idle; want ejected, and no connections", got.Health, got.Idle)
 	}
 	failures := w.Stats().ConnectFailures
-	await(t, "some more tries", func() bool { return w.Stats().ConnectFailures > failures+3 })
+	programs.Until(t, "some more tries", func() bool { return w.Stats().ConnectFailures > failures+3 })
 	for range 10 {
 		lease := pick(t, h, upstream.PickOptions{})
 		if lease.Endpoint().Address() == ill.address {
@@ -320,9 +321,9 @@ func TestConnectIsRetriedInTheBackground(t *testing.T) {
 	}
 
 	runPod(t, listen(t, ill.address))
-	await(t, "the trial", func() bool { return w.state(t, ill.address).Health == upstream.HealthHalfOpen })
+	programs.Until(t, "the trial", func() bool { return w.state(t, ill.address).Health == upstream.HealthHalfOpen })
 	var lease upstream.Lease
-	await(t, "a request for it", func() bool {
+	programs.Until(t, "a request for it", func() bool {
 		lease = pick(t, h, upstream.PickOptions{})
 		if lease.Endpoint().Address() == ill.address {
 			return true

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -127,7 +128,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 		if got := receive(t, p.closed, "the end of the idle connection"); got != peer {
 			t.Errorf("connection %s was closed, want %s", got, peer)
 		}
-		await(t, "the sweep", func() bool { return w.state(t, p.address).Open == 0 })
+		programs.Until(t, "the sweep", func() bool { return w.state(t, p.address).Open == 0 })
 	}
 	if got := w.Stats().Expired; got != 2 {
 		t.Errorf("%d expired, want 2", got)
@@ -437,7 +438,7 @@ func TestParallelUse(t *testing.T) {
 		})
 	}
 	running.Wait()
-	await(t, "the last sweep", func() bool { return w.state(t, p.address).Open == 0 })
+	programs.Until(t, "the last sweep", func() bool { return w.state(t, p.address).Open == 0 })
 	if got := w.state(t, p.address); got.Totals["ok"] != 400 || got.InFlight != 0 {
 		t.Errorf("%d requests ended and %d in flight, want 400 and 0", got.Totals["ok"], got.InFlight)
 	}

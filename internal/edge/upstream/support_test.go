@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
@@ -210,22 +209,6 @@ func receive[T any](t testing.TB, from <-chan T, what string) T {
 	case <-time.After(testTimeout):
 		t.Fatalf("waited too long for %s", what)
 		panic("not reached")
-	}
-}
-
-// await looks again and again until a condition holds.
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited too long for %s", what)
-		case <-ticker.C:
-		}
 	}
 }
 

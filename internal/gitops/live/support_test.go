@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/internal/gitops/live"
@@ -105,20 +104,9 @@ func (w *world) hears(line string) bool {
 	return slices.Contains(w.heard, line)
 }
 
-// until waits for a condition.
-func until(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		return condition(), nil
-	})
-	if err != nil {
-		t.Fatalf("waiting until %s: %v", what, err)
-	}
-}
-
 func (w *world) until(what string, condition func() bool) {
 	w.t.Helper()
-	until(w.t, what, condition)
+	programs.Until(w.t, what, condition)
 }
 
 // data is a value of a cached ConfigMap, or nothing.

@@ -1,17 +1,18 @@
 package reconcile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // set changes the value of a ConfigMap as somebody with kubectl does.
@@ -156,24 +157,12 @@ func TestSyncWindows(t *testing.T) {
 // eventually tries something until it goes well.
 func (w *world) eventually(what string, try func() error) {
 	w.t.Helper()
-	ctx := w.t.Context()
-	deadline := time.Now().Add(patience)
-	ticks := time.NewTicker(200 * time.Millisecond)
-	defer ticks.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
+	programs.Eventually(w.t, func(context.Context) error {
+		if err := try(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			w.t.Fatal(ctx.Err())
-		}
-	}
+		return nil
+	})
 }
 
 // A sync that fails is tried again as the Application says, and then no more for

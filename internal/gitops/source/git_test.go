@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Every form of targetRevision that Argo CD documents.
@@ -273,31 +274,18 @@ func TestForgetWhileAsking(t *testing.T) {
 		_, err := s.Resolve(soon(t), at(repository.URL(), "main"), 0)
 		first <- err
 	}()
-	waitFor(t, func() bool { return len(server.Requests()) == 1 })
+	programs.Until(t, "it happens", func() bool { return len(server.Requests()) == 1 })
 	s.Forget(repository.URL())
 	second := make(chan error, 1)
 	go func() {
 		_, err := s.Resolve(soon(t), at(repository.URL(), "main"), time.Hour)
 		second <- err
 	}()
-	waitFor(t, func() bool { return len(server.Requests()) == 2 })
+	programs.Until(t, "it happens", func() bool { return len(server.Requests()) == 2 })
 	release()
 	for _, result := range []chan error{first, second} {
 		if err := <-result; err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-// waitFor waits for a condition that nothing tells of.
-func waitFor(t *testing.T, condition func() bool) {
-	t.Helper()
-	ctx := soon(t)
-	for tick := time.NewTicker(time.Millisecond); !condition(); {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("it did not happen in time")
 		}
 	}
 }
@@ -521,7 +509,7 @@ func TestCallerThatGivesUp(t *testing.T) {
 		_, err := s.Resolve(soon(t), at(repository.URL(), "main"), 0)
 		waiting <- err
 	}()
-	waitFor(t, func() bool { return len(server.Requests()) == 1 })
+	programs.Until(t, "it happens", func() bool { return len(server.Requests()) == 1 })
 	cancel()
 	_, err := s.Resolve(ctx, at(repository.URL(), "main"), 0)
 	wantError(t, err, source.Unreachable)

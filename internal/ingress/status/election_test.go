@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // turns notes who writes, and whether anybody does at the same time as another
@@ -61,14 +62,14 @@ func TestOneReplicaWrites(t *testing.T) {
 	first.gate.Close()
 	makeIngress(t, cluster, namespace, "three", "ours")
 	waitStatus(t, cluster, namespace, 3, "192.0.2.1")
-	eventually(t, "the first has noticed", func() bool { return !first.Leading() })
+	programs.Until(t, "the first has noticed", func() bool { return !first.Leading() })
 	if !second.Leading() || second.count("leader", "") != 1 || first.count("leader", "") != 0 {
 		t.Error("the second replica does not say that it leads")
 	}
 	first.gate.Open()
 	makeIngress(t, cluster, namespace, "four", "ours")
 	waitStatus(t, cluster, namespace, 4, "192.0.2.1")
-	eventually(t, "both wrote two", func() bool {
+	programs.Until(t, "both wrote two", func() bool {
 		return first.writes(resultWritten) == 2 && second.writes(resultWritten) == 2
 	})
 	if who.mixed {
@@ -100,7 +101,7 @@ func TestRights(t *testing.T) {
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
-	eventually(t, "the log has the missing right", func() bool { return strings.Count(r.lines.String(), "leader election failed") == 1 })
+	programs.Until(t, "the log has the missing right", func() bool { return strings.Count(r.lines.String(), "leader election failed") == 1 })
 	if r.Leading() || strings.Count(r.lines.String(), "forbidden") != 1 {
 		t.Error("it leads without the right to")
 	}
@@ -127,7 +128,7 @@ func TestRightsForEventsOnly(t *testing.T) {
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec.rules: no")
-	eventually(t, "both are tried again", func() bool { return r.writes(resultFailed) >= 4 })
+	programs.Until(t, "both are tried again", func() bool { return r.writes(resultFailed) >= 4 })
 	if got := strings.Count(r.lines.String(), "write of a status failed"); got != 1 {
 		t.Errorf("%d lines about the status", got)
 	}

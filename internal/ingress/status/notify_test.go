@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func faults(reason refusal.Reason, field string, messages ...string) []refusal.Refusal {
@@ -61,7 +62,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 			}
 			return nil
 		})
-	eventually(t, "each was written once", func() bool { return r.count("events_total", resultSent) == 4 })
+	programs.Until(t, "each was written once", func() bool { return r.count("events_total", resultSent) == 4 })
 	if failed := r.count("events_total", resultFailed); failed != 0 || r.writes(resultWritten) != 0 {
 		t.Errorf("%d Events failed, and %d status writes without an address", failed, r.writes(resultWritten))
 	}
@@ -96,7 +97,7 @@ func TestEventsRegardEachKind(t *testing.T) {
 	// What no Event can be about is given up, and holds up nothing.
 	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "no name"}, faults(refusal.Invalid, "", "no"))
 	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "no-such-namespace", Name: "any"}, faults(refusal.Invalid, "", "no"))
-	eventually(t, "two are given up", func() bool { return r.count("events_total", resultFailed) == 2 })
+	programs.Until(t, "two are given up", func() bool { return r.count("events_total", resultFailed) == 2 })
 	class := snapshot.Ref{Kind: snapshot.IngressClass, Name: namespace}
 	r.Refusals(class, faults(refusal.Invalid, "", "no"))
 	waitEvents(t, cluster, metav1.NamespaceDefault, namespace, "Warning RefusedInvalid no")
@@ -128,15 +129,15 @@ func TestMissedBecomesEvents(t *testing.T) {
 		defer first.mu.Unlock()
 		return first.recorders[shop] != nil && first.recorders[shop].reported
 	}
-	eventually(t, "it is noted", noted)
+	programs.Until(t, "it is noted", noted)
 	first.SetFetchFailure(shop, "one", nil)
 	first.SetFetchFailure(shop, "other", nil)
 	waitEvents(t, cluster, namespace, "shop", told, accepted)
 	first.SetFetchFailure(shop, "one", missing)
-	eventually(t, "it is noted again", noted)
+	programs.Until(t, "it is noted again", noted)
 	first.stop()
 	<-ended
-	eventually(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.Leading() })
+	programs.Until(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.Leading() })
 }
 
 // A new leader tells what is refused again, which is still the same Event.
@@ -149,7 +150,7 @@ func TestNewLeaderTellsAgain(t *testing.T) {
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
 	second := start(t, cluster, namespace, Options{}, tell)
 	first.stop()
-	eventually(t, "the second tells it", func() bool { return second.count("events_total", resultSent) == 1 })
+	programs.Until(t, "the second tells it", func() bool { return second.count("events_total", resultSent) == 1 })
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
 	second.Refusals(shop, nil)
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no", "Normal Accepted nothing is refused any more")

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 var (
@@ -295,7 +296,7 @@ func TestErrorsInCluster(t *testing.T) {
 			ingress.Annotations = map[string]string{conditionAnnotation: step.condition}
 		})
 		waitStatus(t, cluster, namespace, 1, step.want)
-		eventually(t, "one write each", func() bool { return r.writes(resultWritten) == i+2 })
+		programs.Until(t, "one write each", func() bool { return r.writes(resultWritten) == i+2 })
 	}
 	change(t, cluster, namespace, "shop", func(ingress *networkingv1.Ingress) {
 		ingress.Annotations = map[string]string{conditionAnnotation: "refused"}

@@ -256,18 +256,3 @@ func waitEvents(t *testing.T, cluster *kubetest.Cluster, namespace, name string,
 			return nil
 		})
 }
-
-// eventually waits for something that no watch shows.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	tooLate := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-tooLate:
-			t.Fatalf("waited %s: %s", patience, what)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // The API server takes what each kind of address becomes.
@@ -96,7 +97,7 @@ func TestReaddressMany(t *testing.T) {
 	}
 	r := start(t, cluster, namespace, Options{PublishedService: "infra/edge"}, func(w *Writer) { w.Published(balanced("192.0.2.1")) })
 	waitStatus(t, cluster, namespace, number, "192.0.2.1")
-	eventually(t, "one write for each Ingress", func() bool { return r.writes(resultWritten) == number })
+	programs.Until(t, "one write for each Ingress", func() bool { return r.writes(resultWritten) == number })
 	// No address, or no Service, keeps what is there.
 	r.Published(balanced())
 	r.Published(nil)
@@ -107,7 +108,7 @@ func TestReaddressMany(t *testing.T) {
 	makeIngress(t, cluster, namespace, "last", "ours")
 	waitStatus(t, cluster, namespace, number+1, "192.0.2.2, 192.0.2.3")
 	// The answer to a write may come after the watch has shown it.
-	eventually(t, "one write for each Ingress and address", func() bool { return r.writes(resultWritten) == 2*number+1 })
+	programs.Until(t, "one write for each Ingress and address", func() bool { return r.writes(resultWritten) == 2*number+1 })
 	if failed := r.writes(resultFailed); failed != 0 {
 		t.Errorf("%d writes failed", failed)
 	}
@@ -130,7 +131,7 @@ func TestWithdraw(t *testing.T) {
 			t.Errorf("our field manager still has a part of it: %+v", ingress.ManagedFields)
 		}
 	}
-	eventually(t, "the Ingress is forgotten", func() bool {
+	programs.Until(t, "the Ingress is forgotten", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.records) == 1
@@ -175,7 +176,7 @@ func TestWithdrawAfterRestart(t *testing.T) {
 	makeIngress(t, cluster, namespace, "last", "ours")
 	waitStatus(t, cluster, namespace, 2, "192.0.2.1") // foreign and last
 	waitStatus(t, cluster, namespace, 1, "192.0.2.2") // second
-	eventually(t, "one was written and one withdrawn", func() bool {
+	programs.Until(t, "one was written and one withdrawn", func() bool {
 		return again.writes(resultWritten) == 1 && again.writes(resultWithdrawn) == 1
 	})
 }
@@ -190,7 +191,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	overwrite(t, cluster, namespace, "shop", "192.0.2.77")
 
 	r := start(t, cluster, elsewhere, Options{IP: "192.0.2.1"}, func(w *Writer) { w.Ingress(old, true, engine.Condition{}) })
-	eventually(t, "the write is refused, and tried again", func() bool { return r.writes(resultConflict) >= 2 })
+	programs.Until(t, "the write is refused, and tried again", func() bool { return r.writes(resultConflict) >= 2 })
 	waitStatus(t, cluster, namespace, 1, "192.0.2.77")
 
 	setClass(t, cluster, namespace, "shop", "ours")
@@ -205,7 +206,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	r.Ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: "shop", UID: "another", ResourceVersion: fresh.ResourceVersion}}, true, engine.Condition{})
 	before := r.writes(resultConflict)
-	eventually(t, "the write is refused", func() bool { return r.writes(resultConflict) > before })
+	programs.Until(t, "the write is refused", func() bool { return r.writes(resultConflict) > before })
 	// One that is gone is left alone.
 	if err := cluster.Client.NetworkingV1().Ingresses(namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestContestedStatus(t *testing.T) {
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")
 	for i := range contestTries {
 		overwrite(t, cluster, namespace, "shop", "192.0.2.77")
-		eventually(t, "it is written again", func() bool { return r.writes(resultWritten) == 2+i })
+		programs.Until(t, "it is written again", func() bool { return r.writes(resultWritten) == 2+i })
 	}
 	overwrite(t, cluster, namespace, "shop", "192.0.2.77")
 	waitEvents(t, cluster, namespace, "shop", "Warning RefusedConflict status.loadBalancer: "+

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -97,12 +97,7 @@ func (r *reader) until(what string, condition func() bool) {
 // poll waits for a condition that no event tells of.
 func (r *reader) poll(what string, condition func() bool) {
 	r.t.Helper()
-	err := wait.PollUntilContextTimeout(r.t.Context(), 2*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		return condition(), nil
-	})
-	if err != nil {
-		r.t.Fatalf("waiting until %s: %v; %d events queued, failures: %v", what, err, r.Queued(), r.Failures())
-	}
+	programs.Until(r.t, what, condition)
 }
 
 func (r *reader) untilSynced() {

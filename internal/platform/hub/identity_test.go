@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -66,7 +67,7 @@ func TestAnotherName(t *testing.T) {
 	r := w.start(t, "one", nil)
 	w.join(t, "b", says("b"), func(o *tunnel.Options) { o.Runtime = "name-of-b" }, r).await(t, 2)
 	w.join(t, "a", says("a"), func(o *tunnel.Options) { o.Runtime = "name-of-b" }, r)
-	eventually(t, "the agent was refused", func() bool {
+	programs.Until(t, "the agent was refused", func() bool {
 		w.authority.mu.Lock()
 		defer w.authority.mu.Unlock()
 		return w.verified > 4
@@ -90,7 +91,7 @@ func TestStoreAway(t *testing.T) {
 	w.away, w.verified = true, 0
 	w.authority.mu.Unlock()
 	w.directory.tell(store.Change{Kind: store.ChangeAll})
-	eventually(t, "both tokens are checked again", func() bool {
+	programs.Until(t, "both tokens are checked again", func() bool {
 		w.authority.mu.Lock()
 		defer w.authority.mu.Unlock()
 		return w.verified >= 2
@@ -119,7 +120,7 @@ func TestRevocation(t *testing.T) {
 		o.Token = func(context.Context) (string, error) { return stolen, nil }
 		o.Timing.TokenInterval = time.Hour
 	}, one, two).await(t, 2)
-	eventually(t, "both runtimes are at both replicas", func() bool {
+	programs.Until(t, "both runtimes are at both replicas", func() bool {
 		return one.Connected("a") && one.Connected("b") && two.Connected("a") && two.Connected("b")
 	})
 	failed := make(chan error, 2)
@@ -147,7 +148,7 @@ func TestRevocation(t *testing.T) {
 			t.Error("an answer ended as if it were complete")
 		}
 	}
-	eventually(t, "nothing of a is left", func() bool { return !one.Connected("a") && !two.Connected("a") })
+	programs.Until(t, "nothing of a is left", func() bool { return !one.Connected("a") && !two.Connected("a") })
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -170,7 +171,7 @@ func TestRevocationInHandshake(t *testing.T) {
 	w.revoke("a")
 	// The hub receives revocations one after the other.
 	w.revoke("b")
-	eventually(t, "the hub has heard of both", func() bool { return !r.Connected("b") })
+	programs.Until(t, "the hub has heard of both", func() bool { return !r.Connected("b") })
 	answer, err := bufio.NewReader(a.control(t, fmt.Sprintf("{\"token\":%q}\n", token["a"]))).ReadString('\n')
 	if err == nil && !strings.Contains(answer, "revoked") {
 		t.Errorf("it is told %q", answer)
@@ -193,7 +194,7 @@ func TestRevocationUntold(t *testing.T) {
 	w.authority.mu.Lock()
 	w.generations["a"]++
 	w.authority.mu.Unlock()
-	eventually(t, "the connections are closed", func() bool { return !r.Connected("a") })
+	programs.Until(t, "the connections are closed", func() bool { return !r.Connected("a") })
 }
 
 // Connections outlive the tokens they were made with when the agent presents new
@@ -310,7 +311,7 @@ func TestMisbehaviour(t *testing.T) {
 			a := w.raw(t, r, w.token("a"))
 			misbehave(t, a)
 			await(t, a.CloseChan(), "the hub ends the connection")
-			eventually(t, "the runtime is not connected", func() bool { return !r.Connected("a") })
+			programs.Until(t, "the runtime is not connected", func() bool { return !r.Connected("a") })
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Both ends count connections, streams, bytes and what failed, and no label is a name
@@ -36,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	}
 	drop()
 	a.stop()
-	eventually(t, "the gauges are at zero", func() bool {
+	programs.Until(t, "the gauges are at zero", func() bool {
 		p, g := gather(t, platform), gather(t, agent)
 		return p["connections"]+p["streams"]+p["runtimes"]+g["connections"]+g["streams"] == 0
 	})

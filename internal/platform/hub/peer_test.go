@@ -12,19 +12,20 @@ import (
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
 
 // knows waits until a replica has so many live replicas.
 func (r *replica) knows(t testing.TB, replicas int) {
 	t.Helper()
-	eventually(t, "the replicas know each other", func() bool { return len(r.TunnelURLs()) == replicas })
+	programs.Until(t, "the replicas know each other", func() bool { return len(r.TunnelURLs()) == replicas })
 }
 
 // recorded waits until the directory has a runtime at a replica.
 func (w *world) recorded(t testing.TB, runtimeID, replicaID string) {
 	t.Helper()
-	eventually(t, "the directory has the connection", func() bool {
+	programs.Until(t, "the directory has the connection", func() bool {
 		w.directory.mu.Lock()
 		defer w.directory.mu.Unlock()
 		return w.connections[[2]string{runtimeID, replicaID}].Count > 0
@@ -144,10 +145,10 @@ func TestDifferentReplicas(t *testing.T) {
 		t.Fatal("the only replica has no connection")
 	}
 	two = w.start(t, "two", nil)
-	eventually(t, "one connection has moved to the new replica", func() bool { return two.Connected("a") && one.Connected("a") })
+	programs.Until(t, "one connection has moved to the new replica", func() bool { return two.Connected("a") && one.Connected("a") })
 	a.await(t, 2)
 	two.stop()
-	eventually(t, "both connections are at the replica that is left", func() bool { return w.count("a", "one") == 2 })
+	programs.Until(t, "both connections are at the replica that is left", func() bool { return w.count("a", "one") == 2 })
 }
 
 func (w *world) count(runtimeID, replicaID string) int {
@@ -235,7 +236,7 @@ func TestAgentEnds(t *testing.T) {
 		defer close(ended)
 		old.stop()
 	}()
-	eventually(t, "only the successor is asked", func() bool {
+	programs.Until(t, "only the successor is asked", func() bool {
 		first, second := r.mustAsk(t, "a", "/app-proxy/x"), r.mustAsk(t, "a", "/app-proxy/x")
 		return first == "successor" && second == "successor"
 	})

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -309,7 +310,7 @@ func TestWebSocketThroughTunnel(t *testing.T) {
 			}
 		}
 	}), nil, one).await(t, 2)
-	eventually(t, "two knows one", func() bool { return len(two.TunnelURLs()) == 2 })
+	programs.Until(t, "two knows one", func() bool { return len(two.TunnelURLs()) == 2 })
 	for name, r := range map[string]*replica{"direct": one, "through a peer": two} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)

@@ -299,18 +299,6 @@ func (a *agent) await(t testing.TB, want int) {
 	}
 }
 
-// eventually polls for a condition without a channel.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(testTimeout); !holds(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
-}
-
 // ask sends a request to a runtime through a replica.
 func (r *replica) ask(ctx context.Context, runtimeID, method, path string, body io.Reader) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://any.test"+path, body)

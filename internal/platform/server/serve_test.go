@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity/oidctest"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -82,7 +83,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	files.write(t, authority.Issue(t, "127.0.0.1", "second.example.com"))
-	eventually(t, "the second certificate", func() bool {
+	programs.Until(t, "the second certificate", func() bool {
 		name, err := shown(&tls.Config{})
 		check(t, err)
 		return name == "second.example.com"
@@ -169,7 +170,7 @@ func TestStopWithStreams(t *testing.T) {
 		request.Header.Set("Content-Type", "application/json")
 		return client(t, key, nil).Do(request)
 	}
-	eventually(t, "a tunnel", func() bool {
+	programs.Until(t, "a tunnel", func() bool {
 		response, err := ask("")
 		check(t, err)
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
@@ -192,7 +193,7 @@ func TestStopWithStreams(t *testing.T) {
 	if err := watch.Err(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "shutting down") {
 		t.Errorf("the watch ended with %v", err)
 	}
-	eventually(t, "a closed door", func() bool { response, err := ask(""); return err != nil || response.Body.Close() != nil })
+	programs.Until(t, "a closed door", func() bool { response, err := ask(""); return err != nil || response.Body.Close() != nil })
 	close(release)
 	if rest, err := io.ReadAll(lines); err != nil || string(rest) != "second\n" {
 		t.Errorf("the running request was cut: %q, %v", rest, err)

@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -83,7 +84,7 @@ func TestConsoleSession(t *testing.T) {
 		reached.Add(1)
 		_, _ = io.WriteString(w, "{}")
 	})
-	eventually(t, "a tunnel", func() bool {
+	programs.Until(t, "a tunnel", func() bool {
 		status, _ := b.post("/runtimes/prod/app-proxy/slipway.runtime.v1.RuntimeService/GetInfo")
 		return status == http.StatusOK
 	})

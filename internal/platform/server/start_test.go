@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -28,7 +29,7 @@ func TestAnnouncedOnce(t *testing.T) {
 		replicas = append(replicas, begin(t, shared))
 	}
 	for _, p := range replicas {
-		eventually(t, "a replica that is ready", p.health.Ready)
+		programs.Until(t, "a replica that is ready", p.health.Ready)
 		p.stop()
 	}
 	launch(t, shared).stop()

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -88,7 +89,7 @@ func (p *passwords) all() []string {
 func launch(t *testing.T, change ...func(*server.Options)) *platform {
 	t.Helper()
 	p := begin(t, change...)
-	eventually(t, "a platform that is ready", func() bool {
+	programs.Until(t, "a platform that is ready", func() bool {
 		select {
 		case err := <-p.ended:
 			t.Fatalf("it ended: %v\n%s", err, p.logs)
@@ -207,20 +208,5 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	late := time.After(patience)
-	ticks := time.NewTicker(20 * time.Millisecond)
-	defer ticks.Stop()
-	for !holds() {
-		select {
-		case <-late:
-			t.Fatalf("it never came: %s", what)
-		case <-ticks.C:
-		}
 	}
 }

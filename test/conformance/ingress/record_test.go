@@ -3,13 +3,14 @@ package ingress
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // testRecords shows that annotations keep the requests of an Ingress out of the
@@ -34,36 +35,23 @@ func (s *suite) testRecords(t *testing.T) {
 	}
 	counted := func() float64 { return edge.Metric(t, "slipway_edge_requests_total", `status="200"`) }
 	// A request is counted when it is over, which the client sees first: the probe too.
-	await(t, "the probe is counted", func() bool { return counted() >= 1 })
+	programs.Until(t, "the probe is counted", func() bool { return counted() >= 1 })
 	before := counted()
 	ask("quiet.example")
 	ask("loud.example")
-	await(t, "five more requests are counted", func() bool { return counted() >= before+5 })
+	programs.Until(t, "five more requests are counted", func() bool { return counted() >= before+5 })
 	if got := counted() - before; got != 5 {
 		t.Errorf("%v requests are counted, want 5", got)
 	}
-	await(t, "the log has the other requests", func() bool {
+	programs.Until(t, "the log has the other requests", func() bool {
 		return bytes.Count([]byte(readFile(t, lines)), []byte("loud.example")) >= 5
 	})
 	if bytes.Contains([]byte(readFile(t, lines)), []byte("quiet.example")) {
 		t.Error("the log has requests that were to be left out")
 	}
-	await(t, "there are traces of the other requests", func() bool { return spans.has("loud.example") })
+	programs.Until(t, "there are traces of the other requests", func() bool { return spans.has("loud.example") })
 	if spans.has("quiet.example") {
 		t.Error("there are traces of requests that were to be left out")
-	}
-}
-
-// await looks until a condition holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !holds() {
-		if ctx.Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-		pause(ctx)
 	}
 }
 

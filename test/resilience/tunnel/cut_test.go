@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // network is a TCP proxy between agents and the platform that can misbehave.
@@ -223,7 +224,7 @@ func TestCut(t *testing.T) {
 			if took > tt.within {
 				t.Errorf("it took %v for both ends to notice", took)
 			}
-			eventually(t, "requests are answered again", func() bool {
+			programs.Until(t, "requests are answered again", func() bool {
 				text, err := ask(t.Context(), r, a.ID, "/app-proxy/ping")
 				return err == nil && text == "pong"
 			})

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const gigabyte = 1 << 30
@@ -135,7 +136,7 @@ func TestStalledStreams(t *testing.T) {
 	}
 	// What is stalled is kept; what buffers were on their way there is not.
 	var kept int64
-	eventually(t, "the streams are full", func() bool {
+	programs.Until(t, "the streams are full", func() bool {
 		last := kept
 		kept = inUse() - before
 		return kept > streams*200<<10 && kept-last < 1<<20

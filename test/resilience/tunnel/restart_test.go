@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // hello answers with a name.
@@ -47,7 +48,7 @@ func TestPlatformRestart(t *testing.T) {
 	// A balancer that has no platform behind it. Agents try at once, and then less and
 	// less often; after three tries each the platform is back.
 	tries, open := turnAway(t, first.address)
-	eventually(t, "the agents have tried", func() bool { return tries.Load() >= 3*2*agents })
+	programs.Until(t, "the agents have tried", func() bool { return tries.Load() >= 3*2*agents })
 	open()
 	p.mu.Lock()
 	p.moments = nil
@@ -56,7 +57,7 @@ func TestPlatformRestart(t *testing.T) {
 
 	began := time.Now()
 	second := p.start(t, "two", first.address, hub.Timing{})
-	eventually(t, "all agents are back", func() bool {
+	programs.Until(t, "all agents are back", func() bool {
 		for _, runtime := range runtimes {
 			if !second.Connected(runtime.ID) {
 				return false
@@ -132,7 +133,7 @@ func TestReplicasShareStore(t *testing.T) {
 	a, b := p.register(t, "a"), p.register(t, "b")
 	p.join(t, a, one.address, hello("a"), tunnel.Timing{})
 	p.join(t, b, two.address, hello("b"), tunnel.Timing{})
-	eventually(t, "each replica reaches both agents", func() bool {
+	programs.Until(t, "each replica reaches both agents", func() bool {
 		for _, r := range []*replica{one, two} {
 			for _, runtime := range []store.Runtime{a, b} {
 				if text, err := ask(t.Context(), r, runtime.ID, "/app-proxy/x"); err != nil || text != runtime.Name {
@@ -146,7 +147,7 @@ func TestReplicasShareStore(t *testing.T) {
 	if err := p.store.RevokeCredential(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the revoked agent is gone", func() bool {
+	programs.Until(t, "the revoked agent is gone", func() bool {
 		_, atOne := ask(t.Context(), one, a.ID, "/app-proxy/x")
 		_, atTwo := ask(t.Context(), two, a.ID, "/app-proxy/x")
 		return atOne != nil && atTwo != nil && !one.Connected(a.ID)

@@ -254,18 +254,6 @@ func ask(ctx context.Context, r *replica, runtimeID, path string) (string, error
 	return string(text), err
 }
 
-// eventually waits for what no channel tells.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(testTimeout); !holds(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
-}
-
 // logOf shows what happens, when asked with TUNNEL_LOG=1.
 func logOf(t testing.TB) *slog.Logger {
 	if os.Getenv("TUNNEL_LOG") == "" {

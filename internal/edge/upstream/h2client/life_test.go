@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // TestSilence: an endpoint that does not answer a PING is given up.
@@ -88,7 +89,7 @@ func TestDoubt(t *testing.T) {
 		t.Error("a stream was opened in doubt")
 	}
 	close(answer)
-	await(t, "the end of the doubt", func() bool {
+	programs.Until(t, "the end of the doubt", func() bool {
 		s := c.OpenStream()
 		if s != nil {
 			s.Close()

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -317,7 +318,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}), config())
 	s := open(t, c)
 	say(t, s, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
-	await(t, "the end of the stream", func() bool { return c.ActiveStreams() == 0 })
+	programs.Until(t, "the end of the stream", func() bool { return c.ActiveStreams() == 0 })
 	for range 100 {
 		say(t, s, strings.Repeat("x", 10000))
 	}

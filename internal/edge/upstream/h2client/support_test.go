@@ -280,22 +280,6 @@ func receive[T any](t testing.TB, from <-chan T, what string) T {
 	}
 }
 
-// await looks again and again until a condition holds.
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited too long for %s", what)
-		case <-ticker.C:
-		}
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
