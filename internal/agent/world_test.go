@@ -29,6 +29,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // patience bounds what a test waits for.
@@ -116,7 +117,7 @@ func (w *world) syncedTo(t *testing.T, name, commit string) {
 type replica struct {
 	webhooks string
 	health   *observe.Health
-	log      *safeBuffer
+	log      *programs.Output
 	stop     context.CancelFunc
 	ended    chan error
 }
@@ -130,7 +131,7 @@ func (w *world) start(t *testing.T, identity string, changes ...func(*agent.Opti
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{
-		webhooks: "http://" + listener.Addr().String(), health: &observe.Health{}, log: &safeBuffer{}, stop: cancel, ended: make(chan error, 1),
+		webhooks: "http://" + listener.Addr().String(), health: &observe.Health{}, log: &programs.Output{}, stop: cancel, ended: make(chan error, 1),
 	}
 	// The Lease is in the namespace of the connection.
 	cluster := *w.Cluster.Cluster
@@ -198,18 +199,7 @@ func (r *replica) readyWhen(t *testing.T, want string) {
 // logs waits until the log has a text.
 func (r *replica) logs(t *testing.T, want string) {
 	t.Helper()
-	late := time.After(patience)
-	for {
-		text, more := r.log.read()
-		if strings.Contains(text, want) {
-			return
-		}
-		select {
-		case <-more:
-		case <-late:
-			t.Fatalf("the log has no %q:\n%s", want, text)
-		}
-	}
+	r.log.WaitFor(t, want)
 }
 
 // pushed sends what GitHub sends after a push.
@@ -239,38 +229,4 @@ func (r *replica) pushed(t *testing.T, path, repository, secret string) int {
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, response.Body)
 	return response.StatusCode
-}
-
-// safeBuffer is a log that can be read while it is written.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{}
-}
-
-// Write adds a line.
-func (b *safeBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.more != nil {
-		close(b.more)
-		b.more = nil
-	}
-	return b.text.Write(text)
-}
-
-// read is the log, and what is closed when there is more of it.
-func (b *safeBuffer) read() (string, <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.more == nil {
-		b.more = make(chan struct{})
-	}
-	return b.text.String(), b.more
-}
-
-// String is the log.
-func (b *safeBuffer) String() string {
-	text, _ := b.read()
-	return text
 }

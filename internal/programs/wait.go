@@ -46,6 +46,19 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// Receive returns what a channel delivers, and fails the test when nothing comes
+// within Patience.
+func Receive[T any](t testing.TB, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(Patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("not reached")
+	}
+}
+
 // Await polls a condition until it returns nil or the context is done. It
 // returns the last error from before that point.
 func Await(ctx context.Context, condition func(ctx context.Context) error) error {

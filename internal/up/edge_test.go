@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Neither the cluster that we run in nor options of the user's reach the edge and the agent.
@@ -83,7 +85,7 @@ func TestCapturedLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		receive(t, c.exited, "end")
+		programs.Receive(t, c.exited, "end")
 		explained := death("edge", c)
 		requireText(t, explained, "edge ended by itself (exit status 1)", "the end of "+p.log, "in use by pid 4711")
 		if strings.Contains(explained.Error(), "earlier run") {

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/gitserver"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -79,7 +80,7 @@ func TestAnnouncer(t *testing.T) {
 	for _, want := range []webhook.Push{
 		{Ref: "refs/heads/main", Before: first, After: second}, {Ref: "refs/heads/new", After: second}, {Ref: "refs/heads/old", Before: first},
 	} {
-		got := receive(t, heard, want.Ref)
+		got := programs.Receive(t, heard, want.Ref)
 		if got.Ref != want.Ref || got.Before != want.Before || got.After != want.After || !got.From(repository) {
 			t.Errorf("heard %+v, want %+v", got, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 func executable(t *testing.T, path string) string {
@@ -35,7 +37,7 @@ const (
 
 func obtain(t *testing.T, ctx context.Context, program string) (string, string, error) {
 	t.Helper()
-	shown := newTranscript()
+	shown := &programs.Output{}
 	found, err := obtainDevcluster(ctx, program, UI{Progress: shown})
 	return found, shown.String(), err
 }
@@ -118,15 +120,15 @@ func TestObtainInterrupted(t *testing.T) {
 	root := checkout(t, ourModule, "@echo compiling; sleep 600")
 	t.Chdir(root)
 	ctx, cancel := context.WithCancel(t.Context())
-	shown := newTranscript()
+	shown := &programs.Output{}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := obtainDevcluster(ctx, filepath.Join(root, "bin", "slipway"), UI{Progress: shown})
 		ended <- err
 	}()
-	shown.await(t, "compiling\n")
+	shown.WaitFor(t, "compiling\n")
 	cancel()
-	if err := receive(t, ended, "end"); !errors.Is(err, errStopped) {
+	if err := programs.Receive(t, ended, "end"); !errors.Is(err, errStopped) {
 		t.Errorf("got %v, want %v", err, errStopped)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -129,64 +128,6 @@ func runner(dir string, p program) int {
 
 func fakeProgram(mode string, args ...string) program {
 	return program{path: os.Args[0], args: append([]string{"child", mode}, args...)}
-}
-
-// transcript is a writer whose content a test can wait for.
-type transcript struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{}
-}
-
-func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
-
-func (r *transcript) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.text.Write(p)
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return len(p), nil
-}
-
-func (r *transcript) snapshot() (string, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String(), r.changed
-}
-
-func (r *transcript) String() string {
-	text, _ := r.snapshot()
-	return text
-}
-
-// await returns when the text has been written.
-func (r *transcript) await(t *testing.T, text string) {
-	t.Helper()
-	deadline := time.After(testDeadline)
-	for {
-		now, changed := r.snapshot()
-		if strings.Contains(now, text) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("%q never appeared in:\n%s", text, now)
-		}
-	}
-}
-
-// receive returns what a channel delivers, within the deadline.
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case value := <-from:
-		return value
-	case <-time.After(testDeadline):
-		t.Fatalf("%s: nothing within %s", what, testDeadline)
-		panic("unreachable")
-	}
 }
 
 // requireText fails unless the error says each of the texts.

@@ -12,12 +12,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // stage is a supervisor with real processes as parts.
 type stage struct {
 	supervisor
-	shown    *transcript
+	shown    *programs.Output
 	journal  string
 	children map[string]*child
 	killNow  chan struct{}
@@ -26,7 +28,7 @@ type stage struct {
 func newStage(t *testing.T, programs ...program) *stage {
 	t.Helper()
 	st := &stage{
-		shown:    newTranscript(),
+		shown:    &programs.Output{},
 		journal:  filepath.Join(t.TempDir(), "journal"),
 		children: map[string]*child{},
 		killNow:  make(chan struct{}),
@@ -111,7 +113,7 @@ func TestStopsInReverseOrder(t *testing.T) {
 	st := newStage(t, fakeProgram("part"), fakeProgram("part"), fakeProgram("part"))
 	cancel, ended := st.start(t)
 	cancel()
-	if err := receive(t, ended, "end"); err != nil {
+	if err := programs.Receive(t, ended, "end"); err != nil {
 		t.Errorf("a stop that was asked for: %v", err)
 	}
 	st.requireGone(t)
@@ -141,7 +143,7 @@ func TestPartThatDies(t *testing.T) {
 	if err := st.children["two"].command.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	err := receive(t, ended, "end")
+	err := programs.Receive(t, ended, "end")
 	requireText(t, err, "two ended by itself", "exit status 3", "boom", dying.log, "the last words")
 	if strings.Contains(err.Error(), "earlier run") {
 		t.Errorf("the message quotes an earlier run: %v", err)
@@ -181,11 +183,11 @@ func TestDeathDuringStart(t *testing.T) {
 	st := newStage(t, fakeProgram("part"), fakeProgram("silent"))
 	ended := make(chan error, 1)
 	go func() { ended <- st.run(t.Context(), func() error { return errors.New("came up") }) }()
-	st.shown.await(t, "two: waiting for its word")
+	st.shown.WaitFor(t, "two: waiting for its word")
 	if err := st.children["one"].command.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	requireText(t, receive(t, ended, "end"), "one ended by itself", "boom")
+	requireText(t, programs.Receive(t, ended, "end"), "one ended by itself", "boom")
 	st.requireGone(t)
 }
 
@@ -209,9 +211,9 @@ func TestInterruptDuringStart(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- st.run(ctx, func() error { return errors.New("came up") }) }()
-	st.shown.await(t, "two: waiting for its word")
+	st.shown.WaitFor(t, "two: waiting for its word")
 	cancel(errors.New("interrupt signal received"))
-	if err := receive(t, ended, "end"); !errors.Is(err, errStopped) {
+	if err := programs.Receive(t, ended, "end"); !errors.Is(err, errStopped) {
 		t.Errorf("got %v, want %v", err, errStopped)
 	}
 	st.requireGone(t)
@@ -223,7 +225,7 @@ func TestStubbornPartIsKilled(t *testing.T) {
 	// The first part may need longer than that, and is no part of the test.
 	cancel, ended := st.start(t)
 	cancel()
-	err := receive(t, ended, "end")
+	err := programs.Receive(t, ended, "end")
 	requireText(t, err, "two: killed, it did not stop within 100ms")
 	st.requireGone(t)
 }
@@ -232,9 +234,9 @@ func TestSecondInterruptKills(t *testing.T) {
 	st := newStage(t, fakeProgram("part"), fakeProgram("stubborn"))
 	cancel, ended := st.start(t)
 	cancel()
-	st.shown.await(t, "two: stopping")
+	st.shown.WaitFor(t, "two: stopping")
 	close(st.killNow)
-	requireText(t, receive(t, ended, "end"), "two: killed, as asked")
+	requireText(t, programs.Receive(t, ended, "end"), "two: killed, as asked")
 	st.requireGone(t)
 }
 
@@ -252,7 +254,7 @@ func TestKillReachesTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receive(t, c.output.line, "the family")
+	programs.Receive(t, c.output.line, "the family")
 	now := make(chan struct{})
 	close(now)
 	requireText(t, c.stop(testDeadline, now), "killed")
@@ -273,7 +275,7 @@ func TestPartsHaveTheirOwnGroup(t *testing.T) {
 		t.Errorf("group %d (%v), want its own, %d", group, err, st.children["one"].pid())
 	}
 	cancel()
-	receive(t, ended, "end")
+	programs.Receive(t, ended, "end")
 }
 
 func TestFirstLine(t *testing.T) {

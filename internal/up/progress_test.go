@@ -1,11 +1,12 @@
 package up
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestFrame(t *testing.T) {
@@ -59,7 +60,7 @@ ok  devcluster  ...
 
 func TestPlainProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shown := newTranscript()
+		shown := &programs.Output{}
 		p := newProgress(shown, nil, []string{"devcluster", "demo"})
 		p.starting("devcluster", "waiting for the API server")
 		p.starting("devcluster", "waiting for the API server")
@@ -84,7 +85,7 @@ demo: failed after 3s
 
 func TestTerminalProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shown := newTranscript()
+		shown := &programs.Output{}
 		p := newProgress(shown, func() int { return 80 }, []string{"devcluster", "demo"})
 		synctest.Wait()
 		p.starting("devcluster", "waiting")
@@ -106,7 +107,7 @@ func TestTerminalProgress(t *testing.T) {
 // A finished display must not come back and overwrite the table.
 func TestFinishedProgressIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shown := newTranscript()
+		shown := &programs.Output{}
 		p := newProgress(shown, func() int { return 80 }, []string{"demo"})
 		p.finish()
 		before := shown.String()
@@ -116,5 +117,3 @@ func TestFinishedProgressIsQuiet(t *testing.T) {
 		}
 	})
 }
-
-var _ io.Writer = (*transcript)(nil)

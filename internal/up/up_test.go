@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // install puts the test binary in the place of slipway-devcluster, and returns
@@ -56,7 +58,7 @@ func freeOptions(t *testing.T, program string) Options {
 
 func TestRunReportsRefusal(t *testing.T) {
 	options := freeOptions(t, install(t, "refuse"))
-	shown := newTranscript()
+	shown := &programs.Output{}
 	err := Run(t.Context(), options, UI{Out: shown, Progress: shown})
 	requireText(t, err, "devcluster ended by itself (exit status 1)", "in use by pid 4711")
 	if strings.Contains(shown.String(), "slipway is up") {
@@ -71,7 +73,7 @@ func TestRunReportsRefusal(t *testing.T) {
 func TestRunTimeout(t *testing.T) {
 	options := freeOptions(t, install(t, "silent"))
 	options.Timeout = 200 * time.Millisecond
-	shown := newTranscript()
+	shown := &programs.Output{}
 	err := Run(t.Context(), options, UI{Out: shown, Progress: shown})
 	requireText(t, err, "devcluster: not ready within 200ms (--timeout): waiting for the API server", "devcluster.log")
 	if !strings.Contains(shown.String(), "devcluster: stopped") {
@@ -95,7 +97,7 @@ func TestFailedResetKeepsTheState(t *testing.T) {
 	s.close()
 	put(t, options.Dir, "devcluster/etcd", "x")
 	options.Reset, options.PortOffset = true, port-apiServerPort
-	shown := newTranscript()
+	shown := &programs.Output{}
 	err = Run(t.Context(), options, UI{Out: shown, Progress: shown})
 	requireText(t, err, "port "+strconv.Itoa(port), "--port-offset")
 	if got := tree(t, options.Dir); !slices.Contains(got, "devcluster/etcd") {
@@ -108,7 +110,7 @@ func TestRunRefusesForeignDirectory(t *testing.T) {
 		options := freeOptions(t, install(t, "silent"))
 		options.Reset = reset
 		put(t, options.Dir, "thesis.tex", "x")
-		shown := newTranscript()
+		shown := &programs.Output{}
 		err := Run(t.Context(), options, UI{Out: shown, Progress: shown})
 		requireText(t, err, options.Dir, "was not made by `slipway up`")
 		if got := tree(t, options.Dir); !slices.Equal(got, []string{"thesis.tex"}) {

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/cookiejar"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -22,20 +22,6 @@ const (
 	// pulse is how often the runtime of the crowd gives a sign of life.
 	pulse = 2 * time.Second
 )
-
-// header adds one to requests.
-type header struct {
-	name, value *string
-	next        http.RoundTripper
-}
-
-func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if *h.value != "" {
-		r.Header.Set(*h.name, *h.value)
-	}
-	return h.next.RoundTrip(r)
-}
 
 // gather has a runtime report many applications, through the API that agents use.
 func (w *world) gather(t *testing.T, body []byte) (any, error) {
@@ -50,9 +36,8 @@ func (w *world) gather(t *testing.T, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, token := "Authorization", "Bearer "+registered.GetCredential().GetAccessToken()
 	client := w.client()
-	client.Transport = header{&name, &token, client.Transport}
+	client.Transport = programs.Bearer(registered.GetCredential().GetAccessToken(), client.Transport)
 	agent := platformv1connect.NewAgentServiceClient(client, w.url)
 	if err := beat(t.Context(), agent); err != nil {
 		return nil, err
@@ -78,9 +63,9 @@ func (w *world) register(ctx context.Context, runtime string) (*platformv1.Regis
 	if err != nil {
 		return nil, err
 	}
-	name, token := wire.CSRFHeader, ""
+	token := ""
 	client := w.client()
-	client.Jar, client.Transport = jar, header{&name, &token, client.Transport}
+	client.Jar, client.Transport = jar, programs.Header{Name: wire.CSRFHeader, Value: &token, Next: client.Transport}
 	session, err := platformv1connect.NewAuthServiceClient(client, w.url).SignIn(ctx, connect.NewRequest(&platformv1.SignInRequest{Email: adminEmail, Password: adminPassword}))
 	if err != nil {
 		return nil, err

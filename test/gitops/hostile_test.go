@@ -1,11 +1,11 @@
 package gitops
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,22 +167,19 @@ func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path stri
 // awaitTrace reads a trace when it tells the end of the agent.
 func awaitTrace(t *testing.T, agent *agentprocess.Agent, path string) (string, error) {
 	t.Helper()
-	deadline, tick := time.After(programs.Patience), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for {
-		trace, err := os.ReadFile(path)
-		if err != nil {
-			return "", err
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
+	defer cancel()
+	var trace []byte
+	err := programs.Await(ctx, func(context.Context) (err error) {
+		if trace, err = os.ReadFile(path); err != nil {
+			return err
 		}
-		if slices.ContainsFunc(strings.Split(string(trace), "\n"), func(line string) bool {
-			return strings.HasPrefix(line, strconv.Itoa(agent.PID())+" ") && strings.Contains(line, "+++ exited")
-		}) {
-			return string(trace), nil
+		for line := range strings.Lines(string(trace)) {
+			if strings.HasPrefix(line, strconv.Itoa(agent.PID())+" ") && strings.Contains(line, "+++ exited") {
+				return nil
+			}
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			return "", errors.New("the trace does not tell the end of the agent:\n" + string(trace))
-		}
-	}
+		return errors.New("the trace does not tell the end of the agent:\n" + string(trace))
+	})
+	return string(trace), err
 }

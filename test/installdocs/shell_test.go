@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // blockPatience bounds one block of a page.
@@ -40,7 +38,7 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
-	keyboard, terminal := openTerminal(t)
+	keyboard, terminal := programs.OpenTerminal(t)
 	defer func() { _, _ = keyboard.Close(), terminal.Close() }()
 	command.Stdin = terminal
 	if _, err := keyboard.WriteString(call.answers); err != nil {
@@ -64,26 +62,4 @@ func (w *world) must(t *testing.T, text string) string {
 		t.Fatalf("%s\nended with %d:\n%s", text, code, shown)
 	}
 	return shown
-}
-
-// openTerminal gives a terminal, and what is typed into it.
-func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := int(keyboard.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, terminal
 }

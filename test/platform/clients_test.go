@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
@@ -38,21 +38,7 @@ func (p *process) with(t *testing.T, token string) api {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return dial(t, &http.Client{Transport: bearer{token, transport}}, p.url)
-}
-
-// csrf adds the token of a session.
-type csrf struct {
-	token *string
-	next  http.RoundTripper
-}
-
-func (c csrf) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if *c.token != "" {
-		r.Header.Set(wire.CSRFHeader, *c.token)
-	}
-	return c.next.RoundTrip(r)
+	return dial(t, &http.Client{Transport: programs.Bearer(token, transport)}, p.url)
 }
 
 // firstKey signs in with the printed password, chooses another, and makes a key.
@@ -64,7 +50,7 @@ func (p *process) firstKey(t *testing.T) string {
 	}
 	token, transport := "", &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	session := dial(t, &http.Client{Jar: jar, Transport: csrf{&token, transport}}, p.url)
+	session := dial(t, &http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: &token, Next: transport}}, p.url)
 	signIn := func(password string) {
 		t.Helper()
 		token = ""

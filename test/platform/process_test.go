@@ -5,7 +5,6 @@ package platform
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,18 +84,4 @@ func run(t *testing.T, at place, words ...string) (string, error) {
 	command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := command.CombinedOutput()
 	return string(out), err
-}
-
-// bearer adds a token to requests.
-type bearer struct {
-	token string
-	next  http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if b.token != "" {
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(r)
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,13 +10,13 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -74,8 +73,7 @@ func (c *caller) of(runtime string) remote {
 type recorder struct {
 	next http.RoundTripper
 
-	mu   sync.Mutex
-	text bytes.Buffer
+	programs.Output
 }
 
 // showsASecret are the procedures that give a secret to the one who asks for it.
@@ -102,26 +100,12 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, errors.New("the answer is compressed, and nobody could look for secrets in it")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_ = response.Header.Write(&r.text) // a buffer takes everything
+	_ = response.Header.Write(r) // it takes everything
 	response.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.TeeReader(response.Body, r), response.Body}
 	return response, nil
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *recorder) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
 }
 
 // newRecorder leads every host of the tunnels' domain to the platform.
@@ -138,37 +122,9 @@ func newRecorder(authority *pkitest.Files, platform string) *recorder {
 	}}
 }
 
-// bearer adds a token to requests.
-type bearer struct {
-	token string
-	next  http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if b.token != "" {
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(r)
-}
-
 // with is a caller with a token; none is nobody.
 func (g *stage) with(token string) *caller {
-	return newCaller(&http.Client{Transport: bearer{token, g.answers}}, g.url)
-}
-
-// csrf adds the token of a session.
-type csrf struct {
-	token *string
-	next  http.RoundTripper
-}
-
-func (c csrf) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if *c.token != "" {
-		r.Header.Set(wire.CSRFHeader, *c.token)
-	}
-	return c.next.RoundTrip(r)
+	return newCaller(&http.Client{Transport: programs.Bearer(token, g.answers)}, g.url)
 }
 
 // firstKey signs in with a one-time password, chooses another, and makes a key
@@ -180,7 +136,7 @@ func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
 		t.Fatal(err)
 	}
 	token := ""
-	session := newCaller(&http.Client{Jar: jar, Transport: csrf{&token, g.answers}}, g.url)
+	session := newCaller(&http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: &token, Next: g.answers}}, g.url)
 	signIn := func(password string) {
 		t.Helper()
 		token = ""

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -274,7 +275,7 @@ func (g *stage) call(t *testing.T, token string, to procedure, body []byte) repl
 	}
 	request.Header.Set("Content-Type", content)
 	request.Header.Set("Connect-Protocol-Version", "1")
-	response, err := bearer{token, g.answers}.RoundTrip(request)
+	response, err := programs.Bearer(token, g.answers).RoundTrip(request)
 	if err != nil {
 		t.Fatalf("%s: %v", to.path, err)
 	}

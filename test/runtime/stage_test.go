@@ -246,7 +246,7 @@ func (g *stage) ask(t *testing.T, token, method, url, body string) (*http.Respon
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	return bearer{token, g.answers}.RoundTrip(request)
+	return programs.Bearer(token, g.answers).RoundTrip(request)
 }
 
 // readState is everything that is below a folder, file by file.

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,20 +144,12 @@ func (c *clone) commit(t *testing.T) string {
 // awaitOutput repeats a command until it prints the text.
 func awaitOutput(t *testing.T, command, text string) {
 	t.Helper()
-	deadline := time.After(stopDeadline)
-	retry := time.NewTicker(checkInterval)
-	defer retry.Stop()
-	for {
-		output := shell(t, command)
-		if strings.Contains(output, text) {
-			return
+	programs.Eventually(t, func(context.Context) error {
+		if output := shell(t, command); !strings.Contains(output, text) {
+			return fmt.Errorf("%s does not say %q:\n%s", command, text, output)
 		}
-		select {
-		case <-retry.C:
-		case <-deadline:
-			t.Fatalf("%s does not say %q:\n%s", command, text, output)
-		}
-	}
+		return nil
+	})
 }
 
 func applications(cluster *kube.Cluster) dynamic.ResourceInterface {

@@ -3,6 +3,7 @@
 package up
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -96,20 +97,12 @@ func fails(t *testing.T, code int, arguments ...string) string {
 // private network, which belongs to this test process alone.
 func requireNothingRuns(t *testing.T) {
 	t.Helper()
-	deadline := time.After(stopDeadline)
-	check := time.NewTicker(checkInterval)
-	defer check.Stop()
-	for {
-		left := clusterProcesses(t)
-		if len(left) == 0 {
-			return
+	programs.Eventually(t, func(context.Context) error {
+		if left := clusterProcesses(t); len(left) > 0 {
+			return fmt.Errorf("still running: %s", strings.Join(left, ", "))
 		}
-		select {
-		case <-check.C:
-		case <-deadline:
-			t.Fatalf("still running: %s", strings.Join(left, ", "))
-		}
-	}
+		return nil
+	})
 }
 
 // clusterProcesses lists the processes of slipway and slipway-devcluster, the

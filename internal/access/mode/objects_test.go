@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const patience = 60 * time.Second
@@ -131,22 +132,16 @@ func tryCreate(ctx context.Context, cluster *kubetest.Cluster, resource schema.G
 }
 
 // retry repeats while the error is of a kind.
-func retry(ctx context.Context, try func() error, again func(error) bool) error {
+func retry(ctx context.Context, try func() error, again func(error) bool) (last error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if !again(err) {
-			return err
+	_ = programs.Await(ctx, func(context.Context) error {
+		if last = try(); again(last) {
+			return last
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
+		return nil
+	})
+	return last
 }
 
 // decoded is an object decoded from its YAML.

@@ -166,7 +166,7 @@ func TestUnreachable(t *testing.T) {
 		}}, "none is left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			log := &syncBuffer{}
+			log := &programs.Output{}
 			tt.options.Log = slog.New(slog.NewTextHandler(log, nil))
 			stop := run(t, tt.options)
 			programs.Until(t, "the log says "+tt.want, func() bool { return strings.Contains(log.String(), tt.want) })
@@ -182,24 +182,6 @@ func TestUnreachable(t *testing.T) {
 	if secure.Connected("a") || old.Connected("a") {
 		t.Error("an agent is connected")
 	}
-}
-
-// syncBuffer is a buffer for several writers.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // Options that lack something are refused before anything is tried.

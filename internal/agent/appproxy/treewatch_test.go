@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -225,15 +226,7 @@ func (w *world) requireQuiet(t *testing.T, stream *treeStream) {
 // requireUnfollowed: when nobody looks, nothing is followed.
 func (w *world) requireUnfollowed(t *testing.T) {
 	t.Helper()
-	often, expired := time.NewTicker(20*time.Millisecond), time.After(patience)
-	defer often.Stop()
-	for w.service.Following() > 0 {
-		select {
-		case <-often.C:
-		case <-expired:
-			t.Fatalf("%d watches are left", w.service.Following())
-		}
-	}
+	programs.Until(t, "no watches are left", func() bool { return w.service.Following() == 0 })
 }
 
 // TestManyWatchTrees: all who look at a tree share what is followed, one too many is

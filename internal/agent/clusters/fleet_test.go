@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -107,30 +108,22 @@ func (s *scene) secrets(condition func([]*corev1.Secret) error) {
 
 // listed waits for the state of the other cluster as people see it. The fleet tells
 // nobody when it has looked, so it is asked again when something moved, or soon.
-func (s *scene) listed(want func(*runtimev1.ManagedCluster) bool) *runtimev1.ManagedCluster {
+func (s *scene) listed(want func(*runtimev1.ManagedCluster) bool) (last *runtimev1.ManagedCluster) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for {
+	programs.Eventually(s.t, func(ctx context.Context) error {
 		found := s.service.List(ctx)
 		if found[0].GetName() != "in-cluster" || found[0].GetStatus() != "Connected" {
 			s.t.Fatalf("the own cluster is %v", found[0])
 		}
-		var last *runtimev1.ManagedCluster
-		if len(found) > 1 {
+		if last = nil; len(found) > 1 {
 			last = found[1]
 		}
-		if want(last) {
-			return last
+		if !want(last) {
+			return fmt.Errorf("the clusters are %v", found)
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			s.t.Fatalf("the clusters are %v", found)
-		}
-	}
+		return nil
+	})
+	return last
 }
 
 func TestClusters(t *testing.T) {

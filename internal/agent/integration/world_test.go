@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -51,17 +52,11 @@ type world struct {
 	server    *httptest.Server
 	clock     time.Time
 
+	log programs.Output // and every response
+
 	mu       sync.Mutex
-	log      bytes.Buffer // and every answer
 	changes  int
 	settings *platformv1.GitSettings
-}
-
-// Write takes a line of the log or a part of an answer.
-func (w *world) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
 }
 
 func newWorld(t *testing.T) *world {
@@ -88,7 +83,7 @@ func newWorld(t *testing.T) *world {
 		Cluster: cluster.Cluster, Namespace: w.namespace, Runtime: "demo",
 		Settings: func() *platformv1.GitSettings { return w.settings },
 		Changed:  func() { w.mu.Lock(); defer w.mu.Unlock(); w.changes++ },
-		Log:      slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:      slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now:      func() time.Time { return w.clock },
 	})
 	w.serve(t)
@@ -144,7 +139,7 @@ func (a *asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(a.w, "%v %s\n", response.Header, body)
+	fmt.Fprintf(&a.w.log, "%v %s\n", response.Header, body)
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
 }

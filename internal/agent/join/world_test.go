@@ -1,7 +1,6 @@
 package join_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -28,31 +28,13 @@ const patience = 60 * time.Second
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
-// safeBuffer is a log.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // world is a cluster, a platform, and a key in a file.
 type world struct {
 	*kubetest.Cluster
 	namespace string
 	platform  *platform
 	keyFile   string
-	log       *safeBuffer
+	log       *programs.Output
 	state     *platformv1.HeartbeatRequest
 }
 
@@ -61,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	cluster := kubetest.Shared(t)
 	w := &world{
 		Cluster: cluster, namespace: cluster.Namespace(t), platform: newPlatform(t, httptest.NewServer),
-		keyFile: filepath.Join(t.TempDir(), "key"), log: &safeBuffer{}, state: &platformv1.HeartbeatRequest{},
+		keyFile: filepath.Join(t.TempDir(), "key"), log: &programs.Output{}, state: &platformv1.HeartbeatRequest{},
 	}
 	w.writeKey(t, goodKey)
 	t.Cleanup(func() {

@@ -252,7 +252,7 @@ func TestContextsTogether(t *testing.T) {
 // TestLoginOnTerminal: passwords are asked for without echo, and the new one twice.
 func TestLoginOnTerminal(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
-	screen, terminal := openTerminal(t)
+	screen, terminal := programs.OpenTerminal(t)
 	command := w.Command(t.Context(), []string{"login", w.Url})
 	shown := &programs.Output{}
 	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
@@ -289,7 +289,7 @@ func TestLoginOnTerminal(t *testing.T) {
 // TestInterruptedPassword: Ctrl-C ends the question, and the terminal echoes again.
 func TestInterruptedPassword(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
-	_, terminal := openTerminal(t)
+	_, terminal := programs.OpenTerminal(t)
 	command := w.Command(t.Context(), []string{"login", w.Url, "--email", clitest.AdminEmail})
 	shown := &programs.Output{}
 	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
@@ -305,32 +305,6 @@ func TestInterruptedPassword(t *testing.T) {
 		t.Errorf("it ended with %v: %s", err, shown)
 	}
 	waitForRaw(t, terminal, false)
-}
-
-// openTerminal gives both ends of a terminal.
-func openTerminal(t *testing.T) (screen, terminal *os.File) {
-	t.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := int(screen.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = terminal.Close()
-		_ = screen.Close()
-	})
-	return screen, terminal
 }
 
 func copyUntilEnd(to *programs.Output, from *os.File) (int64, error) {
@@ -349,23 +323,13 @@ func copyUntilEnd(to *programs.Output, from *os.File) (int64, error) {
 // before the echo is turned off.
 func waitForRaw(t *testing.T, terminal *os.File, hidden bool) {
 	t.Helper()
-	ticks := time.NewTicker(5 * time.Millisecond)
-	defer ticks.Stop()
-	late := time.After(clitest.AppPatience)
-	for {
+	programs.Until(t, "the echo of the terminal changes", func() bool {
 		state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (state.Lflag&unix.ECHO == 0) == hidden {
-			return
-		}
-		select {
-		case <-ticks.C:
-		case <-late:
-			t.Fatal("the echo of the terminal does not change")
-		}
-	}
+		return (state.Lflag&unix.ECHO == 0) == hidden
+	})
 }
 
 // TestLoginCertificate: a certificate of an unknown authority is refused, and taken

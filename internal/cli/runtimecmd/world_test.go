@@ -16,9 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -46,6 +44,7 @@ func newReleaseWorld(t *testing.T, namespace string) *releaseWorld {
 	w := &releaseWorld{PlatformWorld: clitest.NewPlatformWorld(t), cluster: cluster, namespace: namespace}
 	w.Login(t)
 	w.Environ = []string{"KUBECONFIG=" + cluster.Kubeconfig}
+	cluster.MakePodsReady(t, namespace, w.asleep.Load)
 	ctx, stop := context.WithCancel(context.Background())
 	var node sync.WaitGroup
 	node.Go(func() { w.beNode(ctx, t.TempDir()) })
@@ -59,7 +58,7 @@ func newReleaseWorld(t *testing.T, namespace string) *releaseWorld {
 	return w
 }
 
-// beNode makes Pods ready, and runs the agent while there is a Deployment of it.
+// beNode runs the agent while there is a Deployment of it.
 func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 	ticks := time.NewTicker(100 * time.Millisecond)
 	defer ticks.Stop()
@@ -73,9 +72,6 @@ func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 	}
 	defer stop()
 	for {
-		if !w.asleep.Load() {
-			w.readyPods(ctx)
-		}
 		deployment, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Get(ctx, "slipway-agent", metav1.GetOptions{})
 		switch {
 		case err == nil && deployment.DeletionTimestamp != nil:
@@ -110,21 +106,6 @@ func (w *releaseWorld) hold(ctx context.Context, deployment *appsv1.Deployment, 
 	}
 	_, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Update(ctx, deployment, metav1.UpdateOptions{})
 	return err == nil // or it is done at the next look
-}
-
-func (w *releaseWorld) readyPods(ctx context.Context) {
-	client := w.cluster.Client.CoreV1().Pods(w.namespace)
-	found, err := client.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for _, pod := range found.Items {
-		if pod.Status.Phase == corev1.PodRunning {
-			continue
-		}
-		const patch = `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
-		_, _ = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	}
 }
 
 // StartAgent runs what the chart asks for; nil when something is not there yet.

@@ -1,7 +1,6 @@
 package accesslog_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,33 +16,16 @@ import (
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sink is a standard output that tests can read.
-type sink struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *sink) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *sink) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// newLog opens a log, to a sink unless the options have a file.
-func newLog(t testing.TB, options accesslog.Options) (*accesslog.Log, *sink) {
+// newLog opens a log, to an Output unless the options have a file.
+func newLog(t testing.TB, options accesslog.Options) (*accesslog.Log, *programs.Output) {
 	t.Helper()
-	out := &sink{}
+	out := &programs.Output{}
 	options.Stdout = out
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // tryHead parses a head, nil when the edge would refuse it.
@@ -104,13 +105,13 @@ type stuck struct {
 	begun   chan struct{}
 	release chan struct{}
 	once    sync.Once
-	sink
+	programs.Output
 }
 
 func (s *stuck) Write(b []byte) (int, error) {
 	s.once.Do(func() { close(s.begun) })
 	<-s.release
-	return s.sink.Write(b)
+	return s.Output.Write(b)
 }
 
 // TestFull: an output that does not take lines costs lines, not traffic.

@@ -5,11 +5,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -106,7 +105,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var log lockedText
+	var log programs.Output
 	applied, ended := make(chan int, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -121,39 +120,13 @@ func TestFollow(t *testing.T) {
 		t.Errorf("got %d rules", got)
 	}
 	replace(t, path, "rulez: []\n")
-	log.await(t, "rulez")
+	log.WaitFor(t, "rulez")
 	replace(t, path, "rules: []\n")
 	if got := <-applied; got != 0 {
 		t.Errorf("got %d rules", got)
 	}
 	stop()
 	<-ended
-}
-
-// lockedText is a log that can be waited for.
-type lockedText struct {
-	mu    sync.Mutex
-	lines []string
-	news  sync.Cond
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, string(p))
-	l.news.L = &l.mu
-	l.news.Broadcast()
-	return len(p), nil
-}
-
-func (l *lockedText) await(t *testing.T, text string) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.news.L = &l.mu
-	for !slices.ContainsFunc(l.lines, func(line string) bool { return strings.Contains(line, text) }) {
-		l.news.Wait()
-	}
 }
 
 // replace puts another file in the place of path, in one step.

@@ -116,14 +116,14 @@ func TestEndpointLeaves(t *testing.T) {
 			idle.Release()
 
 			w.become(test.table)
-			if got := receive(t, leaves.closed, "the end of the idle connection"); got != idlePeer {
+			if got := programs.Receive(t, leaves.closed, "the end of the idle connection"); got != idlePeer {
 				t.Errorf("connection %s was closed, want the idle one, %s", got, idlePeer)
 			}
 			// The request that runs is not disturbed.
 			usedPeer := get(t, used)
 			used.Release()
 			lease.Done(upstream.OK)
-			if got := receive(t, leaves.closed, "the end of the used connection"); got != usedPeer {
+			if got := programs.Receive(t, leaves.closed, "the end of the used connection"); got != usedPeer {
 				t.Errorf("connection %s was closed, want %s", got, usedPeer)
 			}
 			if _, err := h.Pick(upstream.PickOptions{Avoid: lease.Endpoint()}); test.name == "backend" && !errors.Is(err, upstream.ErrNoBackend) {
@@ -143,7 +143,7 @@ func TestLeaseOfAnEndpointThatLeftStillConnects(t *testing.T) {
 	peer := get(t, conn)
 	conn.Release()
 	lease.Done(upstream.OK)
-	if got := receive(t, p.closed, "the end of the connection"); got != peer {
+	if got := programs.Receive(t, p.closed, "the end of the connection"); got != peer {
 		t.Errorf("connection %s was closed, want %s", got, peer)
 	}
 }

@@ -198,7 +198,7 @@ func TestCheckRequest(t *testing.T) {
 			if host == "" {
 				host = address
 			}
-			if got, want := receive(t, asked, "a check"), "GET "+test.target+" "+host+" slipway-health"; got != want {
+			if got, want := programs.Receive(t, asked, "a check"), "GET "+test.target+" "+host+" slipway-health"; got != want {
 				t.Errorf("asked was %q, want %q", got, want)
 			}
 		})

@@ -125,7 +125,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	// Twice, because the sweeper stops when nothing is idle.
 	for range 2 {
 		peer := roundTrip(t, w.Handle(shop))
-		if got := receive(t, p.closed, "the end of the idle connection"); got != peer {
+		if got := programs.Receive(t, p.closed, "the end of the idle connection"); got != peer {
 			t.Errorf("connection %s was closed, want %s", got, peer)
 		}
 		programs.Until(t, "the sweep", func() bool { return w.state(t, p.address).Open == 0 })
@@ -196,7 +196,7 @@ func TestUsedConnectionsDoNotExpire(t *testing.T) {
 	// A sweep happens while one is in use, because another one is idle.
 	used, idle := connect(t, &lease), connect(t, &lease)
 	idle.Release()
-	receive(t, p.closed, "the end of the idle connection")
+	programs.Receive(t, p.closed, "the end of the idle connection")
 	get(t, used)
 	used.Close()
 }
@@ -398,12 +398,12 @@ func TestClosedSet(t *testing.T) {
 	idlePeer := get(t, idle)
 	idle.Release()
 	w.Close()
-	if got := receive(t, p.closed, "the end of the idle connection"); got != idlePeer {
+	if got := programs.Receive(t, p.closed, "the end of the idle connection"); got != idlePeer {
 		t.Errorf("connection %s was closed, want the idle one, %s", got, idlePeer)
 	}
 	usedPeer := get(t, used)
 	used.Release()
-	if got := receive(t, p.closed, "the end of the used connection"); got != usedPeer {
+	if got := programs.Receive(t, p.closed, "the end of the used connection"); got != usedPeer {
 		t.Errorf("connection %s was closed, want %s", got, usedPeer)
 	}
 	if _, err := lease.Connect(t.Context(), 0, false); !errors.Is(err, upstream.ErrClosed) {

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // framed is a server that plays with frames, one function for each connection.
@@ -131,9 +132,9 @@ func TestCloseCancelsTheRequest(t *testing.T) {
 	conn, beside := connect(t, &lease), connect(t, &lease)
 	_, err := conn.Writer.Write([]byte("GET /wait HTTP/1.1\r\nHost: cart\r\n\r\n"))
 	must(t, err)
-	receive(t, began, "the request")
+	programs.Receive(t, began, "the request")
 	conn.Close()
-	receive(t, ended, "the end of the request")
+	programs.Receive(t, ended, "the end of the request")
 	get(t, beside)
 	beside.Release()
 	lease.Done(upstream.OK)

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -174,7 +175,7 @@ func TestShared(t *testing.T) {
 				running.Go(func() { exchange(t, w.Handle(shop), http.StatusNoContent) })
 			}
 			for range test.requests {
-				receive(t, server.arrived, "a request")
+				programs.Receive(t, server.arrived, "a request")
 			}
 			if got := w.state(t, address); got.Open != int64(test.connects) || got.InFlight != int64(test.requests) {
 				t.Errorf("%d connections for %d requests, want %d for %d", got.Open, got.InFlight, test.connects, test.requests)
@@ -229,13 +230,13 @@ func TestSharedSurvivesChanges(t *testing.T) {
 	h := w.Handle(shop)
 	var running sync.WaitGroup
 	running.Go(func() { exchange(t, h, http.StatusNoContent) })
-	receive(t, server.arrived, "the first request")
+	programs.Receive(t, server.arrived, "the first request")
 	changed := h2cart(address, other)
 	changed.Balancing.Method = route.BalanceRoundRobin
 	changed.Endpoints[1].State = route.EndpointDraining
 	w.serve(changed)
 	running.Go(func() { exchange(t, h, http.StatusNoContent) })
-	receive(t, server.arrived, "the second request")
+	programs.Receive(t, server.arrived, "the second request")
 	if got := w.state(t, address).Open; got != 1 {
 		t.Errorf("%d connections after a change, want 1", got)
 	}
@@ -271,7 +272,7 @@ func TestConnectAfterTheChange(t *testing.T) {
 	conn := connect(t, &lease)
 	get(t, conn)
 	conn.Release()
-	receive(t, closed, "the end of the connection")
+	programs.Receive(t, closed, "the end of the connection")
 }
 
 // TestSharedChurn: endpoints come and go while requests run, and none fails.
@@ -386,7 +387,7 @@ func TestClosedSetAndStreams(t *testing.T) {
 	w.serve(h2cart(address))
 	var running sync.WaitGroup
 	running.Go(func() { exchange(t, w.Handle(shop), http.StatusNoContent) })
-	receive(t, server.arrived, "the request")
+	programs.Receive(t, server.arrived, "the request")
 	w.Close()
 	close(server.free)
 	running.Wait()

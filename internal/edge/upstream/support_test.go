@@ -200,18 +200,6 @@ func script(t testing.TB, plays ...func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// receive fails the test when nothing comes.
-func receive[T any](t testing.TB, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case value := <-from:
-		return value
-	case <-time.After(testTimeout):
-		t.Fatalf("waited too long for %s", what)
-		panic("not reached")
-	}
-}
-
 // state is what the Set tells about the only backend's endpoint.
 func (w *world) state(t testing.TB, address string) upstream.EndpointState {
 	t.Helper()

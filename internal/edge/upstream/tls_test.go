@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -169,7 +170,7 @@ func TestServerNameIsSent(t *testing.T) {
 			w := newWorld(t, upstream.Config{LocalNames: true})
 			w.become(table)
 			roundTrip(t, w.Handle(shop))
-			if got := receive(t, sent, "a handshake"); got != test.want {
+			if got := programs.Receive(t, sent, "a handshake"); got != test.want {
 				t.Errorf("SNI %q, want %q", got, test.want)
 			}
 		})
@@ -198,7 +199,7 @@ func TestSessionsResume(t *testing.T) {
 		get(t, conn)
 		conn.Close()
 		lease.Done(upstream.OK)
-		if got := receive(t, resumed, "a handshake"); got != want {
+		if got := programs.Receive(t, resumed, "a handshake"); got != want {
 			t.Errorf("connection %d resumed a session: %v, want %v", i, got, want)
 		}
 	}

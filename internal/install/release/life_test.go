@@ -53,7 +53,7 @@ func TestLife(t *testing.T) {
 	if after := w.everything(t); len(after) != len(before) {
 		t.Errorf("planning has changed the cluster: %d objects, %d before", len(after), len(before))
 	}
-	w.makeReady(t)
+	w.cluster.MakePodsReady(t, w.place.Namespace, nil)
 	asked := 0
 	check(t, w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait, Healthy: func(context.Context) error {
 		if asked++; asked == 1 {

@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const (
@@ -91,43 +90,6 @@ func alone() map[string]any {
 	}
 }
 
-// makeReady says that the Pods of the release are ready, again and again until the
-// test ends: nothing runs their image here. The rest is done by the controllers.
-func (w *world) makeReady(t *testing.T) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		ticks := time.NewTicker(50 * time.Millisecond)
-		defer ticks.Stop()
-		for {
-			w.readyPods(ctx)
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticks.C:
-			}
-		}
-	})
-	t.Cleanup(func() { stop(); done.Wait() })
-}
-
-// readyPods writes the status; what fails is tried again.
-func (w *world) readyPods(ctx context.Context) {
-	client := w.cluster.Client.CoreV1().Pods(w.place.Namespace)
-	found, err := client.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for _, pod := range found.Items {
-		if pod.Status.Phase == corev1.PodRunning {
-			continue
-		}
-		const patch = `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
-		_, _ = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	}
-}
-
 // everything is the name of each object of the cluster that the tests care for.
 func (w *world) everything(t *testing.T) map[string]bool {
 	t.Helper()
@@ -162,16 +124,5 @@ func passing(kind string) bool {
 // eventually waits until something holds.
 func (w *world) eventually(t *testing.T, holds func(context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
-	defer cancel()
-	ticks := time.NewTicker(50 * time.Millisecond)
-	defer ticks.Stop()
-	for !holds(ctx) {
-		select {
-		case <-ctx.Done():
-			t.Error("it does not come")
-			return
-		case <-ticks.C:
-		}
-	}
+	programs.Until(t, "it comes", func() bool { return holds(t.Context()) })
 }

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/server"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -103,18 +104,14 @@ func (w *world) startPlatform(t *testing.T) string {
 			t.Errorf("the platform ended with %v", err)
 		}
 	})
-	ticks := time.NewTicker(10 * time.Millisecond)
-	defer ticks.Stop()
-	late := time.After(patience)
-	for !health.Ready() {
+	programs.Until(t, "the platform is ready", func() bool {
 		select {
 		case err := <-ended:
 			t.Fatalf("the platform ended with %v", err)
-		case <-late:
-			t.Fatal("the platform is not ready")
-		case <-ticks.C:
+		default:
 		}
-	}
+		return health.Ready()
+	})
 	return dir
 }
 

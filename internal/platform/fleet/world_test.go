@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -157,26 +158,13 @@ func (w *world) with(t *testing.T, token string) clients {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: bearer{token, transport}}
+	client := &http.Client{Transport: programs.Bearer(token, transport)}
 	return clients{
 		runtimes:     platformv1connect.NewRuntimeServiceClient(client, w.url),
 		git:          platformv1connect.NewGitServiceClient(client, w.url),
 		applications: platformv1connect.NewApplicationServiceClient(client, w.url),
 		agent:        platformv1connect.NewAgentServiceClient(client, w.url),
 	}
-}
-
-type bearer struct {
-	token string
-	next  http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if b.token != "" {
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(r)
 }
 
 // registration is one that is good.

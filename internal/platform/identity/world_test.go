@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -61,33 +61,14 @@ type world struct {
 	signer   *signing.Signer
 	identity *identity.Identity
 	url      string
-	logs     *logBuffer
+	logs     *programs.Output
 	once     secret.Text
-}
-
-// logBuffer is what the platform logged.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write adds to the log.
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // newWorld starts a platform with the first admin, who has a one-time password.
 func newWorld(t *testing.T, change ...func(*identity.Options)) *world {
 	t.Helper()
-	w := &world{t: t, file: filepath.Join(t.TempDir(), "platform.db"), clock: &clock{}, logs: &logBuffer{}}
+	w := &world{t: t, file: filepath.Join(t.TempDir(), "platform.db"), clock: &clock{}, logs: &programs.Output{}}
 	ctx := t.Context()
 	var err error
 	w.store, err = store.Open(ctx, store.Options{URL: "sqlite://" + w.file, Now: w.clock.now})

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,28 +40,10 @@ type platform struct {
 	dir       string
 	database  string
 	health    *observe.Health
-	logs      *logBuffer
+	logs      *programs.Output
 	announced *passwords
 	cancel    context.CancelFunc
 	ended     chan error
-}
-
-// logBuffer keeps what is logged.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // passwords are the announced passwords.
@@ -106,7 +87,7 @@ func begin(t *testing.T, change ...func(*server.Options)) *platform {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	dir := t.TempDir()
-	p := &platform{t: t, dir: dir, health: &observe.Health{}, logs: &logBuffer{}, announced: &passwords{}, ended: make(chan error, 1)}
+	p := &platform{t: t, dir: dir, health: &observe.Health{}, logs: &programs.Output{}, announced: &passwords{}, ended: make(chan error, 1)}
 	options := server.Options{
 		Database: secret.New("sqlite://" + filepath.Join(dir, "platform.db")), Key: secret.New(strings.Repeat("k", 32)),
 		Listener: listener, ControlDir: dir, PublicURL: &url.URL{Scheme: "http", Host: listener.Addr().String()},
@@ -159,20 +140,6 @@ func (p *platform) key(scope string) string {
 	return answer.String()
 }
 
-// bearer adds a token to requests.
-type bearer struct {
-	token string
-	next  http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if b.token != "" {
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(r)
-}
-
 // client has a jar for cookies and a token, which may be empty.
 func client(t *testing.T, token string, transport *http.Transport) *http.Client {
 	t.Helper()
@@ -182,7 +149,7 @@ func client(t *testing.T, token string, transport *http.Transport) *http.Client 
 	t.Cleanup(transport.CloseIdleConnections)
 	jar, err := cookiejar.New(nil)
 	check(t, err)
-	return &http.Client{Jar: jar, Transport: bearer{token, transport}, Timeout: patience}
+	return &http.Client{Jar: jar, Transport: programs.Bearer(token, transport), Timeout: patience}
 }
 
 // users are the emails of all users in a database that is not open.

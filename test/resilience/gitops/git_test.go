@@ -188,15 +188,7 @@ func (g *gitScene) state(t *testing.T) string {
 func (g *gitScene) awaitRequests(t *testing.T, more int) {
 	t.Helper()
 	want := len(g.server.Requests()) + more
-	late, tick := time.After(programs.Patience), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for len(g.server.Requests()) < want {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("Git is not asked any more")
-		}
-	}
+	programs.Until(t, "Git is asked again", func() bool { return len(g.server.Requests()) >= want })
 }
 
 // testForced: a branch whose history was replaced is followed, and what that

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // malformed are responses that break the rules, and a part of the error. Where
@@ -171,7 +172,7 @@ func TestBrokenConnections(t *testing.T) {
 			if _, err := io.Copy(io.Discard, s); err == nil {
 				t.Error("there was no error")
 			}
-			receive(t, c.Done(), "the end of the connection")
+			programs.Receive(t, c.Done(), "the end of the connection")
 			if c.OpenStream() != nil {
 				t.Error("it takes more streams")
 			}
@@ -205,12 +206,12 @@ func TestWindow(t *testing.T) {
 	}), config())
 	s := open(t, c)
 	say(t, s, get)
-	receive(t, full, "a full window")
+	programs.Receive(t, full, "a full window")
 	if c.Closing() {
 		t.Error("a full window ended the connection")
 	}
 	close(more)
-	receive(t, c.Done(), "the end of the connection")
+	programs.Receive(t, c.Done(), "the end of the connection")
 }
 
 // literal is a header field, not indexed, whose encoding has n bytes.
@@ -246,7 +247,7 @@ func TestPingFlood(t *testing.T) {
 			s.Close()
 		}
 	}
-	receive(t, ended, "the end of the connection")
+	programs.Receive(t, ended, "the end of the connection")
 }
 
 // TestSlowReader: a stream that nobody reads holds up no other, and no more

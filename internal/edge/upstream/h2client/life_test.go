@@ -113,10 +113,10 @@ func TestIdle(t *testing.T) {
 	if s := c.OpenStream(); s != nil {
 		s.Close()
 	}
-	if !receive(t, goodbye, "the goodbye") {
+	if !programs.Receive(t, goodbye, "the goodbye") {
 		t.Error("there was something else than GOAWAY")
 	}
-	receive(t, c.Done(), "the end of the connection")
+	programs.Receive(t, c.Done(), "the end of the connection")
 }
 
 // TestRetire: streams come to their end, and the connection does after them.
@@ -137,5 +137,5 @@ func TestRetire(t *testing.T) {
 			t.Errorf("status %d, want 200", got.status)
 		}
 	}
-	receive(t, c.Done(), "the end of the connection")
+	programs.Receive(t, c.Done(), "the end of the connection")
 }

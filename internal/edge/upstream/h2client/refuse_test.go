@@ -101,7 +101,7 @@ func TestGoAway(t *testing.T) {
 	if got := listen(t, first, h1.RequestInfo{}); got.status != 204 {
 		t.Errorf("status %d of the stream that ran, want 204", got.status)
 	}
-	receive(t, ended, "the end of the connection")
+	programs.Receive(t, ended, "the end of the connection")
 }
 
 // TestConnectionEnds: what a stream ends with when its connection does.
@@ -166,7 +166,7 @@ func TestStart(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with: %s", err, test.want)
 			}
-			receive(t, ended, "the end of the connection")
+			programs.Receive(t, ended, "the end of the connection")
 		})
 	}
 }
@@ -235,7 +235,7 @@ func TestDeadlines(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- test.wait(s) }()
 				must(t, test.set(s, when.at()))
-				if err := receive(t, done, "the end of the wait"); !errors.Is(err, os.ErrDeadlineExceeded) {
+				if err := programs.Receive(t, done, "the end of the wait"); !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("error %v, want a timeout", err)
 				}
 				s.Close()
@@ -262,7 +262,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	go func() { _, err := s.Write(make([]byte, 100)); done <- err }()
 	s.Close()
 	for range 2 {
-		if err := receive(t, done, "the end of a wait"); !errors.Is(err, net.ErrClosed) {
+		if err := programs.Receive(t, done, "the end of a wait"); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("error %v, want net.ErrClosed", err)
 		}
 	}
@@ -295,7 +295,7 @@ func TestCloseCancels(t *testing.T) {
 	s = open(t, c)
 	say(t, s, get)
 	s.Close()
-	if code := receive(t, seen, "the reset"); code != http2.ErrCodeCancel {
+	if code := programs.Receive(t, seen, "the reset"); code != http2.ErrCodeCancel {
 		t.Errorf("reset with %v, want CANCEL", code)
 	}
 	// A stream on which nothing was sent leaves no trace.

@@ -268,18 +268,6 @@ func (p *peer) drain() {
 	}
 }
 
-// receive fails the test when nothing comes.
-func receive[T any](t testing.TB, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case value := <-from:
-		return value
-	case <-time.After(testTimeout):
-		t.Fatalf("waited too long for %s", what)
-		panic("not reached")
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
