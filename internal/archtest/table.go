@@ -178,12 +178,14 @@ func houseBans() []Ban {
 	return []Ban{
 		{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
 		{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
-		{Package: "./internal/kube/kubetest/...", Except: "./internal/cli/clitest ./internal/gitops/argotest", Reason: "it starts clusters and belongs in _test.go files only"},
+		{Package: "./internal/kube/kubetest", Except: "./internal/cli/clitest ./internal/gitops/argotest", Reason: "it starts clusters and belongs in _test.go files only"},
+		{Package: "./internal/kube/kubetest/privatenet", Except: "./test/... ./internal/kube/kubetest", Reason: "it is the network of tests and benchmarks only"},
 		{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 		{Package: "./internal/gitops/argotest", Reason: "it runs Applications in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
 		{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
+		{Package: "./internal/edge/edgetest", Reason: "it serves tables to tests and belongs in _test.go files only"},
 		{Package: "./internal/edge/pkitest", Except: "./test/...", Reason: "it makes keys for tests and benchmarks only"},
 		{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 	}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -22,7 +24,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 // TestPriorKnowledge: HTTP/2 without TLS is spoken where HTTP/1.1 is, on one
 // port.
 func TestPriorKnowledge(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -38,9 +40,9 @@ func TestPriorKnowledge(t *testing.T) {
 			t.Errorf("%s: %q %v", response.Proto, body, err)
 		}
 	}
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 200 {
 		t.Errorf("HTTP/1.1: got %d", response.StatusCode)
 	}
 }
@@ -49,7 +51,7 @@ func TestPriorKnowledge(t *testing.T) {
 // its request off.
 func TestClientLeavesStream(t *testing.T) {
 	asked, left := make(chan struct{}), make(chan struct{})
-	s := start(t, tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
 		close(left)
@@ -81,7 +83,7 @@ func TestClientLeaves(t *testing.T) {
 	for _, secured := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secured), func(t *testing.T) {
 			asked, left := make(chan struct{}), make(chan struct{})
-			table := tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+			table := tableFor(edgetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 				close(asked)
 				<-r.Context().Done()
 				close(left)
@@ -127,7 +129,7 @@ func TestProxyProtocol(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
 			point.ProxyTrusted, point.ProxyOptional = c.trusted, c.optional
-			s := startAt(t, tableFor(backend(t, echo)), point)
+			s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), point)
 			if c.want == "" {
 				// A connection that is refused may be gone before it is used.
 				conn, err := net.Dial("tcp", s.address)
@@ -141,9 +143,9 @@ func TestProxyProtocol(t *testing.T) {
 				}
 				return
 			}
-			w := dial(t, s.address)
-			w.send(c.header + "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			if _, body := w.answer("GET"); !strings.Contains(body, "X-Forwarded-For: "+c.want+"\n") {
+			w := edgetest.Dial(t, s.address)
+			w.Send(c.header + "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if _, body := w.Response("GET"); !strings.Contains(body, "X-Forwarded-For: "+c.want+"\n") {
 				t.Errorf("the backend got\n%s", body)
 			}
 		})
@@ -163,16 +165,16 @@ func TestForwardedTrust(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
 			point.ForwardTrusted = c.trusted
-			table := tableFor(backend(t, echo))
+			table := tableFor(edgetest.Backend(t, edgetest.Echo))
 			table.Rules[0].Policies = []route.Policy{{IPFilter: &route.IPFilter{Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/32")}}}}
 			s := startAt(t, table, point)
-			w := dial(t, s.address)
-			w.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n")
-			if _, body := w.answer("GET"); !strings.Contains(body, c.want) {
+			w := edgetest.Dial(t, s.address)
+			w.Send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n")
+			if _, body := w.Response("GET"); !strings.Contains(body, c.want) {
 				t.Errorf("the backend got\n%s", body)
 			}
-			w.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.10\r\n\r\n")
-			if response, _ := w.answer("GET"); (response.StatusCode == 403) != (c.trusted != nil) {
+			w.Send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.10\r\n\r\n")
+			if response, _ := w.Response("GET"); (response.StatusCode == 403) != (c.trusted != nil) {
 				t.Errorf("the address to keep out: got %d", response.StatusCode)
 			}
 		})
@@ -181,38 +183,22 @@ func TestForwardedTrust(t *testing.T) {
 
 // speaker is a TCP server that speaks first and then repeats what it hears. It
 // is no HTTP server.
-func speaker(t *testing.T, greeting string, wrap func(net.Listener) net.Listener) netip.AddrPort {
+func speaker(t *testing.T, greeting string, wrap func(net.Conn) net.Conn) netip.AddrPort {
 	t.Helper()
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := plain.Addr().(*net.TCPAddr).AddrPort()
-	listener := wrap(plain)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				if _, err := io.WriteString(conn, greeting); err == nil {
-					_, _ = io.Copy(conn, conn)
-				}
-			}()
+	return programs.Serve(t, "", func(plain net.Conn) {
+		conn := wrap(plain)
+		if _, err := io.WriteString(conn, greeting); err == nil {
+			_, _ = io.Copy(conn, conn)
 		}
-	}()
-	return address
+	})
 }
 
-func asIs(l net.Listener) net.Listener { return l }
+func asIs(conn net.Conn) net.Conn { return conn }
 
 // tcpTable has the routes of a test, each with one endpoint, beside a rule.
 func tcpTable(t *testing.T, routes map[*route.TCPRoute]netip.AddrPort) *route.Table {
 	t.Helper()
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	for tcp, address := range routes {
 		id := route.BackendID{Name: tcp.ID.Name, Port: 1}
 		tcp.EntryPoints, tcp.Backends = []string{"web"}, []route.BackendRef{{Backend: id}}
@@ -260,8 +246,8 @@ func TestTCPByServerName(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
 	own := authority.Issue(t, "passed.example").TLS(t)
 	table := tcpTable(t, map[*route.TCPRoute]netip.AddrPort{
-		{ID: route.TCPRouteID{Name: "passed"}, TLS: route.TLSPassthrough, ServerName: "passed.example"}: speaker(t, "passed\n", func(l net.Listener) net.Listener {
-			return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{own}})
+		{ID: route.TCPRouteID{Name: "passed"}, TLS: route.TLSPassthrough, ServerName: "passed.example"}: speaker(t, "passed\n", func(conn net.Conn) net.Conn {
+			return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{own}})
 		}),
 		{ID: route.TCPRouteID{Name: "decrypted"}, TLS: route.TLSTerminate, ServerName: "*.db.example"}: speaker(t, "decrypted\n", asIs),
 	})
@@ -289,30 +275,30 @@ func TestTCPPolicies(t *testing.T) {
 		{IPFilter: &route.IPFilter{Deny: loopback}},
 	}}
 	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{tcp: speaker(t, "ready\n", asIs)}))
-	w := dial(t, s.address)
-	w.closed()
+	w := edgetest.Dial(t, s.address)
+	w.RequireClosed()
 }
 
 // TestTCPIdle: a connection that neither side uses ends.
 func TestTCPIdle(t *testing.T) {
 	tcp := &route.TCPRoute{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain, Timeouts: route.Timeouts{Idle: route.Duration(50 * time.Millisecond)}}
 	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{tcp: speaker(t, "ready\n", asIs)}))
-	w := dial(t, s.address)
-	if got, err := io.ReadAll(w.read); string(got) != "ready\n" {
+	w := edgetest.Dial(t, s.address)
+	if got, err := io.ReadAll(w.Reader); string(got) != "ready\n" {
 		t.Errorf("got %q %v", got, err)
 	}
 }
 
 // TestWrongProtocol: what an entry point does not speak is not served.
 func TestWrongProtocol(t *testing.T) {
-	s := startAt(t, tableFor(backend(t, echo)), edge.DefaultEntryPoint("web", "127.0.0.1:0"), secure("websecure"))
+	s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), edge.DefaultEntryPoint("web", "127.0.0.1:0"), secure("websecure"))
 	if conn, err := tls.Dial("tcp", s.Addresses()[0].String(), &tls.Config{InsecureSkipVerify: true}); err == nil {
 		conn.Close()
 		t.Error("TLS on a plain entry point")
 	}
-	w := dial(t, s.Addresses()[1].String())
+	w := edgetest.Dial(t, s.Addresses()[1].String())
 	fmt.Fprint(w, "SSH-2.0-x\r\n")
-	if got, err := io.ReadAll(w.read); !strings.HasPrefix(string(got), "HTTP/1.1 400 ") {
+	if got, err := io.ReadAll(w.Reader); !strings.HasPrefix(string(got), "HTTP/1.1 400 ") {
 		t.Errorf("got %q %v", got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
 )
 
 // manyPings are more than any client may send, with what comes before them.
@@ -49,16 +50,16 @@ func TestBans(t *testing.T) {
 			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
 			point.ProxyTrusted = loopback
 			c.change(&point)
-			s := startAt(t, tableFor(backend(t, echo)), point)
-			from := func(client string) *wire {
-				w := dial(t, s.address)
-				w.send(fmt.Sprintf("PROXY TCP4 %s 192.0.2.9 1000 80\r\n", client))
+			s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), point)
+			from := func(client string) *edgetest.Wire {
+				w := edgetest.Dial(t, s.address)
+				w.Send(fmt.Sprintf("PROXY TCP4 %s 192.0.2.9 1000 80\r\n", client))
 				return w
 			}
 			// An honest exchange.
-			served := func(w *wire) bool {
+			served := func(w *edgetest.Wire) bool {
 				_, _ = io.WriteString(w, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") // it may be closed already
-				first, err := w.read.Peek(12)
+				first, err := w.Reader.Peek(12)
 				return err == nil && string(first) == "HTTP/1.1 200"
 			}
 			early := from("192.0.2.1")

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 func TestForward(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	tests := []struct{ name, request, want string }{
 		{"get", "GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a?b=c "},
 		{"post", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", "POST / hello"},
@@ -23,12 +25,12 @@ func TestForward(t *testing.T) {
 		{"empty post", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "POST / "},
 		{"one spelling of a path", "GET /%61/./b//c/../d HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a/b/d "},
 	}
-	w := dial(t, s.address) // all on one connection: each must leave it clean
+	w := edgetest.Dial(t, s.address) // all on one connection: each must leave it clean
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w.t = t
-			w.send(test.request)
-			response, body := w.answer("GET")
+			w.Send(test.request)
+			response, body := w.Response("GET")
 			if response.StatusCode != 200 || !strings.HasPrefix(body, test.want+"\n") {
 				t.Errorf("got %d %q, want 200 and %q", response.StatusCode, body, test.want)
 			}
@@ -38,11 +40,11 @@ func TestForward(t *testing.T) {
 
 // Two requests in one packet get two answers, in order.
 func TestPipelined(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
-	w := dial(t, s.address)
-	w.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!GET /3 HTTP/1.1\r\nHost: x\r\n\r\n")
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!GET /3 HTTP/1.1\r\nHost: x\r\n\r\n")
 	for _, want := range []string{"GET /1 \n", "POST /2 !\n", "GET /3 \n"} {
-		if _, body := w.answer("GET"); !strings.HasPrefix(body, want) {
+		if _, body := w.Response("GET"); !strings.HasPrefix(body, want) {
 			t.Errorf("got %q, want %q", body, want)
 		}
 	}
@@ -51,11 +53,11 @@ func TestPipelined(t *testing.T) {
 // What says who the client is comes from the edge alone, in whatever spelling
 // the client tries it, and no Connection header takes it away again.
 func TestIdentityHeaders(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 6.6.6.6\r\nx-real-ip: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\n" +
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 6.6.6.6\r\nx-real-ip: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\n" +
 		"X-FORWARDED-PROTO: https\r\nConnection: keep-alive, x-real-ip, X-Forwarded-For\r\nX-Keep: yes\r\n\r\n")
-	_, body := w.answer("GET")
+	_, body := w.Response("GET")
 	for _, want := range []string{"X-Forwarded-For: 127.0.0.1\n", "X-Real-Ip: 127.0.0.1\n", "X-Forwarded-Proto: http\n", "X-Forwarded-Host: shop.example\n", "X-Keep: yes\n"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the backend did not get %q:\n%s", want, body)
@@ -71,7 +73,7 @@ func TestIdentityHeaders(t *testing.T) {
 // Anything that two readers could read differently is refused, and the
 // connection with it.
 func TestRefused(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	tests := []struct {
 		name, request string
 		status        int
@@ -88,13 +90,13 @@ func TestRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w := dial(t, s.address)
-			w.send(test.request)
-			response, _ := w.answer("GET")
+			w := edgetest.Dial(t, s.address)
+			w.Send(test.request)
+			response, _ := w.Response("GET")
 			if response.StatusCode != test.status || !response.Close {
 				t.Errorf("got %d, close %v; want %d and a closed connection", response.StatusCode, response.Close, test.status)
 			}
-			w.closed()
+			w.RequireClosed()
 		})
 	}
 }
@@ -103,28 +105,28 @@ func TestRefused(t *testing.T) {
 // whole request.
 func TestBrokenUpload(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
-	s := start(t, tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadFull(r.Body, make([]byte, 3))
 		close(began)
 		_, err := io.Copy(io.Discard, r.Body)
 		ended <- err
 	})))
-	w := dial(t, s.address)
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n")
+	w := edgetest.Dial(t, s.address)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n")
 	<-began
-	w.send("XX\r\n")
-	response, _ := w.answer("POST")
+	w.Send("XX\r\n")
+	response, _ := w.Response("POST")
 	if response.StatusCode != 400 {
 		t.Errorf("got %d, want 400", response.StatusCode)
 	}
-	w.closed()
+	w.RequireClosed()
 	if err := <-ended; err == nil {
 		t.Error("the backend took the broken body for a whole one")
 	}
 }
 
 func TestLargeBodies(t *testing.T) {
-	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		// net/http throws input away when a handler answers before it has read it.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -155,7 +157,7 @@ func TestLargeBodies(t *testing.T) {
 // What a backend has sent goes on at once, without waiting for more.
 func TestStreamsAtOnce(t *testing.T) {
 	next := make(chan struct{})
-	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 3 {
 			fmt.Fprintf(w, "data: %d\n", i)
 			w.(http.Flusher).Flush()
@@ -179,14 +181,14 @@ func TestStreamsAtOnce(t *testing.T) {
 }
 
 func TestExpectContinue(t *testing.T) {
-	s := start(t, tableFor(backend(t, echo)))
-	w := dial(t, s.address)
-	w.send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
-	if response, err := http.ReadResponse(w.read, nil); err != nil || response.StatusCode != 100 {
+	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
+	w := edgetest.Dial(t, s.address)
+	w.Send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if response, err := http.ReadResponse(w.Reader, nil); err != nil || response.StatusCode != 100 {
 		t.Fatalf("got %v and %v, want 100", response, err)
 	}
-	w.send("hello")
-	if _, body := w.answer("PUT"); !strings.HasPrefix(body, "PUT / hello\n") || strings.Contains(body, "Expect") {
+	w.Send("hello")
+	if _, body := w.Response("PUT"); !strings.HasPrefix(body, "PUT / hello\n") || strings.Contains(body, "Expect") {
 		t.Errorf("got %q", body)
 	}
 }
@@ -194,20 +196,20 @@ func TestExpectContinue(t *testing.T) {
 // An answer that comes before the end of the upload is passed on, and neither
 // connection is used again.
 func TestEarlyAnswer(t *testing.T) {
-	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	})))
-	w := dial(t, s.address)
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nonly this much")
-	response, _ := w.answer("POST")
+	w := edgetest.Dial(t, s.address)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nonly this much")
+	response, _ := w.Response("POST")
 	if response.StatusCode != 413 || !response.Close {
 		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
 	}
-	w.closed()
+	w.RequireClosed()
 }
 
 func TestUpgrade(t *testing.T) {
-	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -218,17 +220,17 @@ func TestUpgrade(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\nhello ", r.Header.Get("Upgrade"))
 		_, _ = io.Copy(conn, buffered)
 	})))
-	w := dial(t, s.address)
-	w.send("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nearly ")
-	response, err := http.ReadResponse(w.read, nil)
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nearly ")
+	response, err := http.ReadResponse(w.Reader, nil)
 	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "websocket" {
 		t.Fatalf("got %v and %v", response, err)
 	}
-	w.send("late")
+	w.Send("late")
 	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(w.read); err != nil || string(got) != "hello early late" {
+	if got, err := io.ReadAll(w.Reader); err != nil || string(got) != "hello early late" {
 		t.Errorf("got %q and %v", got, err)
 	}
 }
@@ -241,11 +243,11 @@ func TestRetryOnAnotherEndpoint(t *testing.T) {
 	}
 	gone := dead.Addr().(*net.TCPAddr).AddrPort()
 	dead.Close()
-	s := start(t, tableFor(gone, backend(t, echo)))
-	w := dial(t, s.address)
+	s := start(t, tableFor(gone, edgetest.Backend(t, edgetest.Echo)))
+	w := edgetest.Dial(t, s.address)
 	for range 50 {
-		w.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
-		if response, body := w.answer("POST"); response.StatusCode != 200 || !strings.HasPrefix(body, "POST / hi\n") {
+		w.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+		if response, body := w.Response("POST"); response.StatusCode != 200 || !strings.HasPrefix(body, "POST / hi\n") {
 			t.Fatalf("got %d %q", response.StatusCode, body)
 		}
 	}
@@ -254,37 +256,24 @@ func TestRetryOnAnotherEndpoint(t *testing.T) {
 // A pooled connection that the backend has closed is replaced without the
 // client seeing it.
 func TestStaleConnection(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			// One answer that promises more, and then the end.
-			buf := make([]byte, 4096)
-			if _, err := conn.Read(buf); err == nil {
-				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-			}
-			conn.Close()
+	backend := programs.Serve(t, "", func(conn net.Conn) {
+		// One answer that promises more, and then the end.
+		if _, err := conn.Read(make([]byte, 4096)); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
-	}()
-	s := start(t, tableFor(ln.Addr().(*net.TCPAddr).AddrPort()))
-	w := dial(t, s.address)
+	})
+	s := start(t, tableFor(backend))
+	w := edgetest.Dial(t, s.address)
 	for range 200 {
-		w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		if response, body := w.answer("GET"); response.StatusCode != 200 || body != "ok" {
+		w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if response, body := w.Response("GET"); response.StatusCode != 200 || body != "ok" {
 			t.Fatalf("got %d %q", response.StatusCode, body)
 		}
 	}
 }
 
 func TestOwnAnswers(t *testing.T) {
-	closing := backend(t, func(w http.ResponseWriter, _ *http.Request) {
+	closing := edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
 			conn.Close()
@@ -312,16 +301,16 @@ func TestOwnAnswers(t *testing.T) {
 		{"a policy that cannot be compiled fails closed", "users.example", 503},
 		{"the backend hangs up", "closing.example", 502},
 	}
-	w := dial(t, s.address) // these answers leave the connection usable
+	w := edgetest.Dial(t, s.address) // these answers leave the connection usable
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w.t = t
-			w.send("GET / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
-			if response, _ := w.answer("GET"); response.StatusCode != test.status || response.Close {
+			w.Send("GET / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
+			if response, _ := w.Response("GET"); response.StatusCode != test.status || response.Close {
 				t.Errorf("got %d, close %v; want %d on a connection that goes on", response.StatusCode, response.Close, test.status)
 			}
-			w.send("HEAD / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
-			if response, body := w.answer("HEAD"); response.StatusCode != test.status || body != "" {
+			w.Send("HEAD / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
+			if response, body := w.Response("HEAD"); response.StatusCode != test.status || body != "" {
 				t.Errorf("HEAD: got %d and body %q", response.StatusCode, body)
 			}
 		})
@@ -330,7 +319,7 @@ func TestOwnAnswers(t *testing.T) {
 
 // A table that is not valid changes nothing.
 func TestBadTableKeepsTheOld(t *testing.T) {
-	good := tableFor(backend(t, echo))
+	good := tableFor(edgetest.Backend(t, edgetest.Echo))
 	s := start(t, good)
 	bad := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
 	bad.Rules[0].Backends[0].Backend.Name = "nobody"
@@ -343,9 +332,9 @@ func TestBadTableKeepsTheOld(t *testing.T) {
 	if err := s.Apply(bad); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "nobody") {
 		t.Fatalf("got %v, want an error that names what is wrong", err)
 	}
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 200 {
 		t.Errorf("got %d, want the old table", response.StatusCode)
 	}
 }

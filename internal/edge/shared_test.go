@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
@@ -19,7 +19,7 @@ import (
 // has the same secret, and on no other.
 func TestSessionsOnReplicas(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	table.Certificates = []*route.Certificate{certificate(t, authority, "a", "a.example")}
 	replica := func(shared byte) string {
 		options := edge.Options{SharedSecret: secret.New(string(bytes.Repeat([]byte{shared}, 32)))}
@@ -32,11 +32,11 @@ func TestSessionsOnReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &wire{Conn: conn, t: t, read: bufio.NewReader(conn)}
+		w := edgetest.NewWire(t, conn)
 		defer conn.Close()
 		// The ticket comes with the first bytes of an answer.
-		w.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
-		w.answer("GET")
+		w.Send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+		w.Response("GET")
 		return conn.ConnectionState().DidResume
 	}
 	if resumed(first) {

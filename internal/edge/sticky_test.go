@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
 // named answers with a name, so that a test sees who answered.
 func named(t *testing.T, name string) netip.AddrPort {
-	return backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+	return edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 }
 
 // A client with the cookie stays where it was, also while that endpoint is
@@ -21,9 +22,9 @@ func TestSticky(t *testing.T) {
 	table := tableFor(named(t, "a"), named(t, "b"), named(t, "c"))
 	table.Backends[0].Sticky = &route.StickyCookie{Name: "lane", HTTPOnly: true, SameSite: route.SameSiteLax}
 	s := start(t, table)
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	response, first := w.answer("GET")
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	response, first := w.Response("GET")
 	cookies := response.Cookies()
 	if len(cookies) != 1 || cookies[0].Name != "lane" || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
 		t.Fatalf("got cookies %v", response.Header["Set-Cookie"])
@@ -32,8 +33,8 @@ func TestSticky(t *testing.T) {
 	stays := func() {
 		t.Helper()
 		for range 20 {
-			w.send(again)
-			if response, got := w.answer("GET"); got != first || len(response.Cookies()) != 0 {
+			w.Send(again)
+			if response, got := w.Response("GET"); got != first || len(response.Cookies()) != 0 {
 				t.Fatalf("got %q and cookies %v, want %q and none", got, response.Cookies(), first)
 			}
 		}
@@ -50,8 +51,8 @@ func TestSticky(t *testing.T) {
 	}
 	stays()
 	for range 20 {
-		w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		if _, got := w.answer("GET"); got == first {
+		w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, got := w.Response("GET"); got == first {
 			t.Fatal("a new client was sent to an endpoint that is draining")
 		}
 	}
@@ -62,13 +63,13 @@ func TestHash(t *testing.T) {
 	table := tableFor(named(t, "a"), named(t, "b"), named(t, "c"))
 	table.Backends[0].Balancing = route.Balancing{Method: route.BalanceHash, Hash: route.HashKey{By: route.KeyHeader, Name: "X-User"}}
 	s := start(t, table)
-	w := dial(t, s.address)
+	w := edgetest.Dial(t, s.address)
 	seen := map[string]string{}
 	used := map[string]bool{}
 	for i := range 90 {
 		user := fmt.Sprint(i % 30)
-		w.send("GET / HTTP/1.1\r\nHost: x\r\nX-User: " + user + "\r\n\r\n")
-		_, got := w.answer("GET")
+		w.Send("GET / HTTP/1.1\r\nHost: x\r\nX-User: " + user + "\r\n\r\n")
+		_, got := w.Response("GET")
 		if before, ok := seen[user]; ok && before != got {
 			t.Fatalf("user %s went from %s to %s", user, before, got)
 		}
@@ -90,9 +91,9 @@ func TestFiltersOnOwnAnswers(t *testing.T) {
 		},
 	}}}
 	s := start(t, table)
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 403 || response.Header.Get("X-Seen") != "yes" {
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 403 || response.Header.Get("X-Seen") != "yes" {
 		t.Errorf("got %d and %v", response.StatusCode, response.Header)
 	}
 }

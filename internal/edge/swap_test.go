@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -107,7 +108,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	all := make([][]netip.AddrPort, tenants)
 	for tenant := range tenants {
 		for range each {
-			all[tenant] = append(all[tenant], backend(t, func(w http.ResponseWriter, r *http.Request) {
+			all[tenant] = append(all[tenant], edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Upgrade") != "" {
 					hijackEcho(t, w)
 					return
@@ -117,9 +118,9 @@ func TestSwapUnderLoad(t *testing.T) {
 		}
 	}
 	s := start(t, tenantTable(all, 0))
-	tunnel := dial(t, s.address)
-	tunnel.send("GET / HTTP/1.1\r\nHost: tenant-0.example\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
-	if response, err := http.ReadResponse(tunnel.read, nil); err != nil || response.StatusCode != 101 {
+	tunnel := edgetest.Dial(t, s.address)
+	tunnel.Send("GET / HTTP/1.1\r\nHost: tenant-0.example\r\nConnection: upgrade\r\nUpgrade: edgetest.Echo\r\n\r\n")
+	if response, err := http.ReadResponse(tunnel.Reader, nil); err != nil || response.StatusCode != 101 {
 		t.Fatalf("got %v and %v", response, err)
 	}
 
@@ -142,9 +143,9 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	stop()
 	l.check(t)
-	tunnel.send("still here")
+	tunnel.Send("still here")
 	got := make([]byte, len("still here"))
-	if _, err := io.ReadFull(tunnel.read, got); err != nil || string(got) != "still here" {
+	if _, err := io.ReadFull(tunnel.Reader, got); err != nil || string(got) != "still here" {
 		t.Errorf("the tunnel gave %q and %v", got, err)
 	}
 	tunnel.Close()
@@ -158,7 +159,7 @@ func hijackEcho(t *testing.T, w http.ResponseWriter) {
 		return
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: edgetest.Echo\r\n\r\n")
 	_, _ = io.Copy(conn, buffered)
 }
 
@@ -167,19 +168,19 @@ func hijackEcho(t *testing.T, w http.ResponseWriter) {
 func TestDrainLosesNothing(t *testing.T) {
 	const inFlight = 20
 	arrived, finish := make(chan struct{}, inFlight), make(chan struct{})
-	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		<-finish
 		fmt.Fprint(w, strings.TrimPrefix(r.URL.Path, "/"))
 	})))
-	idle := dial(t, s.address)
-	idle.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
-	idle.answer("OPTIONS")
-	silent := dial(t, s.address)
-	clients := make([]*wire, inFlight)
+	idle := edgetest.Dial(t, s.address)
+	idle.Send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	idle.Response("OPTIONS")
+	silent := edgetest.Dial(t, s.address)
+	clients := make([]*edgetest.Wire, inFlight)
 	for i := range clients {
-		clients[i] = dial(t, s.address)
-		clients[i].send(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
+		clients[i] = edgetest.Dial(t, s.address)
+		clients[i].Send(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
 		<-arrived
 	}
 	stopped := make(chan struct{})
@@ -187,16 +188,16 @@ func TestDrainLosesNothing(t *testing.T) {
 		defer close(stopped)
 		s.stop()
 	}()
-	idle.closed() // the drain has begun
+	idle.RequireClosed() // the drain has begun
 	close(finish)
 	for i, w := range clients {
-		response, body := w.answer("GET")
+		response, body := w.Response("GET")
 		if response.StatusCode != 200 || body != fmt.Sprint(i) || !response.Close {
 			t.Errorf("got %d %q, close %v", response.StatusCode, body, response.Close)
 		}
-		w.closed()
+		w.RequireClosed()
 	}
-	silent.closed()
+	silent.RequireClosed()
 	<-stopped
 }
 
@@ -204,7 +205,7 @@ func TestDrainLosesNothing(t *testing.T) {
 // answered, and the client is told to go.
 func TestDrainStreams(t *testing.T) {
 	arrived, finish := make(chan struct{}, 1), make(chan struct{})
-	s := start(t, tableFor(backend(t, func(http.ResponseWriter, *http.Request) {
+	s := start(t, tableFor(edgetest.Backend(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-finish
 	})))
@@ -221,13 +222,13 @@ func TestDrainStreams(t *testing.T) {
 		ended <- err
 	}()
 	<-arrived
-	silent := dial(t, s.address)
+	silent := edgetest.Dial(t, s.address)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		s.stop()
 	}()
-	silent.closed() // the drain has begun
+	silent.RequireClosed() // the drain has begun
 	close(finish)
 	if err := <-ended; err != nil {
 		t.Errorf("a request that ran was cut off: %v", err)
@@ -239,11 +240,11 @@ func TestDrainStreams(t *testing.T) {
 // again.
 func TestOverload(t *testing.T) {
 	options := edge.Options{MemoryLimit: 1}
-	s := startWith(t, tableFor(backend(t, echo)), options, edge.DefaultEntryPoint("web", "127.0.0.1:0"))
+	s := startWith(t, tableFor(edgetest.Backend(t, edgetest.Echo)), options, edge.DefaultEntryPoint("web", "127.0.0.1:0"))
 	for refused := false; !refused; {
-		w := dial(t, s.address)
-		w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		response, _ := w.answer("GET")
+		w := edgetest.Dial(t, s.address)
+		w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		response, _ := w.Response("GET")
 		refused = response.StatusCode == 503 && response.Header.Get("Retry-After") == "1" && response.Close
 		w.Close()
 	}

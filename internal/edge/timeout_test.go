@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestTimeouts(t *testing.T) {
 	const short = route.Duration(50 * time.Millisecond)
 	release := make(chan struct{})
-	slow := backend(t, func(w http.ResponseWriter, r *http.Request) {
+	slow := edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/silent":
 		case "/half":
@@ -48,13 +49,13 @@ func TestTimeouts(t *testing.T) {
 			table.Rules[0].Timeouts = test.timeouts
 			table.Rules = append(table.Rules, &quick)
 			s := start(t, table)
-			w := dial(t, s.address)
-			w.send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
-			if response, _ := w.answer("GET"); response.StatusCode != 504 {
+			w := edgetest.Dial(t, s.address)
+			w.Send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
+			if response, _ := w.Response("GET"); response.StatusCode != 504 {
 				t.Errorf("got %d, want 504", response.StatusCode)
 			}
-			w.send("GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
-			if response, body := w.answer("GET"); response.StatusCode != 200 || body != "quick" {
+			w.Send("GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+			if response, body := w.Response("GET"); response.StatusCode != 200 || body != "quick" {
 				t.Errorf("got %d %q", response.StatusCode, body)
 			}
 		})
@@ -64,9 +65,9 @@ func TestTimeouts(t *testing.T) {
 			table := tableFor(slow)
 			table.Rules[0].Timeouts = timeouts
 			s := start(t, table)
-			w := dial(t, s.address)
-			w.send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
-			response, err := http.ReadResponse(w.read, nil)
+			w := edgetest.Dial(t, s.address)
+			w.Send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
+			response, err := http.ReadResponse(w.Reader, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

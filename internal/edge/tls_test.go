@@ -15,6 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/route"
 )
@@ -77,7 +78,7 @@ func (b *browser) get(url, host string) (*http.Response, string, error) {
 // certificate of the host and the headers of an encrypted request.
 func TestTLSProtocols(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	table.Certificates = []*route.Certificate{
 		certificate(t, authority, "a", "a.example"),
 		certificate(t, authority, "b", "*.b.example"),
@@ -108,7 +109,7 @@ func TestTLSProtocols(t *testing.T) {
 // options included.
 func TestHTTP3(t *testing.T) {
 	servers, clients := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	table.Certificates = []*route.Certificate{certificate(t, servers, "a", "a.example"), certificate(t, servers, "b", "closed.example")}
 	table.Authorities = []*route.Authority{{ID: route.AuthorityID{Name: "staff"}, Bundle: clients.PEM}}
 	table.TLSOptions = []*route.TLSOptions{{ID: route.TLSOptionsID{Name: "staff"}, Hosts: []string{"closed.example"},
@@ -144,7 +145,7 @@ func TestHTTP3(t *testing.T) {
 // certificate, or nothing where that is asked for.
 func TestUnknownNames(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	fallback := certificate(t, authority, "default", "default.example")
 	fallback.Hosts, fallback.Default = nil, true
 	table.Certificates = []*route.Certificate{fallback, certificate(t, authority, "a", "a.example")}
@@ -174,7 +175,7 @@ func TestUnknownNames(t *testing.T) {
 // served without one, by no name, connection or protocol.
 func TestClientCertificates(t *testing.T) {
 	servers, clients := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	table.Rules[0].Policies = []route.Policy{{ForwardCertificate: &route.ForwardCertificate{
 		InfoHeader: "X-Client", Info: []route.CertificateInfo{route.InfoSubject},
 	}}}
@@ -218,13 +219,13 @@ func TestClientCertificates(t *testing.T) {
 			}
 		})
 	}
-	w := dial(t, open)
-	w.send("GET / HTTP/1.1\r\nHost: closed.example\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 421 {
+	w := edgetest.Dial(t, open)
+	w.Send("GET / HTTP/1.1\r\nHost: closed.example\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 421 {
 		t.Errorf("plain: got %d, want 421", response.StatusCode)
 	}
-	w.send("GET / HTTP/1.1\r\nHost: open.example\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+	w.Send("GET / HTTP/1.1\r\nHost: open.example\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 200 {
 		t.Errorf("plain, open: got %d, want 200", response.StatusCode)
 	}
 }
@@ -232,7 +233,7 @@ func TestClientCertificates(t *testing.T) {
 // TestCertificateSwap: a new certificate is shown at the next handshake.
 func TestCertificateSwap(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
-	table := tableFor(backend(t, echo))
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
 	table.Certificates = []*route.Certificate{certificate(t, authority, "a", "a.example")}
 	s := startAt(t, table, secure("websecure"))
 	shown := func() string {
@@ -256,13 +257,13 @@ func TestCertificateSwap(t *testing.T) {
 
 // TestPlainOnTLS: who forgets the s is told so.
 func TestPlainOnTLS(t *testing.T) {
-	s := startAt(t, tableFor(backend(t, echo)), secure("websecure"))
-	w := dial(t, s.address)
-	w.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if response, body := w.answer("GET"); response.StatusCode != 400 || !strings.Contains(body, "https://") {
+	s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), secure("websecure"))
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if response, body := w.Response("GET"); response.StatusCode != 400 || !strings.Contains(body, "https://") {
 		t.Errorf("got %d %q", response.StatusCode, body)
 	}
-	w.closed()
+	w.RequireClosed()
 }
 
 // TestRedirection: an entry point sends plain requests to the encrypted one,
@@ -271,14 +272,14 @@ func TestRedirection(t *testing.T) {
 	point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
 	point.Redirect = &edge.Redirect{Scheme: route.SchemeHTTPS, Port: 443, Permanent: true, Priority: 1 << 30}
 	point.ForwardTrusted = loopback
-	s := startAt(t, tableFor(backend(t, echo)), point, secure("websecure"))
-	w := dial(t, s.address)
-	w.send("GET /a%20b?c=d HTTP/1.1\r\nHost: a.example:8080\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 308 || response.Header.Get("Location") != "https://a.example/a%20b?c=d" {
+	s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), point, secure("websecure"))
+	w := edgetest.Dial(t, s.address)
+	w.Send("GET /a%20b?c=d HTTP/1.1\r\nHost: a.example:8080\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 308 || response.Header.Get("Location") != "https://a.example/a%20b?c=d" {
 		t.Errorf("got %d %s", response.StatusCode, response.Header.Get("Location"))
 	}
-	w.send("GET / HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Proto: https\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+	w.Send("GET / HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-Proto: https\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 200 {
 		t.Errorf("decrypted by a trusted proxy: got %d", response.StatusCode)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -31,10 +32,10 @@ func added(rules ...*route.Rule) *route.Change {
 // statusOf asks for / of a host.
 func statusOf(t *testing.T, e *running, host string) int {
 	t.Helper()
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.address)
 	defer w.Close()
-	w.send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
-	response, _ := w.answer("GET")
+	w.Send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+	response, _ := w.Response("GET")
 	return response.StatusCode
 }
 

@@ -3,6 +3,7 @@ package preflight_test
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // outside is a world without a controller: the checks of the host only.
@@ -83,31 +85,6 @@ func TestCertificateSecret(t *testing.T) {
 	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the controller's default certificate")
 }
 
-// listening is a socket at the front that takes connections and does with them what
-// it is told.
-func listening(t testing.TB, address string, serve func(net.Conn)) {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serve(conn)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-	})
-}
-
 // TestSockets: R85: what is not there yet is a warning before the install and an
 // error after it, and nothing that hangs keeps the checks.
 func TestSockets(t *testing.T) {
@@ -129,10 +106,10 @@ func TestSockets(t *testing.T) {
 		{"nothing answers", func(_ *testing.T, world *preflight.World) { world.Dial = hang }, preflight.TCP, "no response in time"},
 		{"no record", func(t *testing.T, world *preflight.World) { world.Resolver = serveDNS(t, nil) }, preflight.DNS, "DNS has no record of prod.example.com"},
 		{"no TLS", func(t *testing.T, _ *preflight.World) {
-			listening(t, front, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail\r\n")); _ = conn.Close() })
+			programs.Serve(t, front, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail\r\n")) })
 		}, preflight.TLSCertificate, "does not speak TLS"},
 		{"closed at once", func(t *testing.T, _ *preflight.World) {
-			listening(t, front, func(conn net.Conn) { _ = conn.Close() })
+			programs.Serve(t, front, func(net.Conn) {})
 		}, preflight.TLSCertificate, "does not speak TLS"},
 		{"refused to the handshake", func(*testing.T, *preflight.World) {}, preflight.TLSCertificate, "cannot be read: the connection is refused"},
 	} {
@@ -152,13 +129,7 @@ func TestSockets(t *testing.T) {
 // TestHangs: a host that accepts connections and does not respond ends the checks
 // in their time, each with its reason.
 func TestHangs(t *testing.T) {
-	var held []net.Conn
-	t.Cleanup(func() { // when nothing is accepted any more
-		for _, conn := range held {
-			_ = conn.Close()
-		}
-	})
-	listening(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { held = append(held, conn) })
+	programs.Serve(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	world, options := externalURL(t, preflight.After, pkitest.NewAuthority(t))
 	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
 	results := preflight.Run(t.Context(), world, options)

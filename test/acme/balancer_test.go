@@ -7,14 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // balancer is the address that names lead to. It hands each connection to
 // another replica than the one before, unless it is told to hold it.
 type balancer struct {
-	listener net.Listener
-	running  sync.WaitGroup
-
 	mu    sync.Mutex
 	to    []string
 	turn  int
@@ -26,25 +25,9 @@ type balancer struct {
 
 func startBalancer(t *testing.T, at netip.Addr, to ...string) *balancer {
 	t.Helper()
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(at, challengePort).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{listener: listener, to: to, asked: map[string]int{}}
-	b.running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			b.running.Go(func() { b.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		b.release()
-		_ = listener.Close() // it ends the loop
-		b.running.Wait()
-	})
+	b := &balancer{to: to, asked: map[string]int{}}
+	programs.Serve(t, netip.AddrPortFrom(at, challengePort).String(), b.serve)
+	t.Cleanup(b.release)
 	return b
 }
 

@@ -26,7 +26,7 @@ const chartHost = "charts.slipway.dev"
 // which its clients reach it under its name.
 func (w *world) startRegistry(t *testing.T) (proxy string) {
 	t.Helper()
-	address := freeAddress(t)
+	address := programs.FreeAddress(t).String()
 	programs.Registry(t, "tcp", address, fmt.Sprintf(", tls: {certificate: %q, key: %q}", w.authority.CertFile, w.authority.KeyFile), "")
 	w.pushChart(t, address)
 	return leadTo(t, map[string]string{chartHost + ":443": address})

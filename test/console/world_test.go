@@ -63,7 +63,7 @@ type world struct {
 func newWorld(t *testing.T, binary string) *world {
 	t.Helper()
 	w := &world{
-		t: t, binary: binary, url: "https://" + freeAddress(t), state: filepath.Join(t.TempDir(), "state"),
+		t: t, binary: binary, url: "https://" + programs.FreeAddress(t).String(), state: filepath.Join(t.TempDir(), "state"),
 		authority: pkitest.NewFiles(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
 	}
 	w.cluster = kubetest.Start(t)
@@ -107,18 +107,6 @@ func (w *world) client() *http.Client {
 			return dialer.DialContext(ctx, network, address)
 		},
 	}}
-}
-
-// freeAddress is a port of loopback that nobody has. The network is the test's own,
-// so that it stays free until it is used, and again after a restart.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func writeFile(t *testing.T, path, text string) {

@@ -8,61 +8,24 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // spoiler is a backend that does with a connection whatever a request asks it
 // to: /kind/nonce. Every answer carries the nonce in a header and, if it has a
 // body, in its body.
-type spoiler struct {
-	listener net.Listener
-	working  sync.WaitGroup
-
-	mu   sync.Mutex
-	open map[net.Conn]bool
-}
+type spoiler struct{}
 
 // startSpoiler serves until the end of the test.
 func startSpoiler(t *testing.T) netip.AddrPort {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &spoiler{listener: listener, open: map[net.Conn]bool{}}
-	s.working.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.mu.Lock()
-			s.open[conn] = true
-			s.mu.Unlock()
-			s.working.Go(func() { s.serve(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		s.mu.Lock()
-		for conn := range s.open {
-			_ = conn.Close()
-		}
-		s.mu.Unlock()
-		s.working.Wait()
-	})
-	return listener.Addr().(*net.TCPAddr).AddrPort()
+	return programs.Serve(t, "", new(spoiler).serve)
 }
 
 func (s *spoiler) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		s.mu.Lock()
-		delete(s.open, conn)
-		s.mu.Unlock()
-	}()
 	in := bufio.NewReader(conn)
 	for {
 		request, err := http.ReadRequest(in)

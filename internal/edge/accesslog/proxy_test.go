@@ -1,24 +1,18 @@
 package accesslog_test
 
 import (
-	"bufio"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"slipway.dev/slipway/internal/edge/accesslog"
-	"slipway.dev/slipway/internal/edge/filter"
-	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
-	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -34,41 +28,7 @@ func loggedProxy(t *testing.T, backend net.Addr, log *accesslog.Log) string {
 			Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/cart"}},
 		}},
 	}
-	pool := &h1.BufferPool{}
-	upstreams := upstream.NewSet(upstream.Config{Pool: pool})
-	change := route.Diff(nil, table)
-	upstreams.Apply(&change)
-	p := proxy.New(proxy.Config{
-		Pool: pool, Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(), Upstreams: upstreams,
-		Counters: filter.NewCounters(time.Now()), Log: slog.New(slog.DiscardHandler), Observe: log.Record,
-	})
-	compiled, err := p.Compiler().Compile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Swap(compiled)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			from := proxy.Accepted{EntryPoint: "web", Client: conn.RemoteAddr().(*net.TCPAddr).AddrPort(), Local: conn.LocalAddr().(*net.TCPAddr).AddrPort()}
-			serving.Go(func() { p.ServeHTTP1(conn, from) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.Drain()
-		serving.Wait()
-		upstreams.Close()
-	})
-	return listener.Addr().String()
+	return edgetest.StartProxy(t, table, proxy.Accepted{}, func(config *proxy.Config) { config.Observe = log.Record }).Address
 }
 
 // TestThroughProxy: what requests over a real connection leave in a file: one
@@ -81,22 +41,13 @@ func TestThroughProxy(t *testing.T) {
 	defer backend.Close()
 	path := filepath.Join(t.TempDir(), "access.log")
 	log, _ := newLog(t, accesslog.Options{FilePath: path, Format: accesslog.FormatJSON, HeaderMode: accesslog.Keep})
-	conn, err := net.Dial("tcp", loggedProxy(t, backend.Listener.Addr(), log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	conn := edgetest.Dial(t, loggedProxy(t, backend.Listener.Addr(), log))
 	// The last of them closes the connection, so all of them are over then.
 	const requests = "POST /x/../cart?a=b HTTP/1.1\r\nHost: Shop.example.com\r\nContent-Length: 2\r\nCookie: hidden\r\n\r\nhi" +
 		"GET /none HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: \x9b31m\r\n\r\n" +
 		"BAD \x1b[2J\r\n\r\n"
-	if _, err := io.WriteString(conn, requests); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, bufio.NewReader(conn)); err != nil {
+	conn.Send(requests)
+	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // deadlines counts how often the deadline for reading is moved.
@@ -23,7 +24,7 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 // TestAwaitKeepsDeadline: a connection that is used again before a piece of a
 // wait would be over does not get another deadline.
 func TestAwaitKeepsDeadline(t *testing.T) {
-	client, server := connect(t)
+	client, server := programs.Pipe(t)
 	counted := &deadlines{Conn: client}
 	r := h1.NewReader(counted, new(h1.BufferPool), h1.DefaultTimeouts())
 	defer r.Close()
@@ -57,7 +58,7 @@ func TestAwaitKeepsDeadline(t *testing.T) {
 // it was.
 func TestAwaitPieces(t *testing.T) {
 	const piece, pieces = 20 * time.Millisecond, 3
-	client, server := connect(t)
+	client, server := programs.Pipe(t)
 	r := h1.NewReader(client, new(h1.BufferPool), h1.DefaultTimeouts())
 	defer r.Close()
 	limits := h1.DefaultLimits()

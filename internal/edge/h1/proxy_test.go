@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // smallProxy is the least that can be made of this package: one goroutine and
@@ -24,41 +25,22 @@ import (
 // read. It stands between net/http's client and server to show that both
 // understand what the codec makes of them.
 type smallProxy struct {
-	listener net.Listener
-	backend  string
-	pool     h1.BufferPool
-	limits   h1.Limits
-	times    h1.Timeouts
-	wrap     func(net.Conn) net.Conn
-	running  sync.WaitGroup
+	address string
+	backend string
+	pool    h1.BufferPool
+	limits  h1.Limits
+	times   h1.Timeouts
 }
 
 func startProxy(t testing.TB, backend string, wrap func(net.Conn) net.Conn) *smallProxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &smallProxy{listener: listener, backend: backend, limits: h1.DefaultLimits(), times: h1.DefaultTimeouts(), wrap: wrap}
-	p.running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.running.Go(func() {
-				defer conn.Close()
-				if p.wrap != nil {
-					conn = p.wrap(conn)
-				}
-				_ = p.serve(conn)
-			})
+	p := &smallProxy{backend: backend, limits: h1.DefaultLimits(), times: h1.DefaultTimeouts()}
+	p.address = programs.Serve(t, "", func(conn net.Conn) {
+		if wrap != nil {
+			conn = wrap(conn)
 		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.running.Wait()
-	})
+		_ = p.serve(conn)
+	}).String()
 	return p
 }
 
@@ -236,7 +218,7 @@ func TestProxyEcho(t *testing.T) {
 				workers.Go(func() {
 					random := rand.New(rand.NewPCG(7, uint64(worker)))
 					for range 40 {
-						echoOnce(t, client, proxy.listener.Addr().String(), random)
+						echoOnce(t, client, proxy.address, random)
 					}
 				})
 			}
@@ -314,7 +296,7 @@ func talk(t *testing.T, address, raw string) string {
 
 func TestProxyRefuses(t *testing.T) {
 	proxy := startProxy(t, startEcho(t), nil)
-	address := proxy.listener.Addr().String()
+	address := proxy.address
 	for _, attack := range attacks {
 		if !strings.Contains(attack.raw, "\n") || len(attack.raw) > 5000 {
 			continue
@@ -329,7 +311,7 @@ func TestProxyRefuses(t *testing.T) {
 // TestProxyOldClients speaks HTTP/1.0 and pipelines.
 func TestProxyOldClients(t *testing.T) {
 	proxy := startProxy(t, startEcho(t), nil)
-	address := proxy.listener.Addr().String()
+	address := proxy.address
 	answer := talk(t, address, "GET /flush HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello")
 	if !strings.HasSuffix(answer, "\r\n\r\nhello") || strings.Contains(answer, "chunked") || !strings.Contains(answer, "Connection: close\r\n") {
 		t.Errorf("HTTP/1.0 got %q", answer)
@@ -349,25 +331,12 @@ func TestProxyOldClients(t *testing.T) {
 
 // TestProxyOldBackend has a backend that ends its body by closing.
 func TestProxyOldBackend(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-				_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nold but good")
-			}
-			conn.Close()
+	backend := programs.Serve(t, "", func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nold but good")
 		}
-	}()
-	proxy := startProxy(t, listener.Addr().String(), nil)
-	address := proxy.listener.Addr().String()
+	})
+	address := startProxy(t, backend.String(), nil).address
 	answer := talk(t, address, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if !strings.HasSuffix(answer, "\r\n\r\nc\r\nold but good\r\n0\r\n\r\n") || !strings.Contains(answer, "Transfer-Encoding: chunked\r\n") {
 		t.Errorf("HTTP/1.1 got %q", answer)
@@ -401,7 +370,7 @@ func TestProxyUpgrade(t *testing.T) {
 	}))
 	defer server.Close()
 	proxy := startProxy(t, server.Listener.Addr().String(), nil)
-	conn, err := net.Dial("tcp", proxy.listener.Addr().String())
+	conn, err := net.Dial("tcp", proxy.address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,17 +399,7 @@ func TestProxyUpgrade(t *testing.T) {
 // BenchmarkProxy is a small request and response through the proxy, on one
 // connection that stays open. Most of it is the kernel's.
 func BenchmarkProxy(b *testing.B) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	backend := programs.Serve(b, "", func(conn net.Conn) {
 		buf := make([]byte, 4096)
 		reply := []byte(strings.Replace(backendReply, "1234", "5", 1) + "hello")
 		for {
@@ -451,9 +410,9 @@ func BenchmarkProxy(b *testing.B) {
 				return
 			}
 		}
-	}()
-	proxy := startProxy(b, listener.Addr().String(), nil)
-	conn, err := net.Dial("tcp", proxy.listener.Addr().String())
+	})
+	proxy := startProxy(b, backend.String(), nil)
+	conn, err := net.Dial("tcp", proxy.address)
 	if err != nil {
 		b.Fatal(err)
 	}

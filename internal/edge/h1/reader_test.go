@@ -11,30 +11,8 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/programs"
 )
-
-// connect returns the two ends of a TCP connection on the loopback interface.
-func connect(t testing.TB) (client, server *net.TCPConn) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	dialed, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		dialed.Close()
-		accepted.Close()
-	})
-	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
-}
 
 func write(t testing.TB, conn net.Conn, text string) {
 	t.Helper()
@@ -44,7 +22,7 @@ func write(t testing.TB, conn net.Conn, text string) {
 }
 
 func TestReadRequests(t *testing.T) {
-	client, server := connect(t)
+	client, server := programs.Pipe(t)
 	var pool h1.BufferPool
 	limits := h1.DefaultLimits()
 	reader := h1.NewReader(server, &pool, h1.DefaultTimeouts())
@@ -85,7 +63,7 @@ func TestReadRequests(t *testing.T) {
 }
 
 func TestReadLargeHead(t *testing.T) {
-	client, server := connect(t)
+	client, server := programs.Pipe(t)
 	var pool h1.BufferPool
 	limits := h1.DefaultLimits()
 	limits.HeadBytes = 200 << 10
@@ -117,7 +95,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			client, server := connect(t)
+			client, server := programs.Pipe(t)
 			var pool h1.BufferPool
 			limits := h1.DefaultLimits()
 			reader := h1.NewReader(server, &pool, h1.DefaultTimeouts())
@@ -309,7 +287,7 @@ func TestInterrupt(t *testing.T) {
 		})
 	})
 	t.Run("before the wait", func(t *testing.T) {
-		_, server := connect(t)
+		_, server := programs.Pipe(t)
 		var pool h1.BufferPool
 		limits := h1.DefaultLimits()
 		reader := h1.NewReader(server, &pool, h1.DefaultTimeouts())
@@ -348,8 +326,8 @@ func TestInterrupt(t *testing.T) {
 // TestHeadStays checks that a head is intact while its body is read, however
 // long that is, and that the next request is found behind it.
 func TestHeadStays(t *testing.T) {
-	client, server := connect(t)
-	sink, far := connect(t)
+	client, server := programs.Pipe(t)
+	sink, far := programs.Pipe(t)
 	var pool h1.BufferPool
 	limits, times := h1.DefaultLimits(), h1.DefaultTimeouts()
 	reader := h1.NewReader(server, &pool, times)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // transferTests are bodies as they come, and as they are to be sent.
@@ -44,8 +45,8 @@ func TestTransfer(t *testing.T) {
 	for _, test := range transferTests {
 		for _, kind := range []string{"TCP", "other"} {
 			t.Run(test.name+" over "+kind, func(t *testing.T) {
-				client, server := connect(t)
-				out, far := connect(t)
+				client, server := programs.Pipe(t)
+				out, far := programs.Pipe(t)
 				var to net.Conn = out
 				if kind != "TCP" {
 					to = struct{ net.Conn }{out}
@@ -107,8 +108,8 @@ func TestTransferLarge(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			client, server := connect(t)
-			out, far := connect(t)
+			client, server := programs.Pipe(t)
+			out, far := programs.Pipe(t)
 			var pool h1.BufferPool
 			limits, times := h1.DefaultLimits(), h1.DefaultTimeouts()
 			go func() {
@@ -148,8 +149,8 @@ func TestTransferLarge(t *testing.T) {
 
 // TestTransferWriteError tells the side that failed.
 func TestTransferWriteError(t *testing.T) {
-	client, server := connect(t)
-	out, far := connect(t)
+	client, server := programs.Pipe(t)
+	out, far := programs.Pipe(t)
 	_ = far.SetLinger(0)
 	_ = far.Close()
 	var pool h1.BufferPool

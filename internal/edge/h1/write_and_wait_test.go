@@ -11,33 +11,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // turning is a connection whose ends are paired, and its other side.
 func turning(t *testing.T, times Timeouts) (*Reader, *Writer, *net.TCPConn) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	near, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
-	raw, err := near.(*net.TCPConn).SyscallConn()
+	near, far := programs.Pipe(t)
+	raw, err := near.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := new(BufferPool)
 	r, w := NewReader(near, pool, times), NewWriter(near, pool, times)
 	r.UseRawConn(raw)
-	return r, w, far.(*net.TCPConn)
+	return r, w, far
 }
 
 func ask(t *testing.T, r *Reader, w *Writer, text string) {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,36 +38,17 @@ func start(t testing.TB, cfg h2.Config, certificate *tls.Certificate) *server {
 	if s.Server, err = h2.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.addr = listener.Addr().String()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
+	s.addr = programs.Serve(t, "", func(conn net.Conn) {
+		if certificate != nil {
+			secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2"}})
+			if secure.Handshake() != nil {
 				return
 			}
-			serving.Go(func() {
-				if certificate != nil {
-					secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2"}})
-					if secure.Handshake() != nil {
-						conn.Close()
-						return
-					}
-					conn = secure
-				}
-				s.ServeConn(t.Context(), conn)
-			})
+			conn = secure
 		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		s.Close()
-		serving.Wait()
-	})
+		s.ServeConn(t.Context(), conn)
+	}).String()
+	t.Cleanup(s.Close)
 	return s
 }
 

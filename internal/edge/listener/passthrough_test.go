@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // servePort serves TLS, HTTP/1.1, HTTP/2 without TLS and TLS passthrough on one
@@ -152,29 +153,12 @@ func passThrough(c *listener.Conn, address string) {
 // echoTLS runs a TLS server that sends back what it gets.
 func echoTLS(t testing.TB, config *tls.Config) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(testTimeout))
-				server := tls.Server(conn, config)
-				_, _ = io.Copy(server, server)
-				_ = server.CloseWrite()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		running.Wait()
-	})
-	return l.Addr().String()
+	return programs.Serve(t, "", func(conn net.Conn) {
+		_ = conn.SetDeadline(time.Now().Add(testTimeout))
+		server := tls.Server(conn, config)
+		_, _ = io.Copy(server, server)
+		_ = server.CloseWrite()
+	}).String()
 }
 
 func TestHandoff(t *testing.T) {

@@ -10,19 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 // authTable asks a server before everything.
 func authTable(t testing.TB, auth http.HandlerFunc, change func(*route.ForwardAuth), more ...route.Policy) *route.Table {
 	t.Helper()
-	policy := &route.ForwardAuth{Backend: backendID("auth"), Path: "/check", ResponseHeaders: []string{"X-User", "X-Groups"}}
+	policy := &route.ForwardAuth{Backend: edgetest.BackendID("auth"), Path: "/check", ResponseHeaders: []string{"X-User", "X-Groups"}}
 	if change != nil {
 		change(policy)
 	}
-	table := tableOf([]netip.AddrPort{serve(t, echo)}, append([]route.Policy{{ForwardAuth: policy}}, more...)...)
-	return with(table, "auth", serve(t, auth))
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, append([]route.Policy{{ForwardAuth: policy}}, more...)...)
+	return edgetest.AddBackend(table, "auth", edgetest.Backend(t, auth))
 }
 
 // The question says what the client asked for, and who it is only in the edge's
@@ -32,7 +34,7 @@ func TestForwardAuthQuestion(t *testing.T) {
 	remember := func(_ http.ResponseWriter, r *http.Request) { asked <- r }
 	table := authTable(t, remember, nil, route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("alice:{SHA}" + shaSecret), UserHeader: "X-Login"}})
 	e := start(t, table)
-	dial(t, e.address).get("/cart/../a%20b?x=1", "Cookie: session=1", "Authorization: Basic YWxpY2U6c2VjcmV0", "X-Forwarded-User: root", "X-Forwarded-Method: DELETE",
+	edgetest.Dial(t, e.Address).Get("/cart/../a%20b?x=1", "Cookie: session=1", "Authorization: Basic YWxpY2U6c2VjcmV0", "X-Forwarded-User: root", "X-Forwarded-Method: DELETE",
 		"X-Real-Ip: 6.6.6.6", "x-forwarded-FOR: 6.6.6.6", "X-User: root", "x-groups: admins", "X-Login: root", "Connection: keep-alive, X-Hop, cookie", "X-Hop: 1", "X-Other: kept")
 	r := <-asked
 	if r.Method != "GET" || r.RequestURI != "/check" || r.ContentLength != 0 {
@@ -53,7 +55,7 @@ func TestForwardAuthQuestion(t *testing.T) {
 		a.Query = "rd=https://login.example"
 	})
 	e = start(t, table)
-	_, body := dial(t, e.address).post("/", "pay: 5", "Cookie: session=1", "X-Other: not this")
+	_, body := edgetest.Dial(t, e.Address).Post("/", "pay: 5", "Cookie: session=1", "X-Other: not this")
 	r = <-asked
 	if r.Method != "POST" || r.Host != "auth.example" || r.RequestURI != "/check?rd=https://login.example" || r.Header.Get("Cookie") != "session=1" || r.Header.Get("X-Other") != "" || r.ContentLength != 6 {
 		t.Errorf("asked %s at %s with %v", r.Method, r.Host, r.Header)
@@ -78,8 +80,8 @@ func TestForwardAuthHeaders(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}, nil)
 	e := start(t, table, func(c *proxy.Config) { c.Limits.Underscores = true })
-	w := dial(t, e.address)
-	_, body := w.get("/", "Cookie: known", "X-User: root", "x-USER: root", "X_User: root", "X.User: root", "X-Groups: root")
+	w := edgetest.Dial(t, e.Address)
+	_, body := w.Get("/", "Cookie: known", "X-User: root", "x-USER: root", "X_User: root", "X.User: root", "X-Groups: root")
 	for _, want := range []string{"X-User: alice\n", "X-Groups: a\n", "X-Groups: b\n"} {
 		if strings.Count(body, want) != 1 {
 			t.Errorf("want %q once:\n%s", want, body)
@@ -88,8 +90,8 @@ func TestForwardAuthHeaders(t *testing.T) {
 	if strings.Contains(body, "root") || strings.Contains(body, "Secret") {
 		t.Errorf("the backend got more than that:\n%s", body)
 	}
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nx-user: root\r\nTransfer-Encoding: chunked\r\nTrailer: X-Trail\r\n\r\n2\r\nhi\r\n0\r\nX-Trail: passes\r\nX-User: root\r\nX_GROUPS: root\r\n\r\n")
-	_, body = w.answer("POST")
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nx-user: root\r\nTransfer-Encoding: chunked\r\nTrailer: X-Trail\r\n\r\n2\r\nhi\r\n0\r\nX-Trail: passes\r\nX-User: root\r\nX_GROUPS: root\r\n\r\n")
+	_, body = w.Response("POST")
 	if strings.Contains(body, "root") || !strings.Contains(body, "POST / hi\n") || !strings.Contains(body, "trailer X-Trail: passes\n") {
 		t.Errorf("got:\n%s", body)
 	}
@@ -146,21 +148,21 @@ func TestForwardAuthRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			table := authTable(t, test.auth, test.change)
 			e := start(t, table)
-			w := dial(t, e.address)
+			w := edgetest.Dial(t, e.Address)
 			for range 2 { // the connection goes on
-				response, body := w.get("/")
+				response, body := w.Get("/")
 				if response.StatusCode != test.status || strings.Contains(body, "GET /") || test.check != nil && !test.check(response, body) {
 					t.Errorf("got %d, %v and %q", response.StatusCode, response.Header, body)
 				}
 			}
 		})
 	}
-	for name, endpoints := range map[string][]netip.AddrPort{"nobody listens": {nobody(t)}, "no endpoint": nil} {
+	for name, endpoints := range map[string][]netip.AddrPort{"nobody listens": {programs.FreeAddress(t)}, "no endpoint": nil} {
 		t.Run(name, func(t *testing.T) {
-			table := authTable(t, echo, nil)
+			table := authTable(t, edgetest.Echo, nil)
 			table.Backends = table.Backends[:1]
-			e := start(t, with(table, "auth", endpoints...))
-			if response, _ := dial(t, e.address).get("/"); response.StatusCode != 503 {
+			e := start(t, edgetest.AddBackend(table, "auth", endpoints...))
+			if response, _ := edgetest.Dial(t, e.Address).Get("/"); response.StatusCode != 503 {
 				t.Errorf("got %d", response.StatusCode)
 			}
 		})
@@ -175,12 +177,12 @@ func TestForwardAuthBodyTooLarge(t *testing.T) {
 	for _, request := range []string{
 		"Content-Length: 6\r\n\r\n123456", "Transfer-Encoding: chunked\r\n\r\n3\r\n123\r\n3\r\n456\r\n0\r\n\r\n",
 	} {
-		w := dial(t, e.address)
-		w.send("POST / HTTP/1.1\r\nHost: x\r\n" + request)
-		if response, _ := w.answer("POST"); response.StatusCode != 413 {
+		w := edgetest.Dial(t, e.Address)
+		w.Send("POST / HTTP/1.1\r\nHost: x\r\n" + request)
+		if response, _ := w.Response("POST"); response.StatusCode != 413 {
 			t.Errorf("got %d", response.StatusCode)
 		}
-		w.closed()
+		w.RequireClosed()
 	}
 	if asked.Load() != 0 {
 		t.Error("it was asked with a part of a body")
@@ -194,9 +196,9 @@ func TestForwardAuthLargeYes(t *testing.T) {
 		fmt.Fprint(w, strings.Repeat("welcome ", 1<<15))
 	}, nil)
 	e := start(t, table)
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.Address)
 	for range 3 {
-		if response, body := w.get("/"); response.StatusCode != 200 || !strings.Contains(body, "X-User: alice\n") {
+		if response, body := w.Get("/"); response.StatusCode != 200 || !strings.Contains(body, "X-User: alice\n") {
 			t.Errorf("got %d and %q", response.StatusCode, body)
 		}
 	}

@@ -10,39 +10,26 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 // canned answers every read of a connection with the same bytes.
 func canned(b *testing.B, reply string) netip.AddrPort {
 	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { listener.Close() })
-	go func() {
+	return programs.Serve(b, "", func(conn net.Conn) {
+		buf, reply := make([]byte, 64<<10), []byte(reply)
 		for {
-			conn, err := listener.Accept()
-			if err != nil {
+			if _, err := conn.Read(buf); err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				buf, reply := make([]byte, 64<<10), []byte(reply)
-				for {
-					if _, err := conn.Read(buf); err != nil {
-						return
-					}
-					if _, err := conn.Write(reply); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := conn.Write(reply); err != nil {
+				return
+			}
 		}
-	}()
-	return listener.Addr().(*net.TCPAddr).AddrPort()
+	})
 }
 
 const browserGet = "GET /shop/cart?item=1234 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n" +
@@ -69,8 +56,8 @@ func BenchmarkExchange(b *testing.B) {
 		{"post", post, nil, nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			e := start(b, tableOf([]netip.AddrPort{canned(b, smallReply)}, bench.policies...), bench.options...)
-			conn, err := net.Dial("tcp", e.address)
+			e := start(b, edgetest.Table([]netip.AddrPort{canned(b, smallReply)}, bench.policies...), bench.options...)
+			conn, err := net.Dial("tcp", e.Address)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -92,7 +79,7 @@ func BenchmarkExchange(b *testing.B) {
 // BenchmarkStream is the same exchange as one stream of HTTP/2, on a connection
 // in memory.
 func BenchmarkStream(b *testing.B) {
-	e := start(b, tableOf([]netip.AddrPort{canned(b, smallReply)}))
+	e := start(b, edgetest.Table([]netip.AddrPort{canned(b, smallReply)}))
 	from := proxy.Accepted{EntryPoint: "web", Protocol: "HTTP/2", Client: netip.MustParseAddrPort("192.0.2.1:1"), Local: netip.MustParseAddrPort("192.0.2.2:443")}
 	buf, request := make([]byte, 4096), []byte(browserGet)
 	b.ReportAllocs()
@@ -119,21 +106,21 @@ func BenchmarkStream(b *testing.B) {
 func BenchmarkPolicies(b *testing.B) {
 	text := strings.Repeat("all work and no play makes a long text\n", 100)
 	reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
-	auth := route.Policy{ForwardAuth: &route.ForwardAuth{Backend: backendID("side"), Path: "/"}}
+	auth := route.Policy{ForwardAuth: &route.ForwardAuth{Backend: edgetest.BackendID("side"), Path: "/"}}
 	for _, bench := range []struct {
 		name   string
 		policy route.Policy
 	}{
 		{"buffering", buffers(1<<20, 1<<20)}, {"compression", compressing}, {"retry", retrying(nil)},
-		{"errorPages", route.Policy{ErrorPages: &route.ErrorPages{Statuses: []route.StatusRange{{From: 500, To: 599}}, Backend: backendID("side"), Path: "/"}}},
+		{"errorPages", route.Policy{ErrorPages: &route.ErrorPages{Statuses: []route.StatusRange{{From: 500, To: 599}}, Backend: edgetest.BackendID("side"), Path: "/"}}},
 		{"forwardAuth", auth},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			address := canned(b, reply)
-			e := start(b, with(tableOf([]netip.AddrPort{address}, bench.policy), "side", address))
+			e := start(b, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{address}, bench.policy), "side", address))
 			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 			defer client.CloseIdleConnections()
-			request, err := http.NewRequest("GET", "http://"+e.address+"/", nil)
+			request, err := http.NewRequest("GET", "http://"+e.Address+"/", nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/route"
 )
@@ -25,34 +26,34 @@ func buffers(request, response int64) route.Policy {
 // not before it is whole.
 func TestBufferedRequest(t *testing.T) {
 	asked := make(chan struct{}, 1)
-	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	backend := edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
-		echo(w, r)
+		edgetest.Echo(w, r)
 	})
 	// In a chain, as most policies are written.
-	e := start(t, tableOf([]netip.AddrPort{backend}, route.Policy{Chain: &route.Chain{Policies: []route.Policy{buffers(100<<10, 0)}}}))
-	w := dial(t, e.address)
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
-	if response, err := http.ReadResponse(w.read, nil); err != nil || response.StatusCode != 100 {
+	e := start(t, edgetest.Table([]netip.AddrPort{backend}, route.Policy{Chain: &route.Chain{Policies: []route.Policy{buffers(100<<10, 0)}}}))
+	w := edgetest.Dial(t, e.Address)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+	if response, err := http.ReadResponse(w.Reader, nil); err != nil || response.StatusCode != 100 {
 		t.Fatalf("got %v and %v, want 100", response, err)
 	}
-	w.send("3\r\nhel\r\n")
+	w.Send("3\r\nhel\r\n")
 	select {
 	case <-asked:
 		t.Error("the backend was asked before the body was there")
 	default:
 	}
-	w.send("2\r\nlo\r\n0\r\nX-Trail: 1\r\n\r\n")
-	if _, body := w.answer("POST"); !strings.HasPrefix(body, "POST / hello\n") || !strings.Contains(body, "Length: 5\n") {
+	w.Send("2\r\nlo\r\n0\r\nX-Trail: 1\r\n\r\n")
+	if _, body := w.Response("POST"); !strings.HasPrefix(body, "POST / hello\n") || !strings.Contains(body, "Length: 5\n") {
 		t.Errorf("got %q", body)
 	}
 	<-asked
 	large := strings.Repeat("0123456789abcdef", 6<<10)
-	if _, body := w.post("/large", large); !strings.HasPrefix(body, "POST /large "+large+"\n") {
+	if _, body := w.Post("/large", large); !strings.HasPrefix(body, "POST /large "+large+"\n") {
 		t.Errorf("got %d bytes", len(body))
 	}
 	<-asked
-	if _, body := w.get("/none"); !strings.HasPrefix(body, "GET /none \n") {
+	if _, body := w.Get("/none"); !strings.HasPrefix(body, "GET /none \n") {
 		t.Errorf("got %q", body)
 	}
 	<-asked
@@ -64,7 +65,7 @@ func TestBufferedRequest(t *testing.T) {
 
 func TestBufferLimits(t *testing.T) {
 	var asked atomic.Int32
-	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, r *http.Request) {
+	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		size := 10
 		if r.URL.Path == "/large" {
@@ -78,19 +79,19 @@ func TestBufferLimits(t *testing.T) {
 	for _, request := range []string{
 		"Content-Length: 11\r\n\r\n01234567890", "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n67890\r\n0\r\n\r\n",
 	} {
-		w := dial(t, e.address)
-		w.send("POST / HTTP/1.1\r\nHost: x\r\n" + request)
-		if response, _ := w.answer("POST"); response.StatusCode != 413 || !response.Close {
+		w := edgetest.Dial(t, e.Address)
+		w.Send("POST / HTTP/1.1\r\nHost: x\r\n" + request)
+		if response, _ := w.Response("POST"); response.StatusCode != 413 || !response.Close {
 			t.Errorf("got %d, close %v", response.StatusCode, response.Close)
 		}
-		w.closed()
+		w.RequireClosed()
 	}
 	if asked.Load() != 0 {
 		t.Error("the backend was asked")
 	}
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.Address)
 	for _, path := range []string{"/", "/?chunked", "/large", "/large?chunked", "/"} {
-		response, body := w.get(path)
+		response, body := w.Get(path)
 		if strings.HasPrefix(path, "/large") {
 			if response.StatusCode != 502 {
 				t.Errorf("%s: got %d", path, response.StatusCode)
@@ -99,7 +100,7 @@ func TestBufferLimits(t *testing.T) {
 			t.Errorf("%s: got %q with length %d", path, body, response.ContentLength)
 		}
 	}
-	if _, body := w.post("/", "0123456789"); body != "xxxxxxxxxx" {
+	if _, body := w.Post("/", "0123456789"); body != "xxxxxxxxxx" {
 		t.Errorf("got %q", body)
 	}
 	e.rest()
@@ -113,10 +114,10 @@ func TestHeldBodyIsLimited(t *testing.T) {
 	table := authTable(t, func(http.ResponseWriter, *http.Request) {}, func(a *route.ForwardAuth) { a.MaxBodyBytes = 100 },
 		route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: 5}})
 	e := start(t, table)
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.Address)
 	for body, status := range map[string]int{"5\r\nhello\r\n0\r\n\r\n": 200, "6\r\nhello!\r\n0\r\n\r\n": 413} {
-		w.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
-		if response, _ := w.answer("POST"); response.StatusCode != status || response.Close {
+		w.Send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+		if response, _ := w.Response("POST"); response.StatusCode != status || response.Close {
 			t.Errorf("%q: got %d, close %v", body, response.StatusCode, response.Close)
 		}
 	}
@@ -147,8 +148,8 @@ func TestBufferedResponse(t *testing.T) {
 			}
 		}
 	})
-	e := start(t, tableOf([]netip.AddrPort{backend}, buffers(0, 1000)))
-	w := dial(t, e.address) // all on one connection: each must leave it clean
+	e := start(t, edgetest.Table([]netip.AddrPort{backend}, buffers(0, 1000)))
+	w := edgetest.Dial(t, e.Address) // all on one connection: each must leave it clean
 	for _, test := range []struct {
 		path   string
 		status int
@@ -157,7 +158,7 @@ func TestBufferedResponse(t *testing.T) {
 		{"/", 200, "whole"}, {"/cut", 502, ""}, {"/cut-chunks", 502, ""}, {"/until-close", 200, "to the end"},
 		{"/trailers", 200, "hello"}, {"/", 200, "whole"},
 	} {
-		response, body := w.get(test.path)
+		response, body := w.Get(test.path)
 		if response.StatusCode != test.status || test.body != "" && body != test.body || response.Close {
 			t.Errorf("%s: got %d %q, close %v", test.path, response.StatusCode, body, response.Close)
 		}
@@ -171,7 +172,7 @@ func TestBufferedResponse(t *testing.T) {
 // there is room again afterwards.
 func TestBufferMemory(t *testing.T) {
 	few := func(c *proxy.Config) { c.MaxBufferedBytes = 128 << 10 }
-	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, r *http.Request) {
+	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.New()
 		_, _ = io.Copy(sum, r.Body)
 		fmt.Fprintf(w, "%x", sum.Sum(nil))
@@ -179,11 +180,11 @@ func TestBufferMemory(t *testing.T) {
 	fits, not := strings.Repeat("a", 90<<10), strings.Repeat("b", 200<<10)
 	want := fmt.Sprintf("%x", sha256.Sum256([]byte(fits)))
 	for range 3 {
-		w := dial(t, e.address)
-		if response, body := w.post("/", fits); response.StatusCode != 200 || body != want {
+		w := edgetest.Dial(t, e.Address)
+		if response, body := w.Post("/", fits); response.StatusCode != 200 || body != want {
 			t.Errorf("got %d", response.StatusCode)
 		}
-		if response, _ := w.post("/", not); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
+		if response, _ := w.Post("/", not); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
 			t.Errorf("got %d and %v", response.StatusCode, response.Header)
 		}
 	}

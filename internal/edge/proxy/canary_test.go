@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -103,9 +104,9 @@ func (c *canary) answer(conn net.Conn, request *http.Request, nonce string) bool
 // mixedTable has a host for each policy, and one for all together. The same
 // canary serves everything.
 func mixedTable(address netip.AddrPort) (*route.Table, []string) {
-	forwardAuth := route.Policy{ForwardAuth: &route.ForwardAuth{Backend: backendID("side"), Path: "/ok", MaxBodyBytes: 64 << 10}}
-	pages := route.Policy{ErrorPages: &route.ErrorPages{Statuses: []route.StatusRange{{From: 500, To: 599}}, Backend: backendID("side"), Path: "/ok"}}
-	mirror := route.Policy{Mirror: &route.Mirror{Backend: backendID("side"), Percent: 100, MaxBodyBytes: 64 << 10}}
+	forwardAuth := route.Policy{ForwardAuth: &route.ForwardAuth{Backend: edgetest.BackendID("side"), Path: "/ok", MaxBodyBytes: 64 << 10}}
+	pages := route.Policy{ErrorPages: &route.ErrorPages{Statuses: []route.StatusRange{{From: 500, To: 599}}, Backend: edgetest.BackendID("side"), Path: "/ok"}}
+	mirror := route.Policy{Mirror: &route.Mirror{Backend: edgetest.BackendID("side"), Percent: 100, MaxBodyBytes: 64 << 10}}
 	retry := retrying(func(r *route.Retry) { r.UnsafeMethods, r.Attempts = true, 2 })
 	guard := route.Policy{RequestHeaders: &route.RequestHeaders{Remove: []string{"X-Trail"}}}
 	sets := map[string][]route.Policy{
@@ -113,13 +114,13 @@ func mixedTable(address netip.AddrPort) (*route.Table, []string) {
 		"buffer": {buffers(64<<10, 64<<10)}, "compress": {compressing}, "buffered-retry": {buffers(64<<10, 0), retry},
 		"all": {guard, forwardAuth, pages, mirror, retry, buffers(64<<10, 300<<10), compressing},
 	}
-	table := with(with(&route.Table{}, "app", address), "side", address)
+	table := edgetest.AddBackend(edgetest.AddBackend(&route.Table{}, "app", address), "side", address)
 	var hosts []string
 	for name, policies := range sets {
 		hosts = append(hosts, name+".example")
 		table.Rules = append(table.Rules, &route.Rule{
 			ID: route.ID{Name: name}, Host: name + ".example", Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}},
-			Backends: []route.BackendRef{{Backend: backendID("app")}}, Policies: policies,
+			Backends: []route.BackendRef{{Backend: edgetest.BackendID("app")}}, Policies: policies,
 		})
 	}
 	return table, hosts
@@ -168,7 +169,7 @@ func TestNoSwappedAnswers(t *testing.T) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(uint64(worker), 1))
-			var w *wire
+			var w *edgetest.Wire
 			for i := range requests {
 				stream := random.IntN(4) == 0
 				switch {
@@ -178,7 +179,7 @@ func TestNoSwappedAnswers(t *testing.T) {
 				case stream:
 					w = e.stream(t)
 				case w == nil:
-					w = dial(t, e.address)
+					w = edgetest.Dial(t, e.Address)
 				}
 				nonce := fmt.Sprintf("n%d.%d", worker, i)
 				request, manner := mixedRequest(random, hosts[random.IntN(len(hosts))], nonce)
@@ -198,7 +199,7 @@ func TestNoSwappedAnswers(t *testing.T) {
 }
 
 // mixedExchange reports whether the connection can go on.
-func mixedExchange(t *testing.T, w *wire, request, nonce string, manner int) bool {
+func mixedExchange(t *testing.T, w *edgetest.Wire, request, nonce string, manner int) bool {
 	if err := w.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func mixedExchange(t *testing.T, w *wire, request, nonce string, manner int) boo
 		return false
 	}
 	for {
-		response, err := http.ReadResponse(w.read, nil)
+		response, err := http.ReadResponse(w.Reader, nil)
 		if err != nil {
 			if manner == stays {
 				t.Logf("%s: %v", nonce, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/route"
 )
@@ -49,7 +50,7 @@ func unpack(t testing.TB, encoding, body string) string {
 
 func TestCompressed(t *testing.T) {
 	text := strings.Repeat("all work and no play makes a long text\n", 5000)
-	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	backend := edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("ETag", `"1"`)
 		if r.URL.Path != "/chunked" {
@@ -62,11 +63,11 @@ func TestCompressed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			records := make(chan proxy.Record, 100)
-			e := start(t, tableOf([]netip.AddrPort{backend}, policies...), func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { records <- *r } })
-			w := dial(t, e.address)
+			e := start(t, edgetest.Table([]netip.AddrPort{backend}, policies...), func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { records <- *r } })
+			w := edgetest.Dial(t, e.Address)
 			for _, path := range []string{"/", "/chunked"} {
 				for _, encoding := range []string{"gzip", "br", "zstd"} {
-					response, body := w.get(path, "Accept-Encoding: "+encoding)
+					response, body := w.Get(path, "Accept-Encoding: "+encoding)
 					if got := response.Header.Get("Content-Encoding"); got != encoding || response.ContentLength != -1 || response.Close || response.Header.Get("ETag") != `W/"1"` {
 						t.Fatalf("%s: got %q, length %d and %v", path, got, response.ContentLength, response.Header)
 					}
@@ -77,14 +78,14 @@ func TestCompressed(t *testing.T) {
 						t.Errorf("recorded %d and %d", r.Sent, r.Origin)
 					}
 				}
-				response, body := w.get(path)
+				response, body := w.Get(path)
 				if response.Header.Get("Content-Encoding") != "" || body != text || response.Header.Get("Vary") != "Accept-Encoding" {
 					t.Errorf("%s, as it is: %v", path, response.Header)
 				}
 				<-records
 			}
-			w.send("GET / HTTP/1.0\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")
-			response, body := w.answer("GET")
+			w.Send("GET / HTTP/1.0\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")
+			response, body := w.Response("GET")
 			if !response.Close || unpack(t, response.Header.Get("Content-Encoding"), body) != text {
 				t.Errorf("HTTP/1.0: %v", response.Header)
 			}
@@ -95,7 +96,7 @@ func TestCompressed(t *testing.T) {
 // What the backend sends can be read at once, also when it is encoded.
 func TestCompressedEvents(t *testing.T) {
 	next := make(chan struct{})
-	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.(http.Flusher).Flush()
 		for i := range 3 {
@@ -105,9 +106,9 @@ func TestCompressedEvents(t *testing.T) {
 		}
 	})}, compressing))
 	for _, encoding := range []string{"gzip", "br", "zstd"} {
-		w := dial(t, e.address)
-		w.send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n")
-		response, err := http.ReadResponse(w.read, nil) // before there is any event
+		w := edgetest.Dial(t, e.Address)
+		w.Send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n")
+		response, err := http.ReadResponse(w.Reader, nil) // before there is any event
 		if err != nil || response.Header.Get("Content-Encoding") != encoding {
 			t.Fatalf("got %v and %v", response, err)
 		}
@@ -149,16 +150,16 @@ func decoder(t testing.TB, encoding string, body io.Reader) io.Reader {
 
 // An answer that breaks off is seen to break off.
 func TestCompressedCut(t *testing.T) {
-	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(w, "half")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})}, compressing))
-	w := dial(t, e.address)
-	w.send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")
-	response, err := http.ReadResponse(w.read, nil)
+	w := edgetest.Dial(t, e.Address)
+	w.Send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")
+	response, err := http.ReadResponse(w.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,18 +12,20 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 func mirroring(percent int, body int64) route.Policy {
-	return route.Policy{Mirror: &route.Mirror{Backend: backendID("copy"), Percent: percent, MaxBodyBytes: body}}
+	return route.Policy{Mirror: &route.Mirror{Backend: edgetest.BackendID("copy"), Percent: percent, MaxBodyBytes: body}}
 }
 
 // copies is a backend that tells what it got.
 func copies(t testing.TB) (netip.AddrPort, chan string) {
 	got := make(chan string, 1000)
-	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+	return edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			body = []byte(err.Error())
@@ -55,20 +57,20 @@ func TestMirror(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			copied, got := copies(t)
-			e := start(t, with(tableOf([]netip.AddrPort{serve(t, echo)}, policies...), "copy", copied))
-			w := dial(t, e.address)
-			if _, body := w.get("/api/a?b"); !strings.HasPrefix(body, "GET /a?b \n") {
+			e := start(t, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, policies...), "copy", copied))
+			w := edgetest.Dial(t, e.Address)
+			if _, body := w.Get("/api/a?b"); !strings.HasPrefix(body, "GET /a?b \n") {
 				t.Errorf("got %q", body)
 			}
 			if text := next(t, got); text != "GET shop.example /a?b  X-Set:1" {
 				t.Errorf("copied %q", text)
 			}
-			w.post("/api/p", "0123456789")
+			w.Post("/api/p", "0123456789")
 			if text := next(t, got); text != "POST shop.example /p 0123456789 X-Set:1" {
 				t.Errorf("copied %q", text)
 			}
-			w.send("POST /api/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Set: 2\r\n\r\n")
-			if _, body := w.answer("POST"); !strings.HasPrefix(body, "POST /c hello\n") || strings.Contains(body, "trailer X-Set") {
+			w.Send("POST /api/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Set: 2\r\n\r\n")
+			if _, body := w.Response("POST"); !strings.HasPrefix(body, "POST /c hello\n") || strings.Contains(body, "trailer X-Set") {
 				t.Errorf("got %q", body)
 			}
 			if text := next(t, got); text != "POST x /c hello X-Set:1" {
@@ -76,14 +78,14 @@ func TestMirror(t *testing.T) {
 			}
 			// Too large to be copied, but not to be served.
 			large := strings.Repeat("x", 100)
-			if _, body := w.post("/api/l", large); !strings.HasPrefix(body, "POST /l "+large) {
+			if _, body := w.Post("/api/l", large); !strings.HasPrefix(body, "POST /l "+large) {
 				t.Errorf("got %q", body)
 			}
-			w.send("POST /api/m HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + large + "\r\n0\r\n\r\n")
-			if _, body := w.answer("POST"); !strings.HasPrefix(body, "POST /m "+large) {
+			w.Send("POST /api/m HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + large + "\r\n0\r\n\r\n")
+			if _, body := w.Response("POST"); !strings.HasPrefix(body, "POST /m "+large) {
 				t.Errorf("got %q", body)
 			}
-			w.get("/api/end")
+			w.Get("/api/end")
 			if text := next(t, got); !strings.Contains(text, " /end ") {
 				t.Errorf("copied %q, want none of those that are too large", text)
 			}
@@ -98,13 +100,13 @@ func TestMirror(t *testing.T) {
 
 func TestMirrorPercent(t *testing.T) {
 	copied, got := copies(t)
-	e := start(t, with(tableOf([]netip.AddrPort{serve(t, echo)}, mirroring(30, 0)), "copy", copied))
-	w := dial(t, e.address)
+	e := start(t, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, mirroring(30, 0)), "copy", copied))
+	w := edgetest.Dial(t, e.Address)
 	for range 100 {
-		w.get("/")
+		w.Get("/")
 	}
 	for range 100 {
-		w.post("/", "a body, of which there are to be no copies")
+		w.Post("/", "a body, of which there are to be no copies")
 	}
 	for range 30 {
 		next(t, got)
@@ -120,7 +122,7 @@ func TestMirrorNeverHurts(t *testing.T) {
 	release := make(chan struct{})
 	var stuck atomic.Int32
 	backends := map[string]netip.AddrPort{
-		"gone":   nobody(t),
+		"gone":   programs.FreeAddress(t),
 		"broken": raw(t, func(conn net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(conn, "garbage\r\n\r\n") }),
 		"stuck": raw(t, func(net.Conn, *bufio.Reader) {
 			stuck.Add(1)
@@ -129,10 +131,10 @@ func TestMirrorNeverHurts(t *testing.T) {
 	}
 	for name, address := range backends {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, with(tableOf([]netip.AddrPort{serve(t, echo)}, mirroring(100, 100)), "copy", address), func(c *proxy.Config) { c.MirrorsInFlight = 4 })
-			w := dial(t, e.address)
+			e := start(t, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, mirroring(100, 100)), "copy", address), func(c *proxy.Config) { c.MirrorsInFlight = 4 })
+			w := edgetest.Dial(t, e.Address)
 			for i := range 50 {
-				if response, body := w.post("/", fmt.Sprint(i)); response.StatusCode != 200 || !strings.HasPrefix(body, fmt.Sprintf("POST / %d\n", i)) {
+				if response, body := w.Post("/", fmt.Sprint(i)); response.StatusCode != 200 || !strings.HasPrefix(body, fmt.Sprintf("POST / %d\n", i)) {
 					t.Fatalf("got %d %q", response.StatusCode, body)
 				}
 			}
@@ -149,18 +151,18 @@ func TestMirrorNeverHurts(t *testing.T) {
 // A request whose backend does not want its body is not copied in part.
 func TestMirrorOfCutUpload(t *testing.T) {
 	copied, got := copies(t)
-	e := start(t, with(tableOf([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
+	e := start(t, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
 		if _, err := http.ReadRequest(read); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
 			_, _ = io.Copy(io.Discard, read)
 		}
 	})}, mirroring(100, 1000)), "copy", copied))
-	w := dial(t, e.address)
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nonly this")
-	if response, _ := w.answer("POST"); response.StatusCode != 413 {
+	w := edgetest.Dial(t, e.Address)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nonly this")
+	if response, _ := w.Response("POST"); response.StatusCode != 413 {
 		t.Errorf("got %d", response.StatusCode)
 	}
-	w.closed()
+	w.RequireClosed()
 	e.rest()
 	e.Close()
 	if len(got) != 0 || e.Stats().BufferedBytes != 0 {

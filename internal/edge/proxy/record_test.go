@@ -13,10 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -46,14 +48,14 @@ func watching(records chan seen) func(*proxy.Config) {
 
 func TestRecord(t *testing.T) {
 	records := make(chan seen, 10)
-	table := tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, r *http.Request) {
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "shop/1")
 		_, _ = io.Copy(w, io.LimitReader(r.Body, 3))
 	})}, route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("alice:{SHA}" + shaSecret)}})
 	from := proxy.Accepted{Protocol: "HTTP/3", TLS: true, TLSVersion: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256}
 	e := startFrom(t, table, from, watching(records))
-	w := dial(t, e.address)
-	w.post("/a?b", "hello", "User-Agent: tester/1", "Authorization: Basic YWxpY2U6c2VjcmV0")
+	w := edgetest.Dial(t, e.Address)
+	w.Post("/a?b", "hello", "User-Agent: tester/1", "Authorization: Basic YWxpY2U6c2VjcmV0")
 	r := <-records
 	if r.Method != "POST" || r.Host != "shop.example" || r.Path != "/a" || r.Status != 200 || r.Received != 5 || r.Sent != 3 || r.Origin != 3 {
 		t.Errorf("got %+v", r.Record)
@@ -61,17 +63,17 @@ func TestRecord(t *testing.T) {
 	if r.User != "alice" || r.agent != "tester/1" || r.server != "shop/1" || r.Protocol != "HTTP/3" || r.TLSVersion != tls.VersionTLS13 {
 		t.Errorf("got %+v with %q and %q", r.Record, r.agent, r.server)
 	}
-	if r.Backend == nil || *r.Backend != backendID("app") || r.Endpoint == "" || r.Retries() != 0 || r.Reason != "" {
+	if r.Backend == nil || *r.Backend != edgetest.BackendID("app") || r.Endpoint == "" || r.Retries() != 0 || r.Reason != "" {
 		t.Errorf("got %+v", r.Record)
 	}
 	if r.Connected <= 0 || r.Responded < r.Connected || r.Upstream > r.Duration || r.Upstream <= 0 {
 		t.Errorf("got %s, %s, %s of %s", r.Connected, r.Responded, r.Upstream, r.Duration)
 	}
-	w.get("/", "User-Agent: tester/2")
+	w.Get("/", "User-Agent: tester/2")
 	if r := <-records; r.Status != 401 || r.Response != nil || r.User != "" || r.Reason != "Unauthorized" || r.agent != "tester/2" || r.Backend != nil {
 		t.Errorf("got %+v", r.Record)
 	}
-	w.send("GET / HTTP/1.1\r\nHost: a b\r\n\r\n")
+	w.Send("GET / HTTP/1.1\r\nHost: a b\r\n\r\n")
 	if r := <-records; r.Status != 400 || r.Head != nil || r.Protocol != "HTTP/3" {
 		t.Errorf("got %+v", r.Record)
 	}
@@ -80,21 +82,21 @@ func TestRecord(t *testing.T) {
 // The record of a tunnel has its heads too, however long it lasted.
 func TestRecordOfTunnel(t *testing.T) {
 	records := make(chan seen, 10)
-	e := start(t, tableOf([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
+	e := start(t, edgetest.Table([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
 		if _, err := http.ReadRequest(read); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nServer: chat\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
 			_, _ = io.Copy(conn, read)
 		}
 	})}), watching(records))
-	w := dial(t, e.address)
-	w.send("GET /talk HTTP/1.1\r\nHost: x\r\nUser-Agent: talker\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\nhello")
-	if response, err := http.ReadResponse(w.read, nil); err != nil || response.StatusCode != 101 {
+	w := edgetest.Dial(t, e.Address)
+	w.Send("GET /talk HTTP/1.1\r\nHost: x\r\nUser-Agent: talker\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\nhello")
+	if response, err := http.ReadResponse(w.Reader, nil); err != nil || response.StatusCode != 101 {
 		t.Fatalf("got %v and %v", response, err)
 	}
 	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(w.read); err != nil || string(got) != "hello" {
+	if got, err := io.ReadAll(w.Reader); err != nil || string(got) != "hello" {
 		t.Errorf("got %q and %v", got, err)
 	}
 	if r := <-records; !r.Upgraded || r.Path != "/talk" || r.agent != "talker" || r.server != "chat" || r.Sent != 5 {
@@ -104,7 +106,7 @@ func TestRecordOfTunnel(t *testing.T) {
 
 // What Admit says is done, for requests that a rule took, and before filters.
 func TestAdmit(t *testing.T) {
-	table := tableOf([]netip.AddrPort{serve(t, echo)}, route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("alice:{SHA}" + shaSecret)}})
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("alice:{SHA}" + shaSecret)}})
 	table.Rules[0].Host = "*.example"
 	asked := make(chan string, 10)
 	e := start(t, table, func(c *proxy.Config) {
@@ -116,18 +118,18 @@ func TestAdmit(t *testing.T) {
 			return nil
 		}
 	})
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.Address)
 	for host, status := range map[string]int{"wrong.example": 421, "right.example": 401} {
-		w.send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
-		if response, _ := w.answer("GET"); response.StatusCode != status {
+		w.Send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+		if response, _ := w.Response("GET"); response.StatusCode != status {
 			t.Errorf("%s: got %d", host, response.StatusCode)
 		}
 		if got := <-asked; got != "web "+host+" *.example" {
 			t.Errorf("asked about %q", got)
 		}
 	}
-	w.send("GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n")
-	if response, _ := w.answer("GET"); response.StatusCode != 404 || len(asked) != 0 {
+	w.Send("GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n")
+	if response, _ := w.Response("GET"); response.StatusCode != 404 || len(asked) != 0 {
 		t.Errorf("got %d", response.StatusCode)
 	}
 }
@@ -135,13 +137,13 @@ func TestAdmit(t *testing.T) {
 // The client's certificate is the connection's, and nothing else is one.
 func TestCertificate(t *testing.T) {
 	info := route.Policy{ForwardCertificate: &route.ForwardCertificate{InfoHeader: "X-Client-Cert", Info: []route.CertificateInfo{route.InfoSubject}}}
-	table := tableOf([]netip.AddrPort{serve(t, echo)}, info)
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, info)
 	certificate := &x509.Certificate{Raw: []byte("raw"), Signature: []byte("signature"), Subject: pkix.Name{CommonName: "alice"}}
 	for _, from := range []proxy.Accepted{{}, {TLS: true, Certificate: certificate}} {
 		e := startFrom(t, table, from)
-		w := dial(t, e.address)
-		w.send("POST / HTTP/1.1\r\nHost: x\r\nX-Client-Cert: root\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-client-CERT: root\r\n\r\n")
-		_, body := w.answer("POST")
+		w := edgetest.Dial(t, e.Address)
+		w.Send("POST / HTTP/1.1\r\nHost: x\r\nX-Client-Cert: root\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-client-CERT: root\r\n\r\n")
+		_, body := w.Response("POST")
 		want := from.Certificate != nil
 		if strings.Contains(body, "root") || strings.Contains(body, `X-Client-Cert: Subject="CN%3Dalice"`) != want || !strings.HasPrefix(body, "POST / hi\n") {
 			t.Errorf("with a certificate %v:\n%s", want, body)
@@ -169,15 +171,15 @@ func TestTrace(t *testing.T) {
 	}
 	for name, policies := range map[string][]route.Policy{"no filters": nil, "filters": {compressing}} {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, tableOf([]netip.AddrPort{serve(t, echo)}, policies...), tracing)
-			_, body := dial(t, e.address).get("/", "traceparent: 00-1")
+			e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, policies...), tracing)
+			_, body := edgetest.Dial(t, e.Address).Get("/", "traceparent: 00-1")
 			if status := <-ended; status != 200 || !strings.Contains(body, "Traceparent: child of 00-1\n") || strings.Count(body, "Traceparent") != 1 {
 				t.Errorf("ended with %d:\n%s", status, body)
 			}
 		})
 	}
-	e := start(t, tableOf([]netip.AddrPort{nobody(t)}), tracing)
-	dial(t, e.address).get("/")
+	e := start(t, edgetest.Table([]netip.AddrPort{programs.FreeAddress(t)}), tracing)
+	edgetest.Dial(t, e.Address).Get("/")
 	if status := <-ended; status != 502 {
 		t.Errorf("ended with %d, want what the client got", status)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/route"
 )
@@ -91,10 +92,10 @@ func TestRetry(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			backend := &moody{script: strings.Split(test.script, ","), bodies: make(chan string, 10)}
-			e := start(t, tableOf([]netip.AddrPort{serve(t, backend.ServeHTTP)}, test.policies...))
-			w := dial(t, e.address)
-			w.send(test.request)
-			response, body := w.answer("GET")
+			e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, backend.ServeHTTP)}, test.policies...))
+			w := edgetest.Dial(t, e.Address)
+			w.Send(test.request)
+			response, body := w.Response("GET")
 			if response.StatusCode != test.status || body != test.body || int(backend.at.Load()) != test.asked {
 				t.Errorf("got %d %q after %d, want %d %q after %d", response.StatusCode, body, backend.at.Load(), test.status, test.body, test.asked)
 			}
@@ -110,17 +111,17 @@ func TestRetry(t *testing.T) {
 // Another endpoint is asked, where there is one.
 func TestRetryElsewhere(t *testing.T) {
 	var failed atomic.Int32
-	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	bad := edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		failed.Add(1)
 		w.WriteHeader(503)
 	})
-	good := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "good") })
+	good := edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "good") })
 	records := make(chan proxy.Record, 100)
-	e := start(t, tableOf([]netip.AddrPort{bad, good}, retrying(nil)), func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { records <- *r } })
-	w := dial(t, e.address)
+	e := start(t, edgetest.Table([]netip.AddrPort{bad, good}, retrying(nil)), func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { records <- *r } })
+	w := edgetest.Dial(t, e.Address)
 	// Ten retries are there from the beginning.
 	for failed.Load() < 5 {
-		if response, body := w.get("/"); response.StatusCode != 200 || body != "good" {
+		if response, body := w.Get("/"); response.StatusCode != 200 || body != "good" {
 			t.Fatalf("got %d %q", response.StatusCode, body)
 		}
 		if r := <-records; r.Endpoint != good.String() || r.Reason != "" {
@@ -132,19 +133,19 @@ func TestRetryElsewhere(t *testing.T) {
 // Retries are a part of the load, not a multiple of it.
 func TestRetryBudget(t *testing.T) {
 	var asked atomic.Int32
-	table := tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		w.WriteHeader(503)
 	})}, retrying(func(r *route.Retry) { r.Attempts = 10 }))
 	e := start(t, table)
 	const requests = 200
 	began := time.Now()
-	w := dial(t, e.address)
+	w := edgetest.Dial(t, e.Address)
 	for i := range requests {
 		if i == requests/2 {
-			e.apply(t, table) // a change of the table does not fill it up
+			e.Apply(t, table) // a change of the table does not fill it up
 		}
-		if response, _ := w.get("/"); response.StatusCode != 503 {
+		if response, _ := w.Get("/"); response.StatusCode != 503 {
 			t.Fatalf("got %d", response.StatusCode)
 		}
 	}
@@ -161,12 +162,12 @@ func TestRetryBudget(t *testing.T) {
 // The waits double, and end with the rule's time.
 func TestRetryBackoff(t *testing.T) {
 	backend := &moody{script: strings.Split("503,503,503,503,503", ","), bodies: make(chan string, 10)}
-	table := tableOf([]netip.AddrPort{serve(t, backend.ServeHTTP)}, retrying(func(r *route.Retry) {
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, backend.ServeHTTP)}, retrying(func(r *route.Retry) {
 		r.Attempts, r.Backoff = 10, route.Duration(40*time.Millisecond)
 	}))
 	e := start(t, table)
 	began := time.Now()
-	if response, _ := dial(t, e.address).get("/"); response.StatusCode != 200 {
+	if response, _ := edgetest.Dial(t, e.Address).Get("/"); response.StatusCode != 200 {
 		t.Errorf("got %d", response.StatusCode)
 	}
 	// Half of 40+80+160+320+640 ms at least.
@@ -174,10 +175,10 @@ func TestRetryBackoff(t *testing.T) {
 		t.Errorf("five waits took %s", took)
 	}
 	backend = &moody{script: backend.script, bodies: make(chan string, 10)}
-	table = tableOf([]netip.AddrPort{serve(t, backend.ServeHTTP)}, table.Rules[0].Policies...)
+	table = edgetest.Table([]netip.AddrPort{edgetest.Backend(t, backend.ServeHTTP)}, table.Rules[0].Policies...)
 	table.Rules[0].Timeouts.Total = route.Duration(200 * time.Millisecond)
 	e = start(t, table)
-	if response, _ := dial(t, e.address).get("/"); response.StatusCode != 504 {
+	if response, _ := edgetest.Dial(t, e.Address).Get("/"); response.StatusCode != 504 {
 		t.Errorf("got %d, want the rule's time to be over", response.StatusCode)
 	}
 }
@@ -186,7 +187,7 @@ func TestRetryBackoff(t *testing.T) {
 // as long as it likes.
 func TestAttemptTimeoutIsForTheHead(t *testing.T) {
 	wait := make(chan struct{})
-	e := start(t, tableOf([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
+	e := start(t, edgetest.Table([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
 		request, err := http.ReadRequest(read)
 		if err != nil {
 			return
@@ -199,15 +200,15 @@ func TestAttemptTimeoutIsForTheHead(t *testing.T) {
 		<-wait
 		_, _ = io.WriteString(conn, "ne")
 	})}, retrying(func(r *route.Retry) { r.AttemptTimeout = route.Duration(300 * time.Millisecond) })))
-	w := dial(t, e.address)
-	w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	response, err := http.ReadResponse(w.read, nil)
+	w := edgetest.Dial(t, e.Address)
+	w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	response, err := http.ReadResponse(w.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	// When three attempts without an answer are over, so is the time of the first.
-	if silent, _ := dial(t, e.address).get("/silent"); silent.StatusCode != 504 {
+	if silent, _ := edgetest.Dial(t, e.Address).Get("/silent"); silent.StatusCode != 504 {
 		t.Errorf("got %d", silent.StatusCode)
 	}
 	close(wait)

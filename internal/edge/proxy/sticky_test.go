@@ -7,18 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/route"
 )
 
 func named(t testing.TB, name string) netip.AddrPort {
-	return serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+	return edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 }
 
 // twoLanes has a rule with two backends, each of which has two endpoints.
 func twoLanes(t testing.TB, sticky *route.StickyCookie) *route.Table {
-	table := tableOf([]netip.AddrPort{named(t, "a1"), named(t, "a2")})
-	with(table, "other", named(t, "b1"), named(t, "b2"))
-	table.Rules[0].Backends = append(table.Rules[0].Backends, route.BackendRef{Backend: backendID("other")})
+	table := edgetest.Table([]netip.AddrPort{named(t, "a1"), named(t, "a2")})
+	edgetest.AddBackend(table, "other", named(t, "b1"), named(t, "b2"))
+	table.Rules[0].Backends = append(table.Rules[0].Backends, route.BackendRef{Backend: edgetest.BackendID("other")})
 	table.Rules[0].Sticky = sticky
 	return table
 }
@@ -33,10 +34,10 @@ func TestStickyRule(t *testing.T) {
 				table.Backends[1].Sticky = &route.StickyCookie{Name: "spot"}
 			}
 			e := start(t, table)
-			w := dial(t, e.address)
+			w := edgetest.Dial(t, e.Address)
 			reached := map[string]bool{}
 			for range 20 {
-				response, first := w.get("/")
+				response, first := w.Get("/")
 				cookies := response.Cookies()
 				if len(cookies) != 1 || cookies[0].Name != "lane" || !cookies[0].HttpOnly {
 					t.Fatalf("got %v", response.Header["Set-Cookie"])
@@ -45,7 +46,7 @@ func TestStickyRule(t *testing.T) {
 				spots := map[string]bool{}
 				// The endpoint is drawn, so the second one may let itself be waited for.
 				for tries := 0; tries < 10 || !endpoints && len(spots) < 2 && tries < 200; tries++ {
-					response, got := w.get("/", "Cookie: x=y; lane="+cookies[0].Value)
+					response, got := w.Get("/", "Cookie: x=y; lane="+cookies[0].Value)
 					if got[:1] != first[:1] || endpoints && (got != first || len(response.Cookies()) != 0) {
 						t.Fatalf("went from %s to %s, with %v", first, got, response.Cookies())
 					}
@@ -58,7 +59,7 @@ func TestStickyRule(t *testing.T) {
 			if len(reached) != 2 {
 				t.Errorf("new clients reach only %v", reached)
 			}
-			if response, _ := w.get("/", "Cookie: lane=made-up.value"); len(response.Cookies()) != 1 {
+			if response, _ := w.Get("/", "Cookie: lane=made-up.value"); len(response.Cookies()) != 1 {
 				t.Error("a cookie that means nothing is not replaced")
 			}
 		})
@@ -69,8 +70,8 @@ func TestStickyRule(t *testing.T) {
 func TestStickyRuleMoves(t *testing.T) {
 	table := twoLanes(t, &route.StickyCookie{})
 	e := start(t, table)
-	w := dial(t, e.address)
-	response, first := w.get("/")
+	w := edgetest.Dial(t, e.Address)
+	response, first := w.Get("/")
 	cookie := response.Cookies()[0]
 	if !strings.HasPrefix(cookie.Name, "slipway_") {
 		t.Errorf("the cookie is called %s", cookie.Name)
@@ -85,15 +86,15 @@ func TestStickyRuleMoves(t *testing.T) {
 		}
 		gone.Backends = append(gone.Backends, &changed)
 	}
-	e.apply(t, &gone)
+	e.Apply(t, &gone)
 	for range 5 {
-		response, got := w.get("/", line)
+		response, got := w.Get("/", line)
 		if response.StatusCode != 200 || got[:1] == first[:1] || len(response.Cookies()) != 1 {
 			t.Fatalf("got %d %s and %v", response.StatusCode, got, response.Cookies())
 		}
 	}
-	e.apply(t, table)
-	if response, got := w.get("/", line); got[:1] != first[:1] || len(response.Cookies()) != 0 {
+	e.Apply(t, table)
+	if response, got := w.Get("/", line); got[:1] != first[:1] || len(response.Cookies()) != 0 {
 		t.Errorf("the first cookie leads to %s now", got)
 	}
 }

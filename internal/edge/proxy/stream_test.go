@@ -11,31 +11,22 @@ import (
 	"sync"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
 // stream opens a connection that is served as one stream of HTTP/2.
-func (e *edge) stream(t testing.TB, edits ...h1.Edit) *wire {
+func (e *edge) stream(t testing.TB, edits ...h1.Edit) *edgetest.Wire {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	w := dial(t, listener.Addr().String())
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := proxy.Accepted{EntryPoint: "web", Protocol: "HTTP/2", TLS: true, Edits: edits,
-		Client: conn.RemoteAddr().(*net.TCPAddr).AddrPort(), Local: conn.LocalAddr().(*net.TCPAddr).AddrPort()}
+	client, conn := programs.Pipe(t)
 	var serving sync.WaitGroup
-	serving.Go(func() { e.ServeStream(conn, from) })
-	t.Cleanup(func() {
-		w.Close()
-		serving.Wait()
+	t.Cleanup(serving.Wait)
+	w := edgetest.NewWire(t, client)
+	serving.Go(func() {
+		e.ServeStream(conn, edgetest.Accepted(conn, proxy.Accepted{Protocol: "HTTP/2", TLS: true, Edits: edits}))
 	})
 	return w
 }
@@ -46,7 +37,7 @@ func TestStreamIsOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := tableOf([]netip.AddrPort{serve(t, echo)})
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)})
 	table.Rules[0].Host = "shop.example"
 	e := start(t, table)
 	for _, test := range []struct {
@@ -61,15 +52,15 @@ func TestStreamIsOneRequest(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := e.stream(t, edit)
-			w.send(test.request)
-			response, body := w.answer("GET")
+			w.Send(test.request)
+			response, body := w.Response("GET")
 			if response.StatusCode != test.status || response.Header.Get("Connection") != "" || response.Header.Get("Alt-Svc") == "" {
 				t.Errorf("got %d and %v", response.StatusCode, response.Header)
 			}
 			if strings.Contains(body, "Upgrade") || strings.Contains(body, "websocket") {
 				t.Errorf("the backend was asked to switch protocols:\n%s", body)
 			}
-			if rest, err := io.ReadAll(w.read); err != nil && !strings.Contains(err.Error(), "reset") || len(rest) > 0 {
+			if rest, err := io.ReadAll(w.Reader); err != nil && !strings.Contains(err.Error(), "reset") || len(rest) > 0 {
 				t.Errorf("after the answer: %q and %v", rest, err)
 			}
 		})
@@ -78,7 +69,7 @@ func TestStreamIsOneRequest(t *testing.T) {
 
 // Two sides that talk to each other by turns do not wait for each other's end.
 func TestStreamBothWays(t *testing.T) {
-	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, r *http.Request) {
+	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if err := control.EnableFullDuplex(); err != nil {
 			t.Error(err)
@@ -94,20 +85,20 @@ func TestStreamBothWays(t *testing.T) {
 		w.Header().Set("X-Status", "0")
 	})}))
 	w := e.stream(t)
-	w.send("POST / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n")
-	response, err := http.ReadResponse(w.read, nil)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n")
+	response, err := http.ReadResponse(w.Reader, nil)
 	if err != nil || response.StatusCode != 200 {
 		t.Fatalf("the head waited for the body: %v", err)
 	}
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	for i := range 5 {
-		w.send(fmt.Sprintf("2\r\n%d\n\r\n", i))
+		w.Send(fmt.Sprintf("2\r\n%d\n\r\n", i))
 		if line, err := lines.ReadString('\n'); err != nil || line != fmt.Sprintf("re: %d\n", i) {
 			t.Fatalf("got %q and %v", line, err)
 		}
 	}
-	w.send("0\r\n\r\n")
+	w.Send("0\r\n\r\n")
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 || response.Trailer.Get("X-Status") != "0" {
 		t.Errorf("got %q, %v and trailers %v", rest, err, response.Trailer)
 	}
@@ -130,14 +121,14 @@ func TestStreamEndsEarly(t *testing.T) {
 			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(request.URL.Path), request.URL.Path)
 		}
 	})
-	e := start(t, tableOf([]netip.AddrPort{backend}))
+	e := start(t, edgetest.Table([]netip.AddrPort{backend}))
 	for i := range 3 {
 		w := e.stream(t)
-		w.send(fmt.Sprintf("POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this", i))
-		if _, body := w.answer("POST"); body != fmt.Sprintf("/%d", i) {
+		w.Send(fmt.Sprintf("POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this", i))
+		if _, body := w.Response("POST"); body != fmt.Sprintf("/%d", i) {
 			t.Errorf("got %q", body)
 		}
-		w.closed()
+		w.RequireClosed()
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -149,7 +140,7 @@ func TestStreamEndsEarly(t *testing.T) {
 // Streams of a connection share nothing: what one leaves behind is not in the
 // next, which may get its memory.
 func TestStreamsShareNothing(t *testing.T) {
-	table := tableOf([]netip.AddrPort{serve(t, echo)},
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)},
 		route.Policy{RequestHeaders: &route.RequestHeaders{Set: []route.HeaderValue{{Name: "X-Set", Value: "1"}}}})
 	plain := *table.Rules[0]
 	plain.ID.Name, plain.Host, plain.Policies = "plain", "plain.example", nil
@@ -164,8 +155,8 @@ func TestStreamsShareNothing(t *testing.T) {
 				if i%2 == 0 {
 					host = "plain.example"
 				}
-				w.send("POST /" + nonce + " HTTP/1.1\r\nHost: " + host + "\r\nX-Nonce: " + nonce + "\r\nContent-Length: 4\r\n\r\nbody")
-				_, body := w.answer("POST")
+				w.Send("POST /" + nonce + " HTTP/1.1\r\nHost: " + host + "\r\nX-Nonce: " + nonce + "\r\nContent-Length: 4\r\n\r\nbody")
+				_, body := w.Response("POST")
 				if !strings.Contains(body, "X-Nonce: "+nonce+"\n") || strings.Contains(body, "X-Set") != (host == "shop.example") {
 					t.Errorf("%s got %q", host, body)
 				}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/route"
 )
@@ -35,11 +36,11 @@ func TestClientAddress(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			seen := make(chan proxy.Record, 1)
 			observe := func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { seen <- *r } }
-			table := tableOf([]netip.AddrPort{serve(t, echo)})
+			table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)})
 			// What filters see is what the record says.
 			table.Rules[0].Policies = []route.Policy{{IPFilter: &route.IPFilter{Allow: []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(test.want), 32)}}}}
 			e := startFrom(t, table, test.from, observe)
-			response, _ := dial(t, e.address).get("/", test.lines...)
+			response, _ := edgetest.Dial(t, e.Address).Get("/", test.lines...)
 			record := <-seen
 			if record.Client.String() != test.want || response.StatusCode != 200 {
 				t.Errorf("got %s and status %d, want %s", record.Client, response.StatusCode, test.want)
@@ -53,7 +54,7 @@ func TestClientAddress(t *testing.T) {
 
 // The scheme of the client's own connection is what a trusted proxy says it is.
 func TestForwardedProto(t *testing.T) {
-	table := tableOf([]netip.AddrPort{serve(t, echo)}, route.Policy{RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}})
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, route.Policy{RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}})
 	secure := *table.Rules[0]
 	secure.ID.Name, secure.Match.Scheme, secure.Priority = "secure", route.SchemeHTTPS, 1
 	secure.Policies = []route.Policy{{ResponseHeaders: &route.ResponseHeaders{Set: []route.HeaderValue{{Name: "Strict-Transport-Security", Value: "max-age=31536000; includeSubDomains"}}}}}
@@ -74,7 +75,7 @@ func TestForwardedProto(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			e := startFrom(t, table, test.from)
-			response, body := dial(t, e.address).get("/", test.line)
+			response, body := edgetest.Dial(t, e.Address).Get("/", test.line)
 			want := 307
 			if test.secure {
 				want = 200

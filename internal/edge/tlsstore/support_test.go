@@ -21,6 +21,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -105,23 +106,7 @@ func loadWith(store *tlsstore.Store, in tlsstore.Input) []tlsstore.Problem {
 // one byte after its handshake, so that clients also get their tickets.
 func serve(t testing.TB, store *tlsstore.Store) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { answer(conn, store) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		running.Wait()
-	})
-	return listener.Addr().String()
+	return programs.Serve(t, "", func(conn net.Conn) { answer(conn, store) }).String()
 }
 
 func answer(conn net.Conn, store *tlsstore.Store) {

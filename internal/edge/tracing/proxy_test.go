@@ -1,138 +1,54 @@
 package tracing_test
 
 import (
-	"bufio"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"slipway.dev/slipway/internal/edge/filter"
-	"slipway.dev/slipway/internal/edge/h1"
-	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
-	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
-
-// tracedProxy serves connections of a listener with a Tracer until the end of
-// the test, and gives its address.
-func tracedProxy(t *testing.T, table *route.Table, tracer *tracing.Tracer) string {
-	t.Helper()
-	pool := &h1.BufferPool{}
-	upstreams := upstream.NewSet(upstream.Config{Pool: pool})
-	change := route.Diff(nil, table)
-	upstreams.Apply(&change)
-	p := proxy.New(proxy.Config{
-		Pool: pool, Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(), Upstreams: upstreams,
-		Counters: filter.NewCounters(time.Now()), Log: slog.New(slog.DiscardHandler),
-		Trace: tracer.Trace, Observe: tracer.Observe,
-	})
-	var compiled *program.Program
-	compiled, err := p.Compiler().Compile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Swap(compiled)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			from := proxy.Accepted{EntryPoint: "web", Client: conn.RemoteAddr().(*net.TCPAddr).AddrPort(), Local: conn.LocalAddr().(*net.TCPAddr).AddrPort()}
-			serving.Go(func() { p.ServeHTTP1(conn, from) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.Drain()
-		serving.Wait()
-		upstreams.Close()
-	})
-	return listener.Addr().String()
-}
-
-// get asks for a path on a connection and gives the status.
-func get(t *testing.T, conn net.Conn, answers *bufio.Reader, path string) int {
-	t.Helper()
-	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: a\r\n"+sampled+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(answers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode
-}
 
 // TestThroughProxy: requests over real connections, to a backend that answers,
 // to one that is not there, and to no rule.
 func TestThroughProxy(t *testing.T) {
 	parents := make(chan string, 1)
-	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	backend := edgetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 		parents <- strings.Join(r.Header.Values("Traceparent"), " and ")
-	}))
-	defer backend.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
-	rule := func(path string, address net.Addr) (*route.Rule, *route.Backend) {
+	})
+	gone := programs.FreeAddress(t)
+	rule := func(path string, address netip.AddrPort) (*route.Rule, *route.Backend) {
 		id := route.BackendID{Name: path[1:], Port: 80}
 		return &route.Rule{
 			ID: route.ID{Name: path[1:]}, Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: path}}, Backends: []route.BackendRef{{Backend: id}},
-		}, &route.Backend{ID: id, Endpoints: []route.Endpoint{{Address: netip.MustParseAddrPort(address.String())}}}
+		}, &route.Backend{ID: id, Endpoints: []route.Endpoint{{Address: address}}}
 	}
-	fine, fineBackend := rule("/fine", backend.Listener.Addr())
-	dead, deadBackend := rule("/dead", gone.Addr())
+	fine, fineBackend := rule("/fine", backend)
+	dead, deadBackend := rule("/dead", gone)
 	r := newReceiver(t)
 	o := options(r)
 	o.Continue = tracing.ContinueEveryone
 	tracer := newTracer(t, o)
-	address := tracedProxy(t, &route.Table{Rules: []*route.Rule{fine, dead}, Backends: []*route.Backend{fineBackend, deadBackend}}, tracer)
+	table := &route.Table{Rules: []*route.Rule{fine, dead}, Backends: []*route.Backend{fineBackend, deadBackend}}
+	traced := edgetest.StartProxy(t, table, proxy.Accepted{}, func(config *proxy.Config) { config.Trace, config.Observe = tracer.Trace, tracer.Observe })
 
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewReader(conn)
+	conn := edgetest.Dial(t, traced.Address)
 	for _, c := range []struct {
 		path   string
 		status int
 	}{{"/fine", 200}, {"/dead", 502}, {"/none", 404}} {
-		if got := get(t, conn, answers, c.path); got != c.status {
-			t.Errorf("%s: %d", c.path, got)
+		if got, _ := conn.Get(c.path, strings.TrimSuffix(sampled, "\r\n")); got.StatusCode != c.status {
+			t.Errorf("%s: %d", c.path, got.StatusCode)
 		}
 	}
 	// The last exchange is over when the next request has been refused.
-	if _, err := io.WriteString(conn, "BAD\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, answers); err != nil {
+	conn.Send("BAD\r\n\r\n")
+	if _, err := io.Copy(io.Discard, conn.Reader); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()

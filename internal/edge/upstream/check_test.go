@@ -363,23 +363,7 @@ func TestStaleConnectionOfCheck(t *testing.T) {
 // TestManyChecks: thousands of endpoints are checked by few goroutines.
 func TestManyChecks(t *testing.T) {
 	const endpoints = 3000
-	listener := listen(t, "0.0.0.0:0")
-	accepting := make(chan struct{})
-	go func() {
-		defer close(accepting)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		listener.Close()
-		<-accepting
-	})
-	port := netip.MustParseAddrPort(listener.Addr().String()).Port()
+	port := programs.Serve(t, "0.0.0.0:0", func(net.Conn) {}).Port()
 	b := &route.Backend{ID: shop, HealthCheck: &route.HealthCheck{Mode: route.CheckTCP, Interval: route.Duration(time.Hour), Timeout: patient}}
 	for i := range endpoints {
 		address := netip.AddrFrom4([4]byte{127, 1, byte(i / 250), byte(1 + i%250)})

@@ -3,7 +3,6 @@ package images_test
 import (
 	"encoding/base64"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,7 +31,7 @@ const (
 func startRegistry(t testing.TB, secured bool) *place {
 	t.Helper()
 	folder := t.TempDir()
-	p := &place{t: t, address: freeAddress(t), authFile: filepath.Join(folder, "auth.json"), caFile: filepath.Join(folder, "ca.pem")}
+	p := &place{t: t, address: programs.FreeAddress(t).String(), authFile: filepath.Join(folder, "auth.json"), caFile: filepath.Join(folder, "ca.pem")}
 	encryption, users := "", ""
 	if secured {
 		p.writeCertificate(folder)
@@ -49,17 +48,6 @@ func write(t testing.TB, file, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freeAddress is a port of this machine that was free a moment ago.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // writeCertificate makes an authority and a certificate for 127.0.0.1.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 // Cluster is a running development cluster: a real API server with its
@@ -226,7 +227,7 @@ func (c *Cluster) showLogOnFailure(t testing.TB) {
 // would bind addresses of the host.
 func requireNetwork(t testing.TB) {
 	t.Helper()
-	if !inPrivateNetwork() {
+	if !privatenet.Inside() {
 		t.Fatal("a cluster needs the private network: call kubetest.Main from TestMain")
 	}
 }

@@ -3,9 +3,12 @@ package kubetest
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 // MainOption changes what Main checks.
@@ -36,13 +39,15 @@ func Main(m *testing.M, options ...MainOption) {
 	for _, option := range options {
 		option(&settings)
 	}
-	inside, err := enterNetwork()
+	inside, err := privatenet.Enter()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "kubetest: %v\n", err)
 		os.Exit(1)
 	}
 	if !inside {
-		exitWithoutHooks(runInNetwork())
+		// Without the exit hooks of the runtime: this process ran no test, so with
+		// coverage enabled the hook would write an empty profile or fail.
+		syscall.Exit(privatenet.Run("kubetest", os.Stderr))
 	}
 	os.Exit(runTests(m, settings))
 }

@@ -3,9 +3,10 @@ package kubetest
 import (
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 func TestLabelFrom(t *testing.T) {
@@ -27,7 +28,7 @@ func TestLabelFrom(t *testing.T) {
 func FuzzLabelFrom(f *testing.F) {
 	f.Add("TestRoute/exact_host")
 	f.Fuzz(func(t *testing.T, name string) {
-		if !inPrivateNetwork() {
+		if !privatenet.Inside() {
 			t.Fatal("this process is not in the private network")
 		}
 		label := labelFrom(name) + "-x7k2q"
@@ -35,35 +36,6 @@ func FuzzLabelFrom(f *testing.F) {
 			t.Errorf("%q gives %q: %v", name, label, findings)
 		}
 	})
-}
-
-func TestExplainRefusal(t *testing.T) {
-	tests := []struct {
-		name     string
-		settings map[string]string
-		want     []string
-	}{
-		{"nothing known", nil, []string{"CAP_SYS_ADMIN"}},
-		{"all permitted", map[string]string{"user/max_user_namespaces": "96343\n"}, []string{"CAP_SYS_ADMIN"}},
-		{"no user namespaces", map[string]string{"user/max_user_namespaces": "0\n"}, []string{"user.max_user_namespaces="}},
-		{"two reasons",
-			map[string]string{"kernel/unprivileged_userns_clone": "0\n", "kernel/apparmor_restrict_unprivileged_userns": "1\n"},
-			[]string{"kernel.unprivileged_userns_clone=1", "kernel.apparmor_restrict_unprivileged_userns=0"}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			settings := fstest.MapFS{}
-			for file, value := range test.settings {
-				settings[file] = &fstest.MapFile{Data: []byte(value)}
-			}
-			got := explainRefusal(settings)
-			for _, want := range test.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("got %q, want it to contain %q", got, want)
-				}
-			}
-		})
-	}
 }
 
 func TestPodNetworksAreApart(t *testing.T) {

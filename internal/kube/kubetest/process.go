@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 // process is the state that all tests of a process share. It is a package
@@ -83,3 +85,10 @@ func (n *podNetworks) release(network netip.Prefix) {
 	defer n.mu.Unlock()
 	n.used[network.Addr().As4()[2]] = false
 }
+
+// PodNetwork returns the range whose addresses are all local in the private
+// network. Each cluster of a test process gets a /24 of it.
+func PodNetwork() netip.Prefix { return privatenet.PodNetwork() }
+
+// HostAddress returns the address of the host in the private network.
+func HostAddress() netip.Addr { return privatenet.HostAddress() }

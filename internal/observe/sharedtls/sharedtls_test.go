@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/observe/sharedtls"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // patience bounds each connection. Only a test that fails waits so long.
@@ -19,21 +20,11 @@ const patience = 10 * time.Second
 // greet connects to a server, which greets whom it lets in.
 func greet(t *testing.T, server, client *tls.Config) error {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	address := programs.Serve(t, "", func(conn net.Conn) {
 		_ = conn.SetDeadline(time.Now().Add(patience))                // the test fails without it too
 		_, _ = io.WriteString(tls.Server(conn, server), "welcome in") // the client sees whether it came
-	}()
-	conn, err := net.Dial("tcp", listener.Addr().String())
+	})
+	conn, err := net.Dial("tcp", address.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,10 +49,10 @@ type agent struct {
 // startAgent starts an agent for a cluster and returns before it is ready. Its
 // source cache is below dir, so every size starts with an empty one.
 func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
-	process, err := c.StartSlipway(s.slipway, filepath.Join(dir, "agent.log"), s.environment, append([]string{"agent",
+	process, err := c.StartSlipway(s.Slipway, filepath.Join(dir, "agent.log"), s.Environment, append([]string{"agent",
 		"--log.format=json", "--admin.address=" + adminAddress, "--health.address=" + healthAddress,
 		"--webhooks.address=" + webhookAddress, "--applications.controlNamespace=" + controlNamespace,
-		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.options...))
+		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.Options...))
 	return &agent{Process: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
 }
 
@@ -217,7 +217,7 @@ func (a *agent) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
+		if err := ground.Wait(ctx, 100*time.Millisecond); err != nil {
 			return nil
 		}
 	}

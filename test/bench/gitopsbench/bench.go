@@ -108,7 +108,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	defer cancel()
 	// The profile covers ten seconds. It starts before the push, so that it
 	// includes the fetch of the commit.
-	finish := b.agent.profile(ctx, b.settings.profile, fmt.Sprintf("%d-%s", b.world.apps, name), 10*time.Second)
+	finish := b.agent.profile(ctx, b.settings.Profile, fmt.Sprintf("%d-%s", b.world.apps, name), 10*time.Second)
 	// This resets the peak of the phase before.
 	if _, err := b.agent.peak(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	}
 	*into = syncFigures{
 		Seconds: took.Seconds(), CPU: used.cpu.agent.Seconds(), Cluster: used.cpu.cluster.Seconds(), Requests: used.requests, Renders: used.renders,
-		Memory: megabytes(settled), Peak: megabytes(most),
+		Memory: ground.Megabytes(settled), Peak: ground.Megabytes(most),
 	}
 	b.tell("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
 		name, into.Seconds, into.Requests, into.Renders, into.CPU, into.Memory, into.Peak)
@@ -136,7 +136,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	if err := finish(); err != nil {
 		return err
 	}
-	return b.agent.heap(ctx, b.settings.profile, fmt.Sprintf("%d-%s", b.world.apps, name))
+	return b.agent.heap(ctx, b.settings.Profile, fmt.Sprintf("%d-%s", b.world.apps, name))
 }
 
 // push commits files, sends the webhook and waits until that many Applications
@@ -185,7 +185,7 @@ func (b *bench) one(ctx context.Context) error {
 		return err
 	}
 	// Late requests count too: status writes and reads that follow the sync.
-	if err := wait(ctx, after); err != nil {
+	if err := ground.Wait(ctx, after); err != nil {
 		return err
 	}
 	done, err := b.agent.counts(ctx)
@@ -228,7 +228,7 @@ func (b *bench) quiet(ctx context.Context) error {
 	defer cancel()
 	last, err := b.agent.counts(ctx)
 	for err == nil {
-		if err = wait(ctx, after); err != nil {
+		if err = ground.Wait(ctx, after); err != nil {
 			break
 		}
 		var now counts
@@ -281,7 +281,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, b.settings.idle); err != nil {
+	if err := ground.Wait(ctx, b.settings.idle); err != nil {
 		return err
 	}
 	done, err := b.agent.counts(ctx)
@@ -306,12 +306,12 @@ func (b *bench) idle(ctx context.Context) error {
 	used, length := done.since(before), b.settings.idle.Seconds()
 	b.figures.Idle = idleFigures{
 		Seconds: length, Requests: used.requests / length, Written: changed,
-		CPU: used.cpu.agent.Seconds() / length, Memory: megabytes(memory),
+		CPU: used.cpu.agent.Seconds() / length, Memory: ground.Megabytes(memory),
 	}
 	b.tell("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)
 	b.tell("  requests by method and code: %v", used)
-	return b.agent.heap(ctx, b.settings.profile, fmt.Sprintf("%d-idle", b.world.apps))
+	return b.agent.heap(ctx, b.settings.Profile, fmt.Sprintf("%d-idle", b.world.apps))
 }
 
 // versions returns the resource versions of the Applications and of their

@@ -34,7 +34,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"slipway.dev/slipway/test/bench/ground"
 )
@@ -63,7 +62,7 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 			break
 		}
 	}
-	err = errors.Join(err, result.deliver(out, s.jsonFile))
+	err = errors.Join(err, result.deliver(out, s.JSONFile))
 	if err == nil && result.missed() > 0 {
 		err = ground.ErrGoals
 	}
@@ -84,7 +83,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return err
 	}
 	defer repository.close()
-	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, name)
+	cluster, err := ground.StartCluster(ctx, s.Devcluster, dir, name)
 	if err != nil {
 		return err
 	}
@@ -104,16 +103,4 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return fmt.Errorf("%w; the agent said: %s", err, agent.Said())
 	}
 	return nil
-}
-
-// wait sleeps for length, or returns the cause when ctx is done.
-func wait(ctx context.Context, length time.Duration) error {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -57,9 +57,6 @@ type idleFigures struct {
 	Memory   float64 `json:"memoryMB"`
 }
 
-// megabytes converts to the decimal unit of the report.
-func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
-
 // goal is an upper limit for one figure.
 type goal struct {
 	name   string
@@ -99,7 +96,7 @@ func (g goal) met(f *figures) bool { return g.figure(f) <= g.limit }
 // newReport starts a report with the machine and the settings that affect
 // results.
 func newReport(s *settings) *report {
-	setting := append(append([]string{string(s.form)}, s.environment...), s.options...)
+	setting := append(append([]string{string(s.form)}, s.Environment...), s.Options...)
 	return &report{
 		Began: time.Now(), Setting: strings.Join(setting, " "),
 		Machine: ground.Machine(),

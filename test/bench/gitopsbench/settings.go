@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -26,11 +25,7 @@ type settings struct {
 	idle  time.Duration
 	drift int
 
-	slipway, devcluster string
-	options             []string // further ones of the agent
-	environment         []string // of the agent
-	profile             string   // folder for profiles; empty makes none
-	jsonFile            string
+	ground.Settings
 }
 
 // parseSettings parses and validates the flags.
@@ -41,12 +36,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	chosen := flags.String("form", string(directory), "what is in Git: directory, kustomize or helm")
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
-	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
-	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
-	ground.ListVar(flags, &s.options, "option", "further `option` of the agent")
-	ground.ListVar(flags, &s.environment, "env", "`VARIABLE=value` for the agent, such as GOGC=50")
-	flags.StringVar(&s.profile, "profile", "", "write profiles of the agent into this `folder`; they cost CPU time that is counted")
-	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
+	s.Register(flags, "agent")
 	err := ground.ParseFlags(flags, args, complain)
 	if err != nil {
 		return nil, err

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -28,22 +27,7 @@ func TestMain(m *testing.M) {
 // runProgram is a run of the whole program.
 func runProgram(t *testing.T, args ...string) (code int, out, complaint string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), self, args...)
-	command.Dir = filepath.Join("..", "..", "..") // where the definitions are
-	command.Env = append(os.Environ(), programVariable+"=1")
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	// The program stops what it has started; killed, it could not.
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	err = command.Run()
-	if command.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return command.ProcessState.ExitCode(), stdout.String(), stderr.String()
+	return programs.RunSelf(t, programVariable, filepath.Join("..", "..", ".."), args...) // where the definitions are
 }
 
 // TestSmoke goes through all phases with few Applications of each form. What it

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -45,7 +46,7 @@ func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, er
 		return nil, fmt.Errorf("the development cluster is missing: run make build, or name it with -devcluster: %w", err)
 	}
 	state := filepath.Join(dir, "cluster")
-	command := exec.Command(binary, "--dir="+state, "--port=0", "--stop-with-stdin", "--pod-network="+PodNetwork().String(), "--node=false")
+	command := exec.Command(binary, "--dir="+state, "--port=0", "--stop-with-stdin", "--pod-network="+privatenet.PodNetwork().String(), "--node=false")
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 // Exit codes of a benchmark. ExitInterrupt is the shell's code for a process
@@ -60,12 +62,12 @@ func (p Program[Settings]) Run(args []string, out, complain io.Writer) int {
 		return fail(ExitUsage, err)
 	}
 	if p.PrivateNetwork {
-		inside, err := EnterNetwork()
+		inside, err := privatenet.Enter()
 		if err != nil {
 			return fail(ExitFailure, err)
 		}
 		if !inside {
-			return RunInNetwork(p.Name, complain)
+			return privatenet.Run(p.Name, complain)
 		}
 	}
 	// Pdeathsig is bound to the thread that starts a child: the kernel kills

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // sampleHosts is the number of random hosts that must be served before all
@@ -168,10 +169,10 @@ func (b *bench) rest(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := wait(ctx, b.settings.settle); err != nil {
+	if err := ground.Wait(ctx, b.settings.settle); err != nil {
 		return err
 	}
-	used, err := measure(b.edge.PID(), func() error { return wait(ctx, max(b.settings.settle, 2*time.Second)) })
+	used, err := measure(b.edge.PID(), func() error { return ground.Wait(ctx, max(b.settings.settle, 2*time.Second)) })
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (b *bench) rest(ctx context.Context) error {
 		return err
 	}
 	b.figures.Idle = b.idle
-	b.figures.Settled, b.figures.Peak = megabytes(m.Resident), megabytes(m.Most)
+	b.figures.Settled, b.figures.Peak = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
 	b.tell("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
 	return b.heap("settled")
 }
@@ -193,7 +194,7 @@ func (b *bench) end(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.figures.Loaded, b.figures.PeakEver = megabytes(m.Resident), megabytes(m.Most)
+	b.figures.Loaded, b.figures.PeakEver = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
 	b.tell("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
 	return b.heap("end")
 }
@@ -226,7 +227,7 @@ func measure(pid int, do func() error) (used, error) {
 // finish waits for the file. The request is retried until the admin server
 // listens, so that a profile can begin with the process.
 func (b *bench) profile(name string, length time.Duration) (finish func() error) {
-	if b.settings.profile == "" || b.edge == nil {
+	if b.settings.Profile == "" || b.edge == nil {
 		return func() error { return nil }
 	}
 	ended := make(chan error, 1)
@@ -246,7 +247,7 @@ func (b *bench) profile(name string, length time.Duration) (finish func() error)
 
 // heap writes a heap profile after a garbage collection, if -profile is set.
 func (b *bench) heap(name string) error {
-	if b.settings.profile == "" {
+	if b.settings.Profile == "" {
 		return nil
 	}
 	text, err := b.edge.fetch(context.Background(), adminAddress, "/debug/pprof/heap?gc=1")
@@ -256,28 +257,14 @@ func (b *bench) heap(name string) error {
 // keep writes a profile to the folder of -profile; the name starts with the
 // size.
 func (b *bench) keep(name string, profile []byte) error {
-	if err := os.MkdirAll(b.settings.profile, 0o755); err != nil {
+	if err := os.MkdirAll(b.settings.Profile, 0o755); err != nil {
 		return err
 	}
-	file := filepath.Join(b.settings.profile, fmt.Sprintf("%d-%s.pprof", b.figures.Ingresses, name))
+	file := filepath.Join(b.settings.Profile, fmt.Sprintf("%d-%s.pprof", b.figures.Ingresses, name))
 	return os.WriteFile(file, profile, 0o644)
-}
-
-// wait sleeps for length, or returns the cause when ctx is done.
-func wait(ctx context.Context, length time.Duration) error {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // seconds, milliseconds and megabytes convert to the units of the report.
 func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 )
@@ -40,9 +41,9 @@ func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 		words = append(words, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
 	}
 	if s.status {
-		words = append(words, "--providers.kubernetesIngress.ingressEndpoint.ip="+ground.HostAddress().String())
+		words = append(words, "--providers.kubernetesIngress.ingressEndpoint.ip="+privatenet.HostAddress().String())
 	}
-	process, err := c.StartSlipway(s.slipway, filepath.Join(dir, "edge.log"), s.environment, append(words, s.options...))
+	process, err := c.StartSlipway(s.Slipway, filepath.Join(dir, "edge.log"), s.Environment, append(words, s.Options...))
 	return &edge{process}, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -74,7 +75,7 @@ func (b *bench) load(ctx context.Context) (err error) {
 		return err
 	}
 	f := b.figures
-	f.InUse = megabytes(m.Resident)
+	f.InUse = ground.Megabytes(m.Resident)
 	b.tell("in use: RSS %.0f MB after requests to %d hosts with an endpoint each", f.InUse, hosts)
 	if err := b.world.createWide(ctx, hosts); err != nil {
 		return err

@@ -58,7 +58,7 @@ func main() {
 // reports the sizes that it has measured.
 func execute(ctx context.Context, s *settings, out io.Writer) error {
 	result, err := measureAll(ctx, s, out)
-	err = errors.Join(err, result.deliver(out, s.jsonFile))
+	err = errors.Join(err, result.deliver(out, s.JSONFile))
 	if err == nil && result.missed() > 0 {
 		err = ground.ErrGoals
 	}
@@ -81,7 +81,7 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err
 		return result, err
 	}
 	defer backend.stop()
-	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, name)
+	cluster, err := ground.StartCluster(ctx, s.Devcluster, dir, name)
 	if err != nil {
 		return result, err
 	}

@@ -135,7 +135,7 @@ func newReport(s *settings) *report {
 		}
 	}
 	slices.Sort(setting)
-	setting = append(append(setting, s.environment...), s.options...)
+	setting = append(append(setting, s.Environment...), s.Options...)
 	return &report{
 		Began: time.Now(), Only: s.only, Setting: strings.Join(setting, " "),
 		Machine: ground.Machine(),

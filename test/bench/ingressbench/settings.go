@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,12 +39,7 @@ type settings struct {
 	tls    bool
 	status bool
 
-	slipway, devcluster string
-	options             []string // further ones of the edge
-	environment         []string // of the edge
-
-	profile  string // folder for profiles; empty makes none
-	jsonFile string
+	ground.Settings
 }
 
 // parseSettings parses and validates the flags.
@@ -62,12 +56,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
-	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
-	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
-	ground.ListVar(flags, &s.options, "option", "further `option` of the edge, such as --lastGood.dir=/tmp/x")
-	ground.ListVar(flags, &s.environment, "env", "`VARIABLE=value` for the edge, such as GOGC=50")
-	flags.StringVar(&s.profile, "profile", "", "write profiles of the edge into this `folder`; they cost CPU time that is counted")
-	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
+	s.Register(flags, "edge")
 	err := ground.ParseFlags(flags, args, complain)
 	if err != nil {
 		return nil, err

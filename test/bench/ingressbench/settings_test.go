@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway.dev/slipway/test/bench/ground"
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 )
 
 func TestSettings(t *testing.T) {
@@ -16,7 +16,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(s.sizes, []int{10, 20}) || s.pace() != 50*time.Millisecond ||
-		!slices.Equal(s.environment, []string{"GOGC=50", "A=b"}) || !slices.Equal(s.options, []string{"--log.level=warn"}) {
+		!slices.Equal(s.Environment, []string{"GOGC=50", "A=b"}) || !slices.Equal(s.Options, []string{"--log.level=warn"}) {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -61,7 +61,7 @@ func TestEndpoints(t *testing.T) {
 	for i := range maxSize {
 		for _, moved := range []bool{false, true} {
 			address := endpointOf(i, moved)
-			if !ground.PodNetwork().Contains(address) || seen[address.String()] {
+			if !privatenet.PodNetwork().Contains(address) || seen[address.String()] {
 				t.Fatalf("application %d has %s, which is outside or taken", i, address)
 			}
 			seen[address.String()] = true

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -28,17 +27,7 @@ func TestMain(m *testing.M) {
 // program is a run of the whole program.
 func program(t *testing.T, args ...string) (code int, out, complaint string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0], args...)
-	command.Env = append(os.Environ(), programVariable+"=1")
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	// The program stops what it has started; killed, it could not.
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	err := command.Run()
-	if command.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return command.ProcessState.ExitCode(), stdout.String(), stderr.String()
+	return programs.RunSelf(t, programVariable, "", args...)
 }
 
 // TestSmoke goes through all phases with few Ingresses. What it measures is not

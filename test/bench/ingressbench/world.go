@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -75,7 +76,7 @@ func extraHost(i int) string { return extraName(i) + ".bench.test" }
 // endpointOf returns one of the two addresses of an application: the first is
 // in the lower half of the pod network, the second in the upper half.
 func endpointOf(i int, moved bool) netip.Addr {
-	raw := ground.PodNetwork().Addr().As4()
+	raw := privatenet.PodNetwork().Addr().As4()
 	if moved {
 		raw[2] += 128
 	}

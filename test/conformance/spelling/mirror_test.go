@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 	"slipway.dev/slipway/test/conformance/rawh2"
@@ -25,35 +25,7 @@ const patience = 20 * time.Second
 // it. It serves until the end of the test.
 func startMirror(t *testing.T) netip.AddrPort {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var working sync.WaitGroup
-	var mu sync.Mutex
-	open := map[net.Conn]bool{}
-	working.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open[conn] = true
-			mu.Unlock()
-			working.Go(func() { reflect(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		mu.Lock()
-		for conn := range open {
-			_ = conn.Close()
-		}
-		mu.Unlock()
-		working.Wait()
-	})
-	return listener.Addr().(*net.TCPAddr).AddrPort()
+	return programs.Serve(t, "", reflect)
 }
 
 func reflect(conn net.Conn) {

@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -176,15 +177,7 @@ type peer struct {
 // hello. The server has said nothing then.
 func play(t testing.TB, act func(*peer)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var running sync.WaitGroup
-	running.Go(func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	return programs.Serve(t, "", func(conn net.Conn) {
 		_ = conn.SetDeadline(time.Now().Add(testTimeout))
 		preface := make([]byte, len(http2.ClientPreface))
 		if _, err := io.ReadFull(conn, preface); err != nil {
@@ -195,12 +188,7 @@ func play(t testing.TB, act func(*peer)) string {
 		p.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 		p.hpack = hpack.NewEncoder(&p.block)
 		act(p)
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		running.Wait()
-	})
-	return listener.Addr().String()
+	}).String()
 }
 
 // welcome sends the server's SETTINGS.

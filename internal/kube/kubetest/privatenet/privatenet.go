@@ -1,8 +1,11 @@
-package kubetest
+// Package privatenet runs tests and benchmarks in a network namespace of their
+// own, where every Pod address can be listened on and no packet can leave.
+package privatenet
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -33,9 +36,9 @@ func PodNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
 // in EndpointSlices.
 func HostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
 
-// enterNetwork reports whether this process is in a private network, and sets
+// Enter reports whether this process is in a private network, and sets
 // the network up in the first process there.
-func enterNetwork() (bool, error) {
+func Enter() (bool, error) {
 	current, err := currentNetwork()
 	if err != nil {
 		return false, err
@@ -55,9 +58,8 @@ func enterNetwork() (bool, error) {
 	}
 }
 
-// inPrivateNetwork reports whether Main has put this process into a private
-// network.
-func inPrivateNetwork() bool {
+// Inside reports whether Enter has found this process in a private network.
+func Inside() bool {
 	current, err := currentNetwork()
 	return err == nil && os.Getenv(networkVariable) == current
 }
@@ -109,9 +111,10 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	}
 }
 
-// runInNetwork runs this program again in a new network namespace, with the
-// same arguments, and returns the exit code.
-func runInNetwork() int {
+// Run runs this program again in a new network namespace, with the same
+// arguments, and returns the exit code. It forwards signals. Complaints start
+// with a name.
+func Run(name string, complain io.Writer) int {
 	// Pdeathsig fires when the thread that started the child ends, not the
 	// process, so this thread has to live until the end.
 	runtime.LockOSThread()
@@ -120,7 +123,7 @@ func runInNetwork() int {
 
 	child, err := startInNetwork()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "kubetest: start the tests in a private network: %v\n%s\n", err, explainRefusal(os.DirFS("/proc/sys")))
+		fmt.Fprintf(complain, "%s: start in a private network: %v\n%s\n", name, err, explainRefusal(os.DirFS("/proc/sys")))
 		return 1
 	}
 	ended := make(chan error, 1)
@@ -131,7 +134,7 @@ func runInNetwork() int {
 			// It fails only when the child has ended, which the other case sees.
 			_ = child.Process.Signal(received)
 		case err := <-ended:
-			return exitCode(child.ProcessState, err)
+			return exitCode(name, complain, child.ProcessState, err)
 		}
 	}
 }
@@ -158,6 +161,9 @@ func startInNetwork() (*exec.Cmd, error) {
 // original name for messages.
 func startChild(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 	attributes.Pdeathsig = unix.SIGKILL
+	// In its own process group the child does not receive Ctrl-C from the
+	// terminal; the waiting parent forwards the signal once.
+	attributes.Setpgid = true
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Args[0] = os.Args[0]
 	child.Env = append(os.Environ(), networkVariable+"="+networkToSetUp)
@@ -168,21 +174,14 @@ func startChild(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 
 // exitCode returns the exit code of the child, or 128 plus the signal that
 // ended it, as a shell does.
-func exitCode(state *os.ProcessState, err error) int {
+func exitCode(name string, complain io.Writer, state *os.ProcessState, err error) int {
 	if state == nil {
-		fmt.Fprintf(os.Stderr, "kubetest: wait for the tests: %v\n", err)
+		fmt.Fprintf(complain, "%s: wait for the process: %v\n", name, err)
 		return 1
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		fmt.Fprintf(os.Stderr, "kubetest: the test process was ended by signal: %v\n", status.Signal())
+		fmt.Fprintf(complain, "%s: the process was ended by signal: %v\n", name, status.Signal())
 		return 128 + int(status.Signal())
 	}
 	return state.ExitCode()
-}
-
-// exitWithoutHooks exits without the runtime's exit hooks. The first process
-// ran no test, so with coverage enabled the hook would write an empty profile
-// or fail.
-func exitWithoutHooks(code int) {
-	syscall.Exit(code)
 }

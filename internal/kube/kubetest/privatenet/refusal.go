@@ -1,4 +1,4 @@
-package kubetest
+package privatenet
 
 import (
 	"io/fs"

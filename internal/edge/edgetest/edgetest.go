@@ -1,0 +1,133 @@
+// Package edgetest serves tables to tests of the edge: a proxy on a port,
+// backends, and connections on which a test sends exactly the bytes it wants.
+// It may be imported from _test.go files only.
+package edgetest
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/route"
+)
+
+// EntryPoint is the entry point of every connection.
+const EntryPoint = "web"
+
+// Proxy is a proxy on a loopback port, without listeners and TLS.
+type Proxy struct {
+	*proxy.Proxy
+	Address   string
+	Upstreams *upstream.Set
+}
+
+// StartProxy serves a table until the end of the test. Options change the
+// configuration first. Connections are as from says; the two ends of each are
+// filled in.
+func StartProxy(t testing.TB, table *route.Table, from proxy.Accepted, options ...func(*proxy.Config)) *Proxy {
+	t.Helper()
+	if problems := table.Validate(); len(problems) > 0 {
+		t.Fatal(&route.InvalidError{Problems: problems})
+	}
+	pool := &h1.BufferPool{}
+	upstreams := upstream.DefaultConfig()
+	upstreams.Pool = pool
+	p := &Proxy{Upstreams: upstream.NewSet(upstreams)}
+	config := proxy.Config{
+		Pool: pool, Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(),
+		Upstreams: p.Upstreams, Counters: filter.NewCounters(time.Now()), Log: slog.New(slog.DiscardHandler),
+	}
+	for _, option := range options {
+		option(&config)
+	}
+	p.Proxy = proxy.New(config)
+	p.Apply(t, table)
+	// Cleanups run in reverse: the proxy drains, its connections end, and only
+	// then is it closed.
+	t.Cleanup(func() {
+		p.Close()
+		p.Upstreams.Close()
+	})
+	p.Address = programs.Serve(t, "", func(conn net.Conn) { p.ServeHTTP1(conn, Accepted(conn, from)) }).String()
+	t.Cleanup(p.Drain)
+	return p
+}
+
+// Accepted describes a connection to the entry point.
+func Accepted(conn net.Conn, from proxy.Accepted) proxy.Accepted {
+	from.EntryPoint = EntryPoint
+	from.Client, from.Local = conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort()
+	return from
+}
+
+// Apply compiles a table and puts it in place.
+func (p *Proxy) Apply(t testing.TB, table *route.Table) {
+	t.Helper()
+	named := *table
+	named.EntryPoints = []string{EntryPoint}
+	change := route.Diff(nil, &named)
+	p.Upstreams.Apply(&change)
+	compiled, err := p.Compiler().Compile(&named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Swap(compiled)
+}
+
+// Backend runs a handler on loopback and returns its address.
+func Backend(t testing.TB, handler http.HandlerFunc) netip.AddrPort {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Table sends everything to the backend app at the endpoints, by the policies.
+func Table(endpoints []netip.AddrPort, policies ...route.Policy) *route.Table {
+	table := &route.Table{Rules: []*route.Rule{{
+		ID: route.ID{Name: "app"}, Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}},
+		Backends: []route.BackendRef{{Backend: BackendID("app")}}, Policies: policies,
+	}}}
+	return AddBackend(table, "app", endpoints...)
+}
+
+// BackendID is the identity of a backend by its name.
+func BackendID(name string) route.BackendID { return route.BackendID{Name: name, Port: 80} }
+
+// AddBackend adds a backend to a table, and returns the table.
+func AddBackend(table *route.Table, name string, endpoints ...netip.AddrPort) *route.Table {
+	backend := &route.Backend{ID: BackendID(name)}
+	for _, address := range endpoints {
+		backend.Endpoints = append(backend.Endpoints, route.Endpoint{Address: address})
+	}
+	table.Backends = append(table.Backends, backend)
+	return table
+}
+
+// Echo responds with what arrived: method, target, body, headers and trailers.
+func Echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, "%s %s %s\nHost: %s\nLength: %d\n", r.Method, r.RequestURI, body, r.Host, r.ContentLength)
+	for prefix, fields := range map[string]http.Header{"": r.Header, "trailer ": r.Trailer} {
+		for name, values := range fields {
+			for _, value := range values {
+				fmt.Fprintf(w, "%s%s: %s\n", prefix, name, value)
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package edgetest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wireTimeout bounds all that happens on a Wire. Only a failing test waits that
+// long.
+const wireTimeout = 20 * time.Second
+
+// Wire is a connection on which a test sends exactly what it wants.
+type Wire struct {
+	net.Conn
+	Reader *bufio.Reader
+	t      testing.TB
+}
+
+// Dial connects to an address until the end of the test.
+func Dial(t testing.TB, address string) *Wire {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewWire(t, conn)
+}
+
+// NewWire makes a Wire of a connection. It is closed at the end of the test.
+func NewWire(t testing.TB, conn net.Conn) *Wire {
+	t.Helper()
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	return &Wire{Conn: conn, Reader: bufio.NewReader(conn), t: t}
+}
+
+// Send writes a text.
+func (w *Wire) Send(text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Response reads the response to a request with the method.
+func (w *Wire) Response(method string) (*http.Response, string) {
+	w.t.Helper()
+	response, err := http.ReadResponse(w.Reader, &http.Request{Method: method})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+// Get requests a path, with more header lines.
+func (w *Wire) Get(path string, lines ...string) (*http.Response, string) {
+	w.t.Helper()
+	w.Send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + strings.Join(append(lines, "", ""), "\r\n"))
+	return w.Response(http.MethodGet)
+}
+
+// Post sends a body of known length, with more header lines.
+func (w *Wire) Post(path, body string, lines ...string) (*http.Response, string) {
+	w.t.Helper()
+	lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)), "", body)
+	w.Send("POST " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + strings.Join(lines, "\r\n"))
+	return w.Response(http.MethodPost)
+}
+
+// RequireClosed fails the test unless the other side has closed the connection.
+func (w *Wire) RequireClosed() {
+	w.t.Helper()
+	if b, err := w.Reader.ReadByte(); err != io.EOF {
+		w.t.Errorf("got byte %q and %v, want a closed connection", b, err)
+	}
+}
