@@ -36,7 +36,7 @@ func (w *world) install(t *testing.T, body []byte) (any, error) {
 	if err := w.runShell(t, at, asked.Command, asked.Key); err != nil {
 		return nil, err
 	}
-	if ends := at.node.ends("validate"); !slices.Equal(ends, []int{0}) {
+	if ends := at.node.Ends("validate"); !slices.Equal(ends, []int{0}) {
 		return nil, fmt.Errorf("the check before the installation ended with %v, and not once with 0", ends)
 	}
 	namespace, err := at.release(t.Context())
@@ -90,7 +90,7 @@ func (w *world) runShell(t *testing.T, at *site, text, key string) error {
 	}
 	out, err := shell.CombinedOutput()
 	if err != nil {
-		at.node.tell(t)
+		at.node.ShowLogs(t)
 		return fmt.Errorf("the command of the console: %w\n%s\n%s", err, text, out)
 	}
 	t.Logf("%s", out)

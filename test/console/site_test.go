@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,13 +23,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/kubelet"
 )
 
 // site is a cluster that a runtime can be installed in: with a node that can run it,
 // and a load balancer before its Services.
 type site struct {
 	cluster *kubetest.Cluster
-	node    *node
+	node    *kubelet.Node
 	// balancer is the address that Services of the type LoadBalancer get.
 	balancer string
 
@@ -62,7 +64,10 @@ func (w *world) newSite(t *testing.T, cluster *kubetest.Cluster, balancer string
 	for _, port := range []int32{80, 443} {
 		s.listen(ctx, t, port)
 	}
-	s.node = startNode(t, cluster, w.binary, w.trusted)
+	s.node = kubelet.Start(t, cluster, kubelet.Options{
+		Name: "runtimes", Program: w.binary, Image: func(image string) bool { return strings.HasPrefix(image, "slipway.dev/slipway:") },
+		Trusted: func() []byte { return w.trustedText },
+	})
 	w.certificate(t, s)
 	return s
 }

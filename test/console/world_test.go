@@ -1,13 +1,13 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/test/kubelet"
 )
 
 const (
@@ -31,13 +32,16 @@ const (
 // world is a platform with what it needs around it.
 type world struct {
 	// t is the whole test: what a command starts outlives the command.
-	t         *testing.T
-	binary    string
-	url       string
-	state     string
-	trusted   string // what processes trust: the platform and the Git provider
-	authority *pkitest.Files
-	platform  *programs.Process
+	t      *testing.T
+	binary string
+	url    string
+	state  string
+	// trusted is a file with what processes trust, the platform and the Git
+	// provider, and trustedText its content.
+	trusted     string
+	trustedText []byte
+	authority   *pkitest.Files
+	platform    *programs.Process
 	// oneTime is what the first start printed for the admin.
 	oneTime string
 	cluster *kubetest.Cluster
@@ -67,10 +71,11 @@ func newWorld(t *testing.T, binary string) *world {
 		authority: pkitest.NewFiles(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
 	}
 	w.cluster = kubetest.Start(t)
-	reserveProcessNode(t, w.cluster)
+	kubelet.ReserveProcessNode(t, w.cluster)
 	w.git = newGitHost(t, w)
 	w.trusted = filepath.Join(t.TempDir(), "trusted.crt")
-	writeFile(t, w.trusted, string(bytes.Join([][]byte{w.authority.Cert, w.git.provider.CA}, nil)))
+	w.trustedText = slices.Concat(w.authority.Cert, w.git.provider.CA)
+	writeFile(t, w.trusted, string(w.trustedText))
 	w.startPlatform(t)
 	w.oneTime = w.platform.Password(t)
 	w.tools, w.proxy = programsOf(t, kubetest.Binary(t)), w.startRegistry(t)

@@ -149,15 +149,26 @@ type balancer struct {
 	router      http.Handler
 }
 
-// Where the processes of Pods listen; they have one network with the test.
+// The ports of Pods that the load balancer leads to.
 const (
-	routerPort = "127.0.0.1:8088"
-	edgePort   = "127.0.0.1:8443"
+	routerPort = 8088
+	edgePort   = 8443
 )
 
-func startBalancer(t *testing.T, certificate tls.Certificate) *balancer {
+// podAddress is where a part listens that is ready.
+func (w *world) podAddress(part string, port uint16) (string, error) {
+	address, err := w.node.Address(part)
+	return netip.AddrPortFrom(address, port).String(), err
+}
+
+func startBalancer(t *testing.T, w *world, certificate tls.Certificate) *balancer {
 	t.Helper()
-	router := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: routerPort})
+	router := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		host, _ := w.podAddress("agent", routerPort) // without one the request fails
+		r.SetURL(&url.URL{Scheme: "http", Host: host})
+		r.Out.Host = r.In.Host
+		r.SetXForwarded()
+	}}
 	router.ErrorLog = log.New(io.Discard, "", 0) // there is no runtime most of the time
 	b := &balancer{certificate: certificate, router: router}
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String())
@@ -168,7 +179,7 @@ func startBalancer(t *testing.T, certificate tls.Certificate) *balancer {
 	server := &http.Server{Handler: b.router, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(ended) }) // it ends with the test
-	done.Go(func() { b.accept(listener, ended, &done) })
+	done.Go(func() { b.accept(w, listener, ended, &done) })
 	t.Cleanup(func() {
 		_ = listener.Close()
 		_ = server.Close()
@@ -178,14 +189,14 @@ func startBalancer(t *testing.T, certificate tls.Certificate) *balancer {
 	return b
 }
 
-func (b *balancer) accept(listener net.Listener, ended *connections, done *sync.WaitGroup) {
+func (b *balancer) accept(w *world, listener net.Listener, ended *connections, done *sync.WaitGroup) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
 		if b.toEdge.Load() {
-			done.Go(func() { passConnection(conn) })
+			done.Go(func() { w.passConnection(conn) })
 			continue
 		}
 		secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{b.certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
@@ -198,9 +209,13 @@ func (b *balancer) accept(listener net.Listener, ended *connections, done *sync.
 	}
 }
 
-func passConnection(from net.Conn) {
+func (w *world) passConnection(from net.Conn) {
 	defer func() { _ = from.Close() }()
-	to, err := net.DialTimeout("tcp", edgePort, time.Second)
+	address, err := w.podAddress("edge", edgePort)
+	if err != nil {
+		return
+	}
+	to, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
 		return
 	}

@@ -83,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	w.cluster = kubetest.Start(t, kubetest.WithoutNode())
 	w.git = newGitHost(t)
 	w.serveHosts(t)
-	w.balancer = startBalancer(t, w.certificate(t))
+	w.balancer = startBalancer(t, w, w.certificate(t))
 	w.startPlatform(t)
 	w.node = startNode(t, w)
 	w.push(t, "charts.slipway.dev/gitops-runtime", "")

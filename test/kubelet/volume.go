@@ -1,4 +1,4 @@
-package console
+package kubelet
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// everywhere is an option that has a server listen at every address. Pods have an address
-// of their own here, and share the network: it becomes the address of the Pod. It is all
-// that is different from what the chart has deployed.
+// everywhere matches an option that has a server listen at every address. Pods
+// have an address each and share the network, so it becomes the address of the
+// Pod: the only difference from what the chart has deployed.
 var everywhere = regexp.MustCompile(`(?m)(\baddress: )"?(:\d+)"?$`)
 
 // mountAll writes the volumes of the container to where they are mounted.
@@ -36,6 +36,7 @@ func (p *pod) mountAll(ctx context.Context) error {
 	return nil
 }
 
+// mount writes the files of a volume.
 func (p *pod) mount(ctx context.Context, volume *corev1.Volume, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (p *pod) mount(ctx context.Context, volume *corev1.Volume, dir string) erro
 	return nil
 }
 
-// project reads what a volume shows, as files.
+// project reads the files of a source of a volume.
 func (p *pod) project(ctx context.Context, source corev1.VolumeProjection, dir string) (map[string][]byte, error) {
 	client, namespace := p.node.cluster.Client.CoreV1(), p.object.Namespace
 	switch {
@@ -107,26 +108,26 @@ func (p *pod) project(ctx context.Context, source corev1.VolumeProjection, dir s
 	return nil, fmt.Errorf("this node cannot show %v", source)
 }
 
-// token is one of the Pod's ServiceAccount. It outlives the test, so it is made once.
-func (p *pod) token(ctx context.Context, asked *corev1.ServiceAccountTokenProjection, dir string) (map[string][]byte, error) {
-	if _, err := os.Stat(filepath.Join(dir, asked.Path)); err == nil {
+// token requests a token of the Pod's ServiceAccount, once: it outlives the test.
+func (p *pod) token(ctx context.Context, wanted *corev1.ServiceAccountTokenProjection, dir string) (map[string][]byte, error) {
+	if _, err := os.Stat(filepath.Join(dir, wanted.Path)); err == nil {
 		return nil, nil
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: asked.ExpirationSeconds,
+		ExpirationSeconds: wanted.ExpirationSeconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.object.Name, UID: p.object.UID},
 	}}
-	if asked.Audience != "" {
-		request.Spec.Audiences = []string{asked.Audience}
+	if wanted.Audience != "" {
+		request.Spec.Audiences = []string{wanted.Audience}
 	}
 	made, err := p.node.cluster.Client.CoreV1().ServiceAccounts(p.object.Namespace).CreateToken(ctx, p.object.Spec.ServiceAccountName, request, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{asked.Path: []byte(made.Status.Token)}, nil
+	return map[string][]byte{wanted.Path: []byte(made.Status.Token)}, nil
 }
 
-// chosen are the files of a volume with items.
+// chosen returns the files of a volume with items.
 func chosen(content map[string][]byte, items []corev1.KeyToPath, optional *bool) (map[string][]byte, error) {
 	if len(items) == 0 {
 		return content, nil
@@ -144,6 +145,7 @@ func chosen(content map[string][]byte, items []corev1.KeyToPath, optional *bool)
 	return files, nil
 }
 
+// unlessOptional drops the error of an optional object that does not exist.
 func unlessOptional(err error, optional *bool) error {
 	if optional != nil && *optional && apierrors.IsNotFound(err) {
 		return nil
@@ -151,7 +153,8 @@ func unlessOptional(err error, optional *bool) error {
 	return err
 }
 
-// environment is that of the image, of every Pod, and of the container.
+// environment returns the variables of the image, of every Pod, and of the
+// container.
 func (p *pod) environment(ctx context.Context) ([]string, error) {
 	server, err := url.Parse(p.node.cluster.Config.Host)
 	if err != nil {
@@ -187,6 +190,7 @@ func (p *pod) environment(ctx context.Context) ([]string, error) {
 	return made, nil
 }
 
+// field returns a field of the downward API.
 func (p *pod) field(from *corev1.ObjectFieldSelector) (string, error) {
 	switch from.FieldPath {
 	case "metadata.name":
@@ -201,7 +205,7 @@ func (p *pod) field(from *corev1.ObjectFieldSelector) (string, error) {
 	return "", fmt.Errorf("this node does not know the field %s", from.FieldPath)
 }
 
-// write has a file have a content. It is never seen half.
+// write replaces the content of a file in one step.
 func write(path string, content []byte) error {
 	if known, err := os.ReadFile(path); err == nil && bytes.Equal(known, content) {
 		return nil

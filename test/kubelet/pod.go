@@ -1,4 +1,4 @@
-package console
+package kubelet
 
 import (
 	"context"
@@ -11,24 +11,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 )
 
 const (
-	// imageRepository is the one image that there is, and imageProgram where its
-	// program is.
-	imageRepository = "slipway.dev/slipway"
-	imageProgram    = "/usr/local/bin/slipway"
-	// podLook is the pause between two questions of a probe, and volumeLook that between
-	// two looks at what volumes show.
+	// imageProgram is where the image has its program.
+	imageProgram = "/usr/local/bin/slipway"
+	// podLook is the interval of probes, and volumeLook that of updates of volumes.
 	podLook      = 250 * time.Millisecond
 	volumeLook   = 2 * time.Second
 	probeTimeout = 5 * time.Second
@@ -36,43 +34,47 @@ const (
 	longestMessage = 2048
 )
 
-// enterPod is what a container is started by: in mounts and a host name of its own, with
-// the Pod's files as its root. It ends with the container in its place.
+// enterPod starts a container with mounts and a host name of its own and with the
+// Pod's files as its root. The shell is replaced by the container.
 const enterPod = `echo "$1" >/proc/sys/kernel/hostname
 mount --bind "$2" "$3` + imageProgram + `"
 mount --rbind /proc "$3/proc"
+mount --rbind /dev "$3/dev"
 cd "$3"
 root=$3
 shift 3
 exec chroot "$root" "$@"`
 
-// pod is one Pod of a node, with one container.
+// pod is one Pod of a node, with one container. Only run changes status.
 type pod struct {
-	node    *node
+	node    *Node
 	object  *corev1.Pod
 	address netip.Addr
 	root    string
 	log     programs.Output
 
-	leaving chan struct{} // closed when it is to go
+	leaving chan struct{} // closed when it is deleted
 	once    sync.Once
 
-	// What was told last of the container.
+	ready   atomic.Bool
 	status  corev1.ContainerStatus
 	started metav1.Time
 }
 
-func newPod(n *node, object *corev1.Pod, address netip.Addr, root string) *pod {
+// newPod makes a pod that does not run yet.
+func newPod(n *Node, object *corev1.Pod, address netip.Addr, root string) *pod {
 	return &pod{node: n, object: object.DeepCopy(), address: address, root: root, leaving: make(chan struct{}), started: metav1.Now()}
 }
 
+// container returns the only container.
 func (p *pod) container() *corev1.Container { return &p.object.Spec.Containers[0] }
 
+// leave ends the Pod.
 func (p *pod) leave() { p.once.Do(func() { close(p.leaving) }) }
 
-// run runs the container until the Pod is to go, or the node ends.
+// run runs the container until the Pod is deleted or the node ends.
 func (p *pod) run(ctx context.Context) {
-	for again := true; again; {
+	for again := !p.pretend(ctx); again; {
 		again = p.runOnce(ctx)
 	}
 	select {
@@ -86,7 +88,17 @@ func (p *pod) run(ctx context.Context) {
 		metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(p.object.UID))})
 }
 
-// runOnce starts the container, and gives whether it is to be started again.
+// pretend reports whether the Pod has another image, and marks it as ready then.
+func (p *pod) pretend(ctx context.Context) bool {
+	if !p.node.options.Pretend || p.node.options.Image(p.container().Image) {
+		return false
+	}
+	p.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+	p.report(ctx, corev1.PodRunning, true)
+	return true
+}
+
+// runOnce runs the container once, and reports whether to start it again.
 func (p *pod) runOnce(ctx context.Context) bool {
 	var process *programs.Process
 	command, err := p.prepare(ctx)
@@ -108,7 +120,7 @@ func (p *pod) runOnce(ctx context.Context) bool {
 	code := process.State().ExitCode()
 	p.node.note(p.container().Name, code)
 	p.status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(code), Reason: "Completed", StartedAt: started, FinishedAt: metav1.Now(), Message: p.lastWords(code),
+		ExitCode: int32(code), Reason: "Completed", StartedAt: started, FinishedAt: metav1.Now(), Message: p.message(code),
 	}}
 	if p.object.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		p.status.LastTerminationState = p.status.State
@@ -124,8 +136,8 @@ func (p *pod) runOnce(ctx context.Context) bool {
 	return false
 }
 
-// lastWords are what the status of a container says that failed.
-func (p *pod) lastWords(code int) string {
+// message returns the termination message of a container that failed.
+func (p *pod) message(code int) string {
 	text := p.log.String()
 	if code == 0 || p.container().TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		return ""
@@ -133,8 +145,8 @@ func (p *pod) lastWords(code int) string {
 	return text[max(0, len(text)-longestMessage):]
 }
 
-// follow probes the container and keeps its volumes true until it has ended, which is
-// true, or is to end.
+// follow probes the container and updates its volumes. It returns true when the
+// container has ended, and false when it must be stopped.
 func (p *pod) follow(ctx context.Context, exited <-chan struct{}) bool {
 	ticks, looks := time.NewTicker(podLook), time.NewTicker(volumeLook)
 	defer ticks.Stop()
@@ -158,12 +170,12 @@ func (p *pod) follow(ctx context.Context, exited <-chan struct{}) bool {
 				p.report(ctx, corev1.PodRunning, ready)
 			}
 		case <-looks.C:
-			_ = p.mountAll(ctx) // what is missing meanwhile stays as it was, as with a kubelet
+			_ = p.mountAll(ctx) // a missing object leaves the files as they are, as with a kubelet
 		}
 	}
 }
 
-// probe asks what the readiness probe asks.
+// probe sends the request of the readiness probe.
 func (p *pod) probe(ctx context.Context) error {
 	probe := p.container().ReadinessProbe
 	if probe == nil {
@@ -185,29 +197,29 @@ func (p *pod) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode >= http.StatusBadRequest {
-		return errors.New(answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		return errors.New(response.Status)
 	}
 	return nil
 }
 
-// stop ends a container as a kubelet does. At the end of the test it is killed: nobody
-// waits for what it would still do.
+// stop ends a container as a kubelet does. At the end of the test it is killed,
+// because no test depends on its last seconds.
 func (p *pod) stop(ctx context.Context, process *programs.Process) {
 	defer context.AfterFunc(ctx, process.Kill)()
 	process.Grace = time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
 	if given := p.object.Spec.TerminationGracePeriodSeconds; given != nil {
 		process.Grace = time.Duration(*given) * time.Second
 	}
-	_ = process.End(nil) // how it ended does not matter any more
+	_ = process.End(nil) // its exit code is not used
 }
 
-// pause waits before another start; false is no other.
+// pause waits before another start, and reports whether there is one.
 func (p *pod) pause(ctx context.Context) bool {
 	again := time.NewTimer(4 * podLook)
 	defer again.Stop()
@@ -221,49 +233,46 @@ func (p *pod) pause(ctx context.Context) bool {
 	}
 }
 
-// prepare makes the container's files, and what starts it.
+// prepare writes the container's files, and returns the command that starts it.
 func (p *pod) prepare(ctx context.Context) (*exec.Cmd, error) {
 	spec := &p.object.Spec
-	switch image, _, _ := strings.Cut(p.container().Image, ":"); {
+	switch {
 	case len(spec.Containers) != 1 || len(spec.InitContainers) > 0:
 		return nil, errors.New("this node runs Pods with one container")
-	case image != imageRepository:
+	case !p.node.options.Image(p.container().Image):
 		return nil, fmt.Errorf("there is no image %s here", p.container().Image)
 	case len(p.container().Command) > 0:
 		return nil, errors.New("this node runs the program of the image only")
 	}
-	trusted, err := os.ReadFile(p.node.trusted)
-	if err != nil {
-		return nil, err
-	}
 	files := map[string][]byte{
-		imageProgram: nil, "/etc/ssl/certs/ca-certificates.crt": trusted,
-		"/etc/hosts": fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", p.address, p.object.Name),
+		imageProgram: nil, "/etc/ssl/certs/ca-certificates.crt": p.node.options.Trusted(),
+		"/etc/hosts": fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n%s", p.address, p.object.Name, p.node.options.Hosts),
 	}
 	for path, content := range files {
 		if err := write(filepath.Join(p.root, path), content); err != nil {
 			return nil, err
 		}
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(p.root, "proc"), 0o755), os.MkdirAll(filepath.Join(p.root, "tmp"), 0o755), p.mountAll(ctx)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(p.root, "proc"), 0o755), os.MkdirAll(filepath.Join(p.root, "dev"), 0o755), os.MkdirAll(filepath.Join(p.root, "tmp"), 0o755), p.mountAll(ctx)); err != nil {
 		return nil, err
 	}
 	environment, err := p.environment(ctx)
 	if err != nil {
 		return nil, err
 	}
-	words := append([]string{"--mount", "--uts", "sh", "-e", "-c", enterPod, "sh", p.object.Name, p.node.program, p.root, imageProgram}, p.container().Args...)
+	words := append([]string{"--mount", "--uts", "sh", "-e", "-c", enterPod, "sh", p.object.Name, p.node.options.Program, p.root, imageProgram}, p.container().Args...)
 	command := exec.Command("unshare", words...)
 	command.Env, command.Stdout, command.Stderr = environment, &p.log, &p.log
 	return command, nil
 }
 
+// waiting reports a container that is not running.
 func (p *pod) waiting(ctx context.Context, reason, message string) {
 	p.status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	p.report(ctx, corev1.PodPending, false)
 }
 
-// report tells the API server how the Pod is.
+// report writes the status of the Pod. It repeats a write that failed.
 func (p *pod) report(ctx context.Context, phase corev1.PodPhase, ready bool) {
 	state := corev1.ConditionFalse
 	if ready {
@@ -271,17 +280,18 @@ func (p *pod) report(ctx context.Context, phase corev1.PodPhase, ready bool) {
 	}
 	p.status.Name, p.status.Image, p.status.ImageID = p.container().Name, p.container().Image, p.container().Image
 	p.status.Ready = ready
+	p.ready.Store(ready)
 	now := metav1.Now()
-	told := corev1.PodStatus{
-		Phase: phase, PodIP: p.address.String(), PodIPs: []corev1.PodIP{{IP: p.address.String()}}, StartTime: &p.started,
+	status := corev1.PodStatus{
+		Phase: phase, HostIP: kubetest.HostAddress().String(), PodIP: p.address.String(), PodIPs: []corev1.PodIP{{IP: p.address.String()}}, StartTime: &p.started,
 		ContainerStatuses: []corev1.ContainerStatus{p.status},
 	}
 	for kind, state := range map[corev1.PodConditionType]corev1.ConditionStatus{
 		corev1.PodScheduled: corev1.ConditionTrue, corev1.PodInitialized: corev1.ConditionTrue, corev1.ContainersReady: state, corev1.PodReady: state,
 	} {
-		told.Conditions = append(told.Conditions, corev1.PodCondition{Type: kind, Status: state, LastTransitionTime: now})
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: state, LastTransitionTime: now})
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.object.UID}, "status": told})
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.object.UID}, "status": status})
 	for err == nil && ctx.Err() == nil {
 		_, failed := p.node.cluster.Client.CoreV1().Pods(p.object.Namespace).Patch(ctx, p.object.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
 		if failed == nil || !p.pause(ctx) {

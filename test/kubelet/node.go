@@ -1,4 +1,7 @@
-package console
+// Package kubelet is a node for tests: it registers with an API server, and runs
+// the Pods of Slipway's image as processes. It has no knowledge of other
+// images, of which it may claim that they run.
+package kubelet
 
 import (
 	"context"
@@ -24,7 +27,6 @@ import (
 )
 
 const (
-	nodeName = "runtimes"
 	// processNode is the label of the devcluster's own node, which runs demo images
 	// and nothing else. It is tainted with the same word, so that only they go there.
 	processNode = "slipway.dev/process-node"
@@ -36,15 +38,28 @@ const (
 	firstPod = 200
 )
 
-// node is a node of a cluster that runs one image: that of slipway. It registers
-// itself, the scheduler gives it Pods, and it runs their containers as processes with
-// what the API server has: arguments, environment, volumes and the token of the
-// ServiceAccount. What it tells of Pods is what their probes and ends were.
-type node struct {
+// Options are the settings of a Node.
+type Options struct {
+	// Name is the name of the Node object, and Program what the image has.
+	Name, Program string
+	// Image reports whether an image is the one that the node runs. Pods of
+	// others fail, or are ready without a process if Pretend is set.
+	Image   func(image string) bool
+	Pretend bool
+	// Trusted returns the authorities in the image, and Hosts more lines for
+	// /etc/hosts. Both are called at each start of a container.
+	Trusted func() []byte
+	Hosts   string
+}
+
+// Node is a node that runs one image. The scheduler assigns it Pods, and it runs
+// their containers as processes with what the API server has: arguments,
+// environment, volumes and the token of the ServiceAccount. The status of a Pod
+// comes from its probe and its end. mu guards the fields below it.
+type Node struct {
 	cluster *kubetest.Cluster
-	// program is what the image has, and trusted the authorities in it.
-	program, trusted string
-	dir              string
+	options Options
+	dir     string
 
 	running sync.WaitGroup
 
@@ -52,20 +67,20 @@ type node struct {
 	pods map[types.UID]*pod
 	// taken has the last byte of the addresses that Pods have.
 	taken map[byte]bool
-	// ended has the containers that came to their end, with their exit codes.
+	// ended has the exit codes of ended containers by their name.
 	ended map[string][]int
 }
 
-// startNode adds a node to a cluster until the end of the test.
-func startNode(t *testing.T, cluster *kubetest.Cluster, program, trusted string) *node {
+// Start adds a node to a cluster until the end of the test.
+func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 	t.Helper()
-	n := &node{cluster: cluster, program: program, trusted: trusted, dir: t.TempDir(), pods: map[types.UID]*pod{}, taken: map[byte]bool{}, ended: map[string][]int{}}
+	n := &Node{cluster: cluster, options: options, dir: t.TempDir(), pods: map[types.UID]*pod{}, taken: map[byte]bool{}, ended: map[string][]int{}}
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		stop()
 		n.running.Wait()
 		if t.Failed() {
-			n.tell(t)
+			n.ShowLogs(t)
 		}
 	})
 	if err := n.register(ctx); err != nil {
@@ -73,7 +88,7 @@ func startNode(t *testing.T, cluster *kubetest.Cluster, program, trusted string)
 	}
 	n.running.Go(func() { n.keepAlive(ctx) })
 	factory := informers.NewSharedInformerFactoryWithOptions(cluster.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", nodeName).String()
+		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", options.Name).String()
 	}))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { n.see(ctx, object.(*corev1.Pod)) },
@@ -95,29 +110,30 @@ func startNode(t *testing.T, cluster *kubetest.Cluster, program, trusted string)
 	return n
 }
 
-// register makes the Node and its Lease.
-func (n *node) register(ctx context.Context) error {
+// register creates the Node and its Lease.
+func (n *Node) register(ctx context.Context) error {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("50"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	}
-	made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{corev1.LabelHostname: nodeName, corev1.LabelOSStable: "linux"}}}
+	name := n.options.Name
+	made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux"}}}
 	made.Status = corev1.NodeStatus{
 		Capacity: capacity, Allocatable: capacity,
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: kubetest.HostAddress().String()}},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Ready", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
 	}
 	_, err := n.cluster.Client.CoreV1().Nodes().Create(ctx, made, metav1.CreateOptions{})
-	now, seconds, holder := metav1.NowMicro(), int32(leaseDuration/time.Second), nodeName
+	now, seconds := metav1.NowMicro(), int32(leaseDuration/time.Second)
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
 	}
 	_, leaseErr := n.cluster.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, lease, metav1.CreateOptions{})
 	return errors.Join(err, leaseErr)
 }
 
 // keepAlive renews the Lease.
-func (n *node) keepAlive(ctx context.Context) {
+func (n *Node) keepAlive(ctx context.Context) {
 	ticks := time.NewTicker(leaseRenewal)
 	defer ticks.Stop()
 	for {
@@ -127,13 +143,13 @@ func (n *node) keepAlive(ctx context.Context) {
 		case <-ticks.C:
 		}
 		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-		// One that fails is followed by others before the Lease ends.
-		_, _ = n.cluster.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, nodeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		// A failed one is followed by others before the Lease ends.
+		_, _ = n.cluster.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, n.options.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
 }
 
-// see takes up a Pod, and ends one that is to go.
-func (n *node) see(ctx context.Context, object *corev1.Pod) {
+// see starts a new Pod, and ends one that is being deleted.
+func (n *Node) see(ctx context.Context, object *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := n.pods[object.UID]
@@ -151,7 +167,8 @@ func (n *node) see(ctx context.Context, object *corev1.Pod) {
 	}
 }
 
-func (n *node) forget(uid types.UID) {
+// forget frees the address of a Pod that does not exist any more.
+func (n *Node) forget(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.pods[uid]; known != nil {
@@ -160,21 +177,35 @@ func (n *node) forget(uid types.UID) {
 	}
 }
 
-func (n *node) note(container string, code int) {
+// note records the end of a container.
+func (n *Node) note(container string, code int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended[container] = append(n.ended[container], code)
 }
 
-// ends are the exit codes of the containers of a name that came to their end.
-func (n *node) ends(container string) []int {
+// Address returns the address of a ready Pod whose container has a first
+// argument, such as agent.
+func (n *Node) Address(part string) (netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, one := range n.pods {
+		if args := one.container().Args; one.ready.Load() && len(args) > 0 && args[0] == part {
+			return one.address, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no Pod of the part %s is ready", part)
+}
+
+// Ends returns the exit codes of the ended containers of a name.
+func (n *Node) Ends(container string) []int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ended[container]
 }
 
-// tell shows what the Pods said.
-func (n *node) tell(t *testing.T) {
+// ShowLogs prints the logs of the Pods.
+func (n *Node) ShowLogs(t testing.TB) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,9 +214,9 @@ func (n *node) tell(t *testing.T) {
 	}
 }
 
-// reserveProcessNode has the devcluster's own node run only what asks for it: it
-// would refuse the images of a runtime.
-func reserveProcessNode(t *testing.T, cluster *kubetest.Cluster) {
+// ReserveProcessNode taints the devcluster's own node, which would refuse the
+// images of a runtime.
+func ReserveProcessNode(t testing.TB, cluster *kubetest.Cluster) {
 	t.Helper()
 	nodes := kubetest.WaitFor(t, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{LabelSelector: processNode + "=true"}, programs.Patience, func(found []*corev1.Node) error {
 		if len(found) == 0 {
