@@ -1,15 +1,9 @@
 package agent_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -26,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/agent"
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
@@ -205,28 +200,7 @@ func (r *replica) logs(t *testing.T, want string) {
 // pushed sends what GitHub sends after a push.
 func (r *replica) pushed(t *testing.T, path, repository, secret string) int {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{
-		"ref": "refs/heads/main", "before": strings.Repeat("a", 40), "after": strings.Repeat("b", 40), "commits": []any{},
-		"repository": map[string]any{"full_name": "team/app", "clone_url": repository, "html_url": repository, "default_branch": "main"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature := hmac.New(sha256.New, []byte(secret))
-	signature.Write(body)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.webhooks+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-GitHub-Event", "push")
-	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signature.Sum(nil)))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer http.DefaultClient.CloseIdleConnections()
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode
+	push := providertest.Push{Path: "team/app", CloneURL: repository, Before: strings.Repeat("a", 40), After: strings.Repeat("b", 40)}
+	return push.SendGitHub(t, http.DefaultTransport, providertest.Hook{URL: r.webhooks + path, Secret: secret})
 }

@@ -1,13 +1,7 @@
 package console
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -133,53 +127,15 @@ func (h *gitHost) push(t *testing.T, asked change) string {
 	t.Helper()
 	before := h.apps.Head(t)
 	commit := h.commit(t, asked)
-	body := h.pushed(t, before, commit, asked.file())
+	push := providertest.Push{Path: appsPath, CloneURL: h.url(appsPath), Before: before, After: commit, Files: []string{asked.file()}}
 	hooks := h.provider.Hooks(appsPath)
 	if len(hooks) == 0 {
 		t.Fatal("there is no webhook")
 	}
 	for _, hook := range hooks {
-		if status := h.deliver(t, hook, body); status/100 != 2 {
+		if status := push.SendGitHub(t, h.world.client().Transport, hook); status/100 != 2 {
 			t.Errorf("the webhook %s answers %d", hook.URL, status)
 		}
 	}
 	return commit
-}
-
-// pushed is what GitHub says of a push.
-func (h *gitHost) pushed(t *testing.T, before, after, file string) []byte {
-	t.Helper()
-	text, err := json.Marshal(map[string]any{
-		"ref": "refs/heads/main", "before": before, "after": after, "forced": false, "created": false, "deleted": false,
-		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{file}}},
-		"repository": map[string]any{
-			"full_name": appsPath, "clone_url": h.url(appsPath), "html_url": strings.TrimSuffix(h.url(appsPath), ".git"),
-			"ssh_url": fmt.Sprintf("git@%s:%s.git", strings.TrimPrefix(h.provider.URL, "https://"), appsPath),
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-// deliver sends a webhook with the signature of its secret.
-func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, body []byte) int {
-	t.Helper()
-	sum := hmac.New(sha256.New, []byte(hook.Secret))
-	sum.Write(body)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook.URL, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-GitHub-Event", "push")
-	request.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
-	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
-	response, err := h.world.client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
 }

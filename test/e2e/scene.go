@@ -11,14 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/e2e/node"
 )
 
 const (
 	// patience bounds every wait. Only a failing run waits that long.
 	patience = 3 * time.Minute
-	// lookAgain is the poll interval.
-	lookAgain = 100 * time.Millisecond
 )
 
 // Host names that the cluster DNS resolves for Pods, for this process, and for
@@ -176,23 +175,7 @@ func (s *scene) say(took time.Duration, what string) {
 func (s *scene) until(ctx context.Context, condition func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so within %s", patience))
 	defer cancel()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	var last error
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err // later errors only report the expired context
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-		case <-tick.C:
-		}
-	}
+	return programs.Await(ctx, condition)
 }
 
 // slipway runs the built command line with input on its standard input, and

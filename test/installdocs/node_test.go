@@ -37,7 +37,9 @@ func startNode(t *testing.T, w *world) *node {
 	n := &node{w: w}
 	n.Node = kubelet.Start(t, w.cluster, kubelet.Options{
 		Name: "worker", Program: w.binary, Pretend: true, Hosts: string(hosts),
-		Image: func(image string) bool { return strings.Contains(image, "slipway:") || strings.Contains(image, "slipway@") },
+		Image: func(image string) bool {
+			return strings.Contains(image, "slipway:") || strings.Contains(image, "slipway@")
+		},
 		Trusted: func() []byte {
 			if n.untrusting.Load() {
 				return nil

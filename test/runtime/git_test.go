@@ -1,14 +1,8 @@
 package runtime
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -103,7 +97,7 @@ func (h *gitHost) push(t *testing.T, value string) string {
 	}
 	for _, hook := range hooks {
 		began := time.Now()
-		if status := h.deliver(t, hook, h.pushed("team/apps", before, commit)); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
+		if status := h.deliver(t, hook, before, commit); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
 			t.Fatalf("the webhook %s answers %d", hook.URL, status)
 		}
 		if took := time.Since(began); took > time.Second {
@@ -113,41 +107,13 @@ func (h *gitHost) push(t *testing.T, value string) string {
 	return commit
 }
 
-// pushed is what GitHub says of a push.
-func (h *gitHost) pushed(path, before, after string) []byte {
-	text, err := json.Marshal(map[string]any{
-		"ref": "refs/heads/main", "before": before, "after": after, "forced": false, "created": false, "deleted": false,
-		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{"app/settings.yaml", "small/settings.yaml"}}},
-		"repository": map[string]any{
-			"full_name": path, "clone_url": h.url(path), "html_url": strings.TrimSuffix(h.url(path), ".git"),
-			"ssh_url": fmt.Sprintf("git@%s:%s.git", strings.TrimPrefix(h.provider.URL, "https://"), path),
-		},
-	})
-	if err != nil {
-		panic(err) // plain values
-	}
-	return text
-}
-
-// deliver sends a webhook with the signature of its secret.
-func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, body []byte) int {
+// deliver sends a webhook as GitHub does after a push, with the signature of its
+// secret.
+func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, before, after string) int {
 	t.Helper()
-	sum := hmac.New(sha256.New, []byte(hook.Secret))
-	sum.Write(body)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook.URL, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-GitHub-Event", "push")
-	request.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
-	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
-	response, err := h.stage.answers.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
+	return providertest.Push{
+		Path: "team/apps", CloneURL: h.url("team/apps"), Before: before, After: after, Files: []string{"app/settings.yaml", "small/settings.yaml"},
+	}.SendGitHub(t, h.stage.answers, hook)
 }
 
 // client trusts the provider.

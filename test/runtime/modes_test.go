@@ -53,7 +53,7 @@ func (g *stage) testModes(t *testing.T) {
 		target := hook.URL
 		if direct {
 			target = address + "/webhooks/east/apps"
-			if status := g.git.deliver(t, hook, []byte("{}")); status != http.StatusNotFound {
+			if status := g.git.deliver(t, hook, g.git.apps.Head(t), g.git.apps.Head(t)); status != http.StatusNotFound {
 				t.Errorf("the host of a tunnel that is closed answers %d", status)
 			}
 		}

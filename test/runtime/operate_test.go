@@ -123,7 +123,7 @@ func (g *stage) testPush(t *testing.T) {
 
 	forged := g.git.provider.Hooks("team/apps")[0]
 	forged.Secret = "of somebody else"
-	if status := g.git.deliver(t, forged, g.git.pushed("team/apps", g.git.apps.Head(t), g.git.apps.Head(t))); status/100 == 2 {
+	if status := g.git.deliver(t, forged, g.git.apps.Head(t), g.git.apps.Head(t)); status/100 == 2 {
 		t.Errorf("a webhook with another signature is answered with %d", status)
 	}
 }
