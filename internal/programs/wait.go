@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -87,4 +89,19 @@ func poll(ctx context.Context, interval time.Duration, ended <-chan struct{}, co
 			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
 	}
+}
+
+// Setting returns a number of the environment with which a test is run, which is
+// at least 0, or another one without it.
+func Setting[Number int | int64](t testing.TB, name string, otherwise Number) Number {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < 0 {
+		t.Fatalf("%s is %q: give a number", name, text)
+	}
+	return Number(value)
 }

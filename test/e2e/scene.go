@@ -15,10 +15,8 @@ import (
 	"slipway.dev/slipway/test/e2e/node"
 )
 
-const (
-	// patience bounds every wait. Only a failing run waits that long.
-	patience = 3 * time.Minute
-)
+// patience bounds every wait. Only a failing run waits that long.
+const patience = 3 * time.Minute
 
 // Host names that the cluster DNS resolves for Pods, for this process, and for
 // clients outside: to a load balancer, or to the node for the Git server.

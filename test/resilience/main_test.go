@@ -24,10 +24,10 @@ package resilience
 
 import (
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -48,19 +48,5 @@ func floodTime(t *testing.T) time.Duration {
 	if long() {
 		seconds = 60
 	}
-	return time.Duration(number(t, "RESILIENCE_SECONDS", seconds)) * time.Second
-}
-
-// number is a setting, or what it is without one.
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.Atoi(text)
-	if err != nil || value < 1 {
-		t.Fatalf("%s is %q: give a number", name, text)
-	}
-	return value
+	return time.Duration(programs.Setting(t, "RESILIENCE_SECONDS", seconds)) * time.Second
 }

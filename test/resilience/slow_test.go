@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -62,7 +63,7 @@ func manners(count int) []*manner {
 // TestSlow: ten thousand slow connections are put up with for as long as the
 // timeouts say and not longer, and an honest client does not notice.
 func TestSlow(t *testing.T) {
-	count := number(t, "RESILIENCE_CONNECTIONS", 10_000)
+	count := programs.Setting(t, "RESILIENCE_CONNECTIONS", 10_000)
 	// Bodies that drip have a connection to the backend each.
 	openFiles(t, uint64(count*13/10+1500))
 	const brief = "--entryPoints.brief.transport.respondingTimeouts."

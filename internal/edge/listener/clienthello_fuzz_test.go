@@ -9,6 +9,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/edge/pkitest"
 )
 
 // scriptConn is a connection that only gives bytes.
@@ -49,26 +51,6 @@ func readHello(b []byte, piece int) (string, error) {
 	}
 }
 
-// captureHello is the first flight of a real client.
-func captureHello(f testing.TB, config *tls.Config) []byte {
-	f.Helper()
-	near, far := net.Pipe()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		_ = tls.Client(near, config).Handshake()
-	}()
-	buf := make([]byte, 64<<10)
-	n, err := far.Read(buf)
-	if err != nil {
-		f.Fatal(err)
-	}
-	far.Close()
-	<-stopped
-	near.Close()
-	return buf[:n]
-}
-
 // reframe cuts the message of one record into records of a size.
 func reframe(flight []byte, size int) []byte {
 	var out []byte
@@ -90,7 +72,7 @@ func FuzzClientHello(f *testing.F) {
 		{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}},
 		{ServerName: "large.example"},
 	} {
-		hello := captureHello(f, config)
+		hello := pkitest.ClientHello(f, config)
 		f.Add(hello)
 		f.Add(reframe(hello, 50))
 		f.Add(append(reframe(hello, 1000), "more"...))
@@ -103,7 +85,7 @@ func FuzzClientHello(f *testing.F) {
 // records of any size. What FuzzClientHello changes is nearly always refused
 // for other reasons.
 func FuzzServerName(f *testing.F) {
-	hello := captureHello(f, &tls.Config{ServerName: "a.example", CurvePreferences: []tls.CurveID{tls.X25519}})
+	hello := pkitest.ClientHello(f, &tls.Config{ServerName: "a.example", CurvePreferences: []tls.CurveID{tls.X25519}})
 	f.Add([]byte("\x00\x0c\x00\x00\x09a.example"), []byte{}, false, uint8(0))
 	f.Add([]byte("\x00\x04\x00\x00\x01a"), []byte("\x00\x04\x00\x00\x01b"), true, uint8(7))
 	f.Add([]byte("\x00\x08\x00\x00\x01a\x00\x00\x01b"), []byte{}, false, uint8(1))
@@ -155,7 +137,7 @@ func hasAlert(b []byte) bool {
 // TestServerNameForms changes the extension of a real ClientHello in ways that
 // two readers could take differently.
 func TestServerNameForms(t *testing.T) {
-	hello := captureHello(t, &tls.Config{ServerName: "aaaa.example", CurvePreferences: []tls.CurveID{tls.X25519}})
+	hello := pkitest.ClientHello(t, &tls.Config{ServerName: "aaaa.example", CurvePreferences: []tls.CurveID{tls.X25519}})
 	extension := func(parts ...string) []byte {
 		var list []byte
 		for _, part := range parts {
@@ -233,7 +215,7 @@ func withServerNames(t testing.TB, flight []byte, names [][]byte) []byte {
 }
 
 func BenchmarkServerName(b *testing.B) {
-	hello := captureHello(b, &tls.Config{ServerName: "shop.example.com", NextProtos: []string{"h2", "http/1.1"}})
+	hello := pkitest.ClientHello(b, &tls.Config{ServerName: "shop.example.com", NextProtos: []string{"h2", "http/1.1"}})
 	for _, bench := range []struct {
 		name  string
 		hello []byte
@@ -257,7 +239,7 @@ func BenchmarkServerName(b *testing.B) {
 
 // BenchmarkPeek looks at a ClientHello that comes over a socket, and takes it.
 func BenchmarkPeek(b *testing.B) {
-	hello := captureHello(b, &tls.Config{ServerName: "shop.example.com"})
+	hello := pkitest.ClientHello(b, &tls.Config{ServerName: "shop.example.com"})
 	l, err := Listen(b.Context(), Config{Address: "127.0.0.1:0"})
 	if err != nil {
 		b.Fatal(err)

@@ -12,30 +12,13 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/pkitest"
 )
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// clientHello is the first flight of a real client.
-func clientHello(t testing.TB, config *tls.Config) []byte {
-	t.Helper()
-	near, far := net.Pipe()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		_ = tls.Client(near, config).Handshake()
-	}()
-	buf := make([]byte, 64<<10)
-	n, err := far.Read(buf)
-	must(t, err)
-	far.Close()
-	<-stopped
-	near.Close()
-	return buf[:n]
-}
-
 func helloFor(t testing.TB, name string) []byte {
-	return clientHello(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	return pkitest.ClientHello(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 }
 
 // inRecords cuts a ClientHello into records of at most size bytes.
@@ -117,7 +100,7 @@ func write(conn net.Conn, pieces [][]byte) error {
 // byte, and in two records, cut at each byte.
 func TestPeekSplitEverywhere(t *testing.T) {
 	t.Parallel()
-	hello := clientHello(t, &tls.Config{ServerName: "a.example", CurvePreferences: []tls.CurveID{tls.X25519}})
+	hello := pkitest.ClientHello(t, &tls.Config{ServerName: "a.example", CurvePreferences: []tls.CurveID{tls.X25519}})
 	l := open(t, listener.Config{})
 	check := func(what string, at int, pieces ...[]byte) {
 		client := connect(t, l)

@@ -190,3 +190,23 @@ func (p Pair) Pool() *x509.CertPool {
 func (p Pair) Data() map[string][]byte {
 	return map[string][]byte{"tls.crt": []byte(p.Chain), "tls.key": []byte(p.Key)}
 }
+
+// ClientHello returns the first flight of a real client.
+func ClientHello(t testing.TB, config *tls.Config) []byte {
+	t.Helper()
+	near, far := net.Pipe()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		_ = tls.Client(near, config).Handshake() // it ends with the pipe
+	}()
+	buf := make([]byte, 64<<10)
+	n, err := far.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = far.Close()
+	<-stopped
+	_ = near.Close()
+	return buf[:n]
+}

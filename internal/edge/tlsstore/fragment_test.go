@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 )
 
@@ -25,7 +26,7 @@ func TestFragmentedClientHello(t *testing.T) {
 		Options:      []tlsstore.HostOptions{hostOptions("mtls", "mtls.example", clientAuth(ca))},
 	})
 	good := ca.client(t)
-	hello := len(firstFlight(t)) - recordHeader
+	hello := len(pkitest.ClientHello(t, helloConfig())) - recordHeader
 
 	// Without a certificate it must fail, whatever the pieces; with one it must
 	// not, which a few places show.
@@ -61,24 +62,6 @@ func helloConfig(certificates ...tls.Certificate) *tls.Config {
 		ServerName: "mtls.example", InsecureSkipVerify: true, Certificates: certificates,
 		CurvePreferences: []tls.CurveID{tls.X25519}, MinVersion: tls.VersionTLS13,
 	}
-}
-
-// firstFlight is what a client writes first.
-func firstFlight(t *testing.T) []byte {
-	t.Helper()
-	near, far := net.Pipe()
-	stopped := make(chan struct{})
-	go func() {
-		_ = tls.Client(near, helloConfig()).Handshake()
-		close(stopped)
-	}()
-	buf := make([]byte, 16<<10)
-	n, err := far.Read(buf)
-	must(t, err)
-	far.Close()
-	<-stopped
-	near.Close()
-	return buf[:n]
 }
 
 // records cuts the message of one record into records: the first has first

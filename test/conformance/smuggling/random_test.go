@@ -3,18 +3,18 @@ package smuggling
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // combinations makes cases of two mutations: the head of one with a line of
 // another, or with bytes changed.
 func combinations(t *testing.T) []sample {
 	t.Helper()
-	count := setting(t, "SMUGGLING_RANDOM", 300)
-	seed := setting(t, "SMUGGLING_SEED", 1)
+	count := programs.Setting(t, "SMUGGLING_RANDOM", 300)
+	seed := programs.Setting(t, "SMUGGLING_SEED", 1)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	all := corpus()
 	var lines []string
@@ -51,18 +51,4 @@ func combinations(t *testing.T) []sample {
 		made = append(made, sample{name: fmt.Sprintf("random/%d.%d of %s", seed, i, first.name), raw: raw, want: either, open: true, loose: true})
 	}
 	return made
-}
-
-// setting is a number from the environment.
-func setting(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.Atoi(text)
-	if err != nil || value < 0 {
-		t.Fatalf("%s is %q: give a number", name, text)
-	}
-	return value
 }

@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
 // kills is how often the agent is killed.
 func kills(t *testing.T) int64 {
 	if os.Getenv("RESILIENCE") == "long" {
-		return number(t, "RESILIENCE_ROUNDS", 100)
+		return programs.Setting(t, "RESILIENCE_ROUNDS", 100)
 	}
-	return number(t, "RESILIENCE_ROUNDS", 8)
+	return programs.Setting(t, "RESILIENCE_ROUNDS", 8)
 }
 
 // testKill pushes one revision after the other. While each is synced, the agent
 // is killed once at a random point, and started again.
 func (s *suite) testKill(t *testing.T) {
-	seed := number(t, "RESILIENCE_SEED", time.Now().UnixNano())
+	seed := programs.Setting(t, "RESILIENCE_SEED", time.Now().UnixNano())
 	t.Logf("RESILIENCE_SEED=%d repeats the random choices", seed)
 	v := &victim{suite: s, control: s.cluster.Namespace(t), target: s.cluster.Namespace(t), random: rand.New(rand.NewPCG(uint64(seed), 1))}
 	// What was fetched outlives the agent, half written files too.

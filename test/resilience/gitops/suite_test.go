@@ -14,8 +14,6 @@ package gitops
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -81,18 +79,4 @@ func (s *suite) synced(t *testing.T, control, commit string) *v1alpha1.Applicati
 		}
 		return nil
 	})
-}
-
-// number is a setting, or what it is without one.
-func number(t *testing.T, name string, otherwise int64) int64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || value < 1 {
-		t.Fatalf("%s is %q: give a number", name, text)
-	}
-	return value
 }
