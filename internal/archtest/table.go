@@ -85,6 +85,8 @@ func HouseTable() Table {
 				{Package: gitops, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "the edge runs without the platform"},
 			}},
+			// The fixture of the edge's tests.
+			{Packages: "./internal/edge/edgetest", MayUse: []string{edge, route, "./internal/programs"}, Foreign: anything},
 			{Packages: ingress, MayUse: []string{api, route, kube, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},

@@ -15,9 +15,9 @@ import (
 // kills is how often the agent is killed.
 func kills(t *testing.T) int64 {
 	if os.Getenv("RESILIENCE") == "long" {
-		return programs.Setting(t, "RESILIENCE_ROUNDS", 100)
+		return programs.Setting(t, "RESILIENCE_ROUNDS", int64(100))
 	}
-	return programs.Setting(t, "RESILIENCE_ROUNDS", 8)
+	return programs.Setting(t, "RESILIENCE_ROUNDS", int64(8))
 }
 
 // testKill pushes one revision after the other. While each is synced, the agent
