@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -166,7 +167,7 @@ func TestWaitsForDefinitions(t *testing.T) {
 	r := w.start(t, "one")
 	r.readyWhen(t, "the cluster does not know applications.argoproj.io, appprojects.argoproj.io, applicationsets.argoproj.io: install them with kubectl apply")
 	r.logs(t, "install them with kubectl apply --server-side -f charts/gitops-runtime/crds/")
-	install(t, cluster)
+	argotest.Install(t, cluster)
 	r.readyWhen(t, "")
 	w.application(t, "app", repository.URL())
 	w.syncedTo(t, "app", repository.Head(t))

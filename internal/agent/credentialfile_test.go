@@ -67,7 +67,7 @@ func TestChartCredentials(t *testing.T) {
 	})
 	put(right)
 	w.syncedTo(t, "shop", repository.Git(t, "rev-parse", "main"))
-	if text, _ := replica.log.read(); strings.Contains(text, right) || strings.Contains(text, wrong) {
+	if text := replica.log.String(); strings.Contains(text, right) || strings.Contains(text, wrong) {
 		t.Error("the token is in the log")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -91,7 +92,7 @@ func account(t *testing.T, cluster *kubetest.Cluster, namespace, name string) *k
 // agent does all of its work, and a tenant no more than its ServiceAccount may.
 func TestShippedRights(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
-	install(t, cluster)
+	argotest.Install(t, cluster)
 	for _, name := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-control", "rbac/role-home"} {
 		cluster.Apply(t, "", readText(t, "../../deploy/agent/"+name+".yaml"))
 	}

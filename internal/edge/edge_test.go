@@ -28,7 +28,7 @@ func TestForward(t *testing.T) {
 	w := edgetest.Dial(t, s.address) // all on one connection: each must leave it clean
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.Send(test.request)
 			response, body := w.Response("GET")
 			if response.StatusCode != 200 || !strings.HasPrefix(body, test.want+"\n") {
@@ -304,7 +304,7 @@ func TestOwnAnswers(t *testing.T) {
 	w := edgetest.Dial(t, s.address) // these answers leave the connection usable
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.Send("GET / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
 			if response, _ := w.Response("GET"); response.StatusCode != test.status || response.Close {
 				t.Errorf("got %d, close %v; want %d on a connection that goes on", response.StatusCode, response.Close, test.status)

@@ -25,7 +25,7 @@ type stage struct {
 	killNow  chan struct{}
 }
 
-func newStage(t *testing.T, programs ...program) *stage {
+func newStage(t *testing.T, parts ...program) *stage {
 	t.Helper()
 	st := &stage{
 		shown:    &programs.Output{},
@@ -33,13 +33,13 @@ func newStage(t *testing.T, programs ...program) *stage {
 		children: map[string]*child{},
 		killNow:  make(chan struct{}),
 	}
-	names := []string{"one", "two", "three"}[:len(programs)]
+	names := []string{"one", "two", "three"}[:len(parts)]
 	st.supervisor = supervisor{
 		scene: &scene{}, timeout: testDeadline, grace: testDeadline,
 		ui:       UI{Progress: st.shown, KillNow: st.killNow},
 		progress: newProgress(st.shown, nil, names),
 	}
-	for i, p := range programs {
+	for i, p := range parts {
 		if len(p.args) == 2 && p.args[1] == "part" {
 			p.args = append(p.args, names[i], st.journal)
 		}

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )

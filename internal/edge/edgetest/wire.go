@@ -19,7 +19,8 @@ const wireTimeout = 20 * time.Second
 type Wire struct {
 	net.Conn
 	Reader *bufio.Reader
-	t      testing.TB
+	// T fails when something goes wrong; a subtest may take its place.
+	T testing.TB
 }
 
 // Dial connects to an address until the end of the test.
@@ -39,42 +40,42 @@ func NewWire(t testing.TB, conn net.Conn) *Wire {
 	if err := conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	return &Wire{Conn: conn, Reader: bufio.NewReader(conn), t: t}
+	return &Wire{Conn: conn, Reader: bufio.NewReader(conn), T: t}
 }
 
 // Send writes a text.
 func (w *Wire) Send(text string) {
-	w.t.Helper()
+	w.T.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 // Response reads the response to a request with the method.
 func (w *Wire) Response(method string) (*http.Response, string) {
-	w.t.Helper()
+	w.T.Helper()
 	response, err := http.ReadResponse(w.Reader, &http.Request{Method: method})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return response, string(body)
 }
 
 // Get requests a path, with more header lines.
 func (w *Wire) Get(path string, lines ...string) (*http.Response, string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.Send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + strings.Join(append(lines, "", ""), "\r\n"))
 	return w.Response(http.MethodGet)
 }
 
 // Post sends a body of known length, with more header lines.
 func (w *Wire) Post(path, body string, lines ...string) (*http.Response, string) {
-	w.t.Helper()
+	w.T.Helper()
 	lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)), "", body)
 	w.Send("POST " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + strings.Join(lines, "\r\n"))
 	return w.Response(http.MethodPost)
@@ -82,8 +83,8 @@ func (w *Wire) Post(path, body string, lines ...string) (*http.Response, string)
 
 // RequireClosed fails the test unless the other side has closed the connection.
 func (w *Wire) RequireClosed() {
-	w.t.Helper()
+	w.T.Helper()
 	if b, err := w.Reader.ReadByte(); err != io.EOF {
-		w.t.Errorf("got byte %q and %v, want a closed connection", b, err)
+		w.T.Errorf("got byte %q and %v, want a closed connection", b, err)
 	}
 }

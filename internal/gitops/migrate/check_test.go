@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -20,7 +21,7 @@ type configMapType = corev1.ConfigMap
 // patch merges a JSON text into an Application of Argo CD.
 func (w *world) patch(name, text string) {
 	w.t.Helper()
-	_, err := w.cluster.Dynamic.Resource(applications()).Namespace(w.argo).Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	_, err := argotest.Applications(w.cluster, w.argo).Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
 	w.must(err)
 }
 
