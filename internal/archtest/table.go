@@ -181,7 +181,7 @@ func houseBans() []Ban {
 		{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
 		{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
 		{Package: "./internal/kube/kubetest", Except: "./internal/cli/clitest ./internal/gitops/argotest ./test/kubelet", Reason: "it starts clusters and belongs in _test.go files only"},
-		{Package: "./internal/kube/kubetest/privatenet", Except: "./test/... ./internal/kube/kubetest", Reason: "it is the network of tests and benchmarks only"},
+		{Package: "./internal/kube/kubetest/privatenet", Except: "./test/... ./internal/kube/kubetest ./internal/cli/clitest ./internal/gitops/argotest", Reason: "it is the network of tests and benchmarks only"},
 		{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 		{Package: "./internal/gitops/argotest", Reason: "it runs Applications in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -79,7 +80,7 @@ func newParts(t *testing.T, table *route.Table) *parts {
 func shopTable(t *testing.T) *route.Table {
 	t.Helper()
 	cart := route.BackendID{Namespace: "shop", Name: "cart", Port: 80}
-	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"shop.example.com"}})
+	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{"shop.example.com"}, Until: time.Now().Add(25 * time.Hour)})
 	prefix := func(value string) route.Match {
 		return route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: value}}
 	}

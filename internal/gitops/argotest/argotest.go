@@ -59,10 +59,10 @@ func Applications(cluster *kubetest.Cluster, namespace string) dynamic.ResourceI
 }
 
 // WaitFor watches an Application until the condition holds, and returns it.
-func WaitFor(t testing.TB, cluster *kubetest.Cluster, namespace, name string, timeout time.Duration, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
+func WaitFor(t testing.TB, applications dynamic.ResourceInterface, name string, timeout time.Duration, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()
 	var last *v1alpha1.Application
-	kubetest.WaitFor(t, Applications(cluster, namespace), kube.Named(name), timeout, func(found []*unstructured.Unstructured) error {
+	kubetest.WaitFor(t, applications, kube.Named(name), timeout, func(found []*unstructured.Unstructured) error {
 		if len(found) == 0 {
 			return errors.New("there is no such Application")
 		}

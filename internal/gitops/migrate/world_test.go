@@ -115,7 +115,7 @@ func (w *world) app(namespace, name string) *v1alpha1.Application {
 // wait follows an Application until the condition holds.
 func (w *world) wait(namespace, name string, holds func(*v1alpha1.Application) bool) {
 	w.t.Helper()
-	argotest.WaitFor(w.t, w.cluster, namespace, name, patience, func(app *v1alpha1.Application) error {
+	argotest.WaitFor(w.t, argotest.Applications(w.cluster, namespace), name, patience, func(app *v1alpha1.Application) error {
 		if !holds(app) {
 			return errors.New("not yet")
 		}

@@ -169,7 +169,7 @@ func (w *world) patch(name, text string) {
 // wait follows an Application until the condition holds, and returns it.
 func (w *world) wait(name string, holds func(app *v1alpha1.Application) error) *v1alpha1.Application {
 	w.t.Helper()
-	return argotest.WaitFor(w.t, w.cluster, w.control, name, patience, holds)
+	return argotest.WaitFor(w.t, argotest.Applications(w.cluster, w.control), name, patience, holds)
 }
 
 // synced waits until an Application is Synced at a revision.
