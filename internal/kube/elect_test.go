@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,12 +98,14 @@ func TestElectTakeover(t *testing.T) {
 	first.waitToLead(t, 40*time.Second)
 	second := compete(t, cluster, election("second"), &all)
 
-	first.gate.Close()
+	first.gate.Handle(func(*http.Request, kubetest.Send) (*http.Response, error) {
+		return nil, errors.New("the connection is cut")
+	})
 	second.waitToLead(t, 40*time.Second)
 	if err := <-first.failed; !strings.Contains(err.Error(), "the connection is cut") || !strings.Contains(err.Error(), "Lease "+namespace+"/edge") {
 		t.Errorf("got failure %v, want what failed and of which Lease", err)
 	}
-	first.gate.Open()
+	first.gate.Handle(nil)
 	second.stop()
 	// Released, so it takes no longer than the next look at the Lease.
 	first.waitToLead(t, 40*time.Second)
