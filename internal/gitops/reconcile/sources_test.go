@@ -113,7 +113,7 @@ func TestForgedOperationState(t *testing.T) {
 		t.Errorf("the operation ends with %q", app.Status.OperationState.Message)
 	}
 	w.condition("web", v1alpha1.ConditionSyncError, "does not allow the repository")
-	w.engine.stop()
+	w.engine.Stop()
 	w.patch("web", `{"status": {"operationState": null}}`)
 	w.patch("web", forge)
 	w.start()
