@@ -58,7 +58,7 @@ func (w *world) start(namespace string) {
 	argotest.Start(w.t, argotest.EngineOptions{
 		Cluster: w.cluster.Connect(w.t, kube.Rate(500, 1000)), Sources: source.Options{Folder: w.t.TempDir(), FetchTimeout: 10 * time.Second, MaxAge: time.Second},
 		Settings: reconcile.Options{
-			ControlNamespace: namespace, Events: kube.Reporter{Controller: "slipway.dev/test", Instance: namespace}, Interval: 2 * time.Second,
+			ControlNamespace: namespace, Events: kube.Reporter{Controller: "slipway.dev/test", Instance: namespace}, Interval: 2 * time.Second, Jitter: time.Millisecond,
 		},
 	})
 }
