@@ -70,7 +70,10 @@ func newPod(n *Node, object *corev1.Pod, address netip.Addr, root string) *pod {
 func (p *pod) container() *corev1.Container { return &p.object.Spec.Containers[0] }
 
 // leave ends the Pod.
-func (p *pod) leave() { p.once.Do(func() { close(p.leaving) }) }
+func (p *pod) leave() {
+	p.once.Do(func() { close(p.leaving) })
+	p.ready.Store(false)
+}
 
 // run runs the container until the Pod is deleted or the node ends.
 func (p *pod) run(ctx context.Context) {
@@ -280,7 +283,11 @@ func (p *pod) report(ctx context.Context, phase corev1.PodPhase, ready bool) {
 	}
 	p.status.Name, p.status.Image, p.status.ImageID = p.container().Name, p.container().Image, p.container().Image
 	p.status.Ready = ready
-	p.ready.Store(ready)
+	select {
+	case <-p.leaving:
+	default:
+		p.ready.Store(ready)
+	}
 	now := metav1.Now()
 	status := corev1.PodStatus{
 		Phase: phase, HostIP: kubetest.HostAddress().String(), PodIP: p.address.String(), PodIPs: []corev1.PodIP{{IP: p.address.String()}}, StartTime: &p.started,
