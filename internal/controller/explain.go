@@ -55,8 +55,9 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	// Without a matching rule, refusals of the host are the likely cause. A rule
 	// that is not granted is in no list of rules.
 	for _, refused := range o.engine.Refusals() {
-		likely := explained.Rule == nil || refused.Reason == refusal.HostNotGranted
-		if ref := snapshot.RefOf(refused.Object); ref == winner || likely && o.hasHost(ref, host) {
+		ref, denied := snapshot.RefOf(refused.Object), refused.Reason == refusal.HostNotGranted
+		likely := explained.Rule == nil && (o.hasHost(ref, host) || denied && o.hasHost(ref, "")) || denied && o.hasHost(ref, host)
+		if ref == winner || likely {
 			out.Refusals = append(out.Refusals, Finding{
 				Object: refused.Object.String(), Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 			})
@@ -93,11 +94,15 @@ func (o *Offline) certificateOf(host string) *shownCertificate {
 }
 
 // hasHost reports whether an Ingress has a rule with exactly this host,
-// ignoring case. Wildcard rules do not count.
+// ignoring case. Wildcard rules do not count. An Ingress without rules has its
+// default backend for the empty host.
 func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if ref.Kind != snapshot.Ingress || object == nil {
 		return false
+	}
+	if len(object.Spec.Rules) == 0 {
+		return host == ""
 	}
 	return slices.ContainsFunc(object.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, host) })
 }

@@ -157,12 +157,14 @@ spec:
   rules:
   - host: shop.example
     http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
+  - http: {paths: [{path: /first, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: guest, namespace: blog, creationTimestamp: "2026-02-01T00:00:00Z", annotations: {slipway.dev/priority: "9"}}
 spec:
   rules:
+  - http: {paths: [{path: /any, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
   - host: shop.example
     http: {paths: [{path: /blog, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
 `
@@ -184,13 +186,15 @@ func TestHostOwner(t *testing.T) {
 		t.Errorf("lint does not have %q: %+v", want, got)
 	}
 	for line, want := range map[string][]string{
-		"":                       {"Ingress shop/site[0][0] serves it", "Ingress blog/guest spec.rules[0].http.paths[0]: the host shop.example belongs to namespace shop"},
-		" --config-file " + open: {"Ingress blog/guest[0][0] serves it"},
+		"shop.example/blog -f " + manifests: {"Ingress shop/site[0][0] serves it",
+			"Ingress blog/guest spec.rules[1].http.paths[0]: the host shop.example belongs to namespace shop"},
+		"unknown.example/any -f " + manifests:                          {"No rule matches it: 404", "traffic without a host of its own belongs to namespace shop"},
+		"shop.example/blog --config-file " + open + " -f " + manifests: {"Ingress blog/guest[1][0] serves it"},
 	} {
-		got := clitest.Run(t, "explain http://shop.example/blog -f "+manifests+line)
+		got := clitest.Run(t, "explain http://"+line)
 		for _, want := range want {
 			if got.Code != 0 || !strings.Contains(got.Stdout, want) {
-				t.Errorf("explain%s does not have %q: %+v", line, want, got)
+				t.Errorf("explain %s does not have %q: %+v", line, want, got)
 			}
 		}
 	}

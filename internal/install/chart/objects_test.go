@@ -136,6 +136,8 @@ func TestProgramsTakeTheOptions(t *testing.T) {
 			t.Errorf("%s: edge: %v", set.name, err)
 		} else if loaded.Edge.Providers.KubernetesIngress == nil {
 			t.Errorf("%s: the edge serves no Ingresses", set.name)
+		} else if got := loaded.Edge.Providers.KubernetesIngress.HostSharing; (got == "behind") != (set.name == "another edge") {
+			t.Errorf("%s: hosts are shared by %s", set.name, got)
 		}
 	}
 	for _, set := range platformSets() {

@@ -74,7 +74,7 @@ func runtimeSets() []flagSet {
 		{name: "token by reference R31", set: []string{"global.platform.url=https://slipway.example.com", "global.platform.userToken.secretKeyRef.name=mine", "global.platform.userToken.secretKeyRef.key=key"}},
 		{name: "without a platform", set: []string{"global.platform.enabled=false"}},
 		{name: "without the edge", set: joined("edge.enabled=false")},
-		{name: "another edge", set: joined("edge.ingressClass.name=second", "edge.ingressClass.default=true", "edge.service.type=NodePort", "edge.certificates.enabled=true",
+		{name: "another edge", set: joined("edge.ingressClass.name=second", "edge.ingressClass.default=true", "edge.hostSharing=behind", "edge.service.type=NodePort", "edge.certificates.enabled=true",
 			"edge.traefikObjects=false", "edge.status.enabled=false", "agent.deliverWithAllRights=false")},
 		{name: "ingress with everything", set: joined(), yaml: `
 global:
