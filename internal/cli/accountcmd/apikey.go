@@ -37,7 +37,8 @@ func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create a key, and print its secret once",
 		Long: `Makes an API key of yours. Its secret is printed alone on standard output and is not
-shown again; everything else is on standard error.`,
+shown again; everything else is on standard error. It ends with the key that slipway
+login made: create a key that outlives your login in the console.`,
 		Example: `  slipway api-key create ci --scope read --lifetime 30d > key.txt
   slipway api-key create prod-runtime --scope runtime-register --lifetime 1d`,
 		Args: cobra.ExactArgs(1),
@@ -114,7 +115,7 @@ func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 			if err := client.RevokeKey(command.Context(), args[0]); err != nil {
 				return err
 			}
-			printer.Note(command, "The key %s is revoked.", args[0])
+			printer.Note(command, "The key %s is revoked, and so are the keys that were created with it.", args[0])
 			return nil
 		}),
 	}

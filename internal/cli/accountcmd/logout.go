@@ -25,7 +25,7 @@ func Logout() *cobra.Command {
 		Short: "Sign out: revoke the key of a context, and delete it",
 		Long: `Revokes the API key that login made and forgets the context. A key that was given
 with --api-key-file is only forgotten, because others may use it too, unless
---revoke is said.`,
+--revoke is said. API keys that were created with the revoked one end as well.`,
 		Args: cobra.NoArgs,
 	}
 	command.Flags().StringVar(&name, "platform-context", "", "context to leave (default the current one)")

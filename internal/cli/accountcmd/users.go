@@ -149,7 +149,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 }
 
 // usersResetCommand returns the command that replaces a user's password by a
-// one-time password, which ends the sessions of the user.
+// one-time password, which ends the sessions and keys of the user.
 func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "reset-password EMAIL|ID", Short: "Reset the password of a user, and print a one-time password", Args: cobra.ExactArgs(1),
@@ -163,6 +163,7 @@ func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		printer.Note(command, "The sessions and API keys of %s have ended.", user.GetEmail())
 		return printOneTime(command, user.GetEmail(), response.GetOneTimePassword())
 	})
 	return command

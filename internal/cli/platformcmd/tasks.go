@@ -75,8 +75,9 @@ every token that they signed is void: runtimes renew theirs within a minute.`,
 		},
 		{
 			use: "reset-password EMAIL [options]", short: "Reset a user's password to a one-time password", words: 1, run: resetPasswordTask,
-			long: `Gives a user a password that is good for one sign-in, ends the user's sessions,
-and prints the password. For when no admin can sign in any more.`,
+			long: `Gives a user a password that is good for one sign-in, ends the user's sessions
+and the API keys that the user created, and prints the password. Keys of
+slipway platform create-key remain. For when no admin can sign in any more.`,
 			example: "  slipway platform reset-password admin@example.com",
 		},
 		createKeyOffer(),
@@ -262,6 +263,6 @@ func resetPasswordTask(ctx context.Context, call taskCall) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(call.out, "Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, response.String())
+	fmt.Fprintf(call.out, "The sessions and API keys of the user have ended. Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, response.String())
 	return nil
 }

@@ -94,24 +94,27 @@ func (s accountService) CreateUser(ctx context.Context, request *connect.Request
 	return connect.NewResponse(&platformv1.CreateUserResponse{User: userMessage(user), OneTimePassword: once.Reveal()}), nil
 }
 
-// UpdateUser changes a user. Their sessions end when they are disabled or get
-// another role, so that open pages do not keep the old permissions.
+// UpdateUser changes a user. Their sessions end when they get another role, so
+// that open pages do not keep the old permissions; disabling also revokes their
+// keys, so that enabling does not bring back a stolen one.
 func (s accountService) UpdateUser(ctx context.Context, request *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	changed, err := s.users.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
-		user = *now
-		return applyUpdate(caller, now, request.Msg)
+	changed, err := s.store.ChangeUser(ctx, user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
+		role := now.Role
+		err := applyUpdate(caller, now, request.Msg)
+		switch {
+		case now.Disabled:
+			return store.EndAllKeys, err
+		case now.Role != role:
+			return store.EndSessions, err
+		}
+		return store.EndNothing, err
 	})
 	if err != nil {
 		return nil, s.apiError(err)
-	}
-	if changed.Disabled || changed.Role != user.Role {
-		if err := s.store.DeleteSessionsOf(ctx, user.ID, nil); err != nil {
-			return nil, s.apiError(err)
-		}
 	}
 	return connect.NewResponse(&platformv1.UpdateUserResponse{User: userMessage(changed)}), nil
 }
@@ -139,7 +142,8 @@ func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUser
 	return nil
 }
 
-// ResetPassword sets a one-time password for a user and ends their sessions.
+// ResetPassword sets a one-time password for a user and ends their sessions
+// and keys.
 func (s accountService) ResetPassword(ctx context.Context, request *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
 	if err != nil {
@@ -151,7 +155,7 @@ func (s accountService) ResetPassword(ctx context.Context, request *connect.Requ
 	case user.Subject != "":
 		return nil, precondition("the user signs in through the identity provider and has no password here")
 	}
-	once, err := resetPassword(ctx, s.users, s.passwords, user)
+	once, err := resetPassword(ctx, s.store, s.passwords, user)
 	if err != nil {
 		return nil, s.apiError(err)
 	}

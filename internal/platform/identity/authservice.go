@@ -124,12 +124,12 @@ type signedInSession struct {
 // changes of the sign-in to the user. A user who was disabled meanwhile is
 // denied.
 func (i *Identity) completeSignIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (signedInSession, error) {
-	user, err := i.users.change(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) error {
+	user, err := i.store.ChangeUser(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) (store.Ending, error) {
 		if now.Disabled {
-			return errDisabled()
+			return store.EndNothing, errDisabled()
 		}
 		now.LastSignInAt = i.now().UTC()
-		return change(now)
+		return store.EndNothing, change(now)
 	})
 	if err != nil {
 		return signedInSession{}, err
@@ -162,8 +162,8 @@ func (s authService) Me(ctx context.Context, _ *connect.Request[platformv1.MeReq
 	return connect.NewResponse(response), nil
 }
 
-// ChangePassword sets the password of the caller. All their sessions end; the
-// current one is replaced by a new session.
+// ChangePassword sets the password of the caller. All their sessions end, and
+// the keys that they created; the current session is replaced by a new one.
 func (s authService) ChangePassword(ctx context.Context, request *connect.Request[platformv1.ChangePasswordRequest]) (*connect.Response[platformv1.ChangePasswordResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	Describe(ctx, "user/"+caller.User.Email, "")
@@ -181,26 +181,22 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	if err := s.checkOldPassword(ctx, caller, old); err != nil {
 		return nil, s.apiError(err)
 	}
-	// Hashing happens outside of the user's lock, because it is slow.
+	// Hashing happens outside of the transaction, because it is slow.
 	hash, err := s.passwords.hash(ctx, chosen)
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	user, err = s.users.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
-		err := requirePassword(now, user.PasswordHash)
+	checked := user.PasswordHash
+	user, err = s.store.ChangeUser(ctx, user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
+		err := requirePassword(now, checked)
 		now.PasswordHash, now.MustChangePassword = hash, false
-		return err
+		return store.EndOwnKeys, err
 	})
 	if err != nil {
 		return nil, s.apiError(err)
 	}
 	opened, err := s.openSession(ctx, user, request.Header(), caller.Address)
 	if err != nil {
-		return nil, s.apiError(err)
-	}
-	// The new session exists before the others are deleted, so the user is
-	// never signed out by a failure in between.
-	if err := s.store.DeleteSessionsOf(ctx, user.ID, opened.Hash); err != nil {
 		return nil, s.apiError(err)
 	}
 	response := connect.NewResponse(&platformv1.ChangePasswordResponse{})

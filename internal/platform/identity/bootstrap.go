@@ -98,23 +98,24 @@ func ResetPassword(ctx context.Context, database *store.Store, email string) (se
 	if err != nil {
 		return secret.Text{}, err
 	}
-	return resetPassword(ctx, &userUpdater{store: database}, passwords, user)
+	return resetPassword(ctx, database, passwords, user)
 }
 
 // resetPassword stores the hash of a new one-time password and ends all
-// sessions.
-func resetPassword(ctx context.Context, all *userUpdater, passwords *hasher, user store.User) (secret.Text, error) {
+// sessions and the keys that the user created: the reset may follow a theft of
+// the old password.
+func resetPassword(ctx context.Context, database *store.Store, passwords *hasher, user store.User) (secret.Text, error) {
 	once := oneTimePassword()
 	hash, err := passwords.hash(ctx, once)
 	if err != nil {
 		return secret.Text{}, err
 	}
-	_, err = all.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
+	_, err = database.ChangeUser(ctx, user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
 		now.PasswordHash, now.MustChangePassword = hash, true
-		return nil
+		return store.EndOwnKeys, nil
 	})
 	if err != nil {
 		return secret.Text{}, err
 	}
-	return once, all.store.DeleteSessionsOf(ctx, user.ID, nil)
+	return once, nil
 }

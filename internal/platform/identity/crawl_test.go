@@ -116,13 +116,9 @@ func crawlers(w *world) map[string]func() *person {
 		return func() *person { return w.bearer(text) }
 	}
 	// A user who was an admin once may have keys of then.
-	register, err := w.store.UserByEmail(w.t.Context(), userEmail)
-	must(w.t, err)
-	register.Role = store.RoleAdmin
-	must(w.t, w.store.UpdateUser(w.t.Context(), register))
+	w.changeUser(userEmail, func(bob *store.User) { bob.Role = store.RoleAdmin })
 	old := key(bob, platformv1.Scope_SCOPE_RUNTIME_REGISTER)
-	register.Role = store.RoleUser
-	must(w.t, w.store.UpdateUser(w.t.Context(), register))
+	w.changeUser(userEmail, func(bob *store.User) { bob.Role = store.RoleUser })
 	callers := map[string]func() *person{
 		"nobody": w.nobody, "user": session(userEmail, userPassword), "admin": session(adminEmail, adminPassword),
 		"once": session("once@example.com", created.Msg.GetOneTimePassword()),

@@ -52,7 +52,6 @@ type Identity struct {
 
 	passwords *hasher
 	limits    *limiter
-	users     *userUpdater
 	origin    string
 	cookies   cookieNames
 	oidc      *oidcLogin
@@ -81,7 +80,6 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	}
 	i.passwords = passwords
 	i.limits = &limiter{store: options.Store, now: i.now}
-	i.users = &userUpdater{store: options.Store}
 	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
 	// Only loopback URLs may use http: browsers keep Secure cookies elsewhere
 	// for https only.

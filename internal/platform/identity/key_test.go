@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -97,6 +100,49 @@ func TestKeyOfAKey(t *testing.T) {
 	} {
 		_, err := with.keys().CreateKey(t.Context(), connect.NewRequest(request))
 		want(t, name, err, connect.CodeInvalidArgument)
+	}
+}
+
+// Revoking a key ends the keys that were created with it, and theirs.
+func TestRevokedFamily(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.admin()
+	root := admin.key("root", 0)
+	child := w.bearer(root.GetSecret()).key("child", 0)
+	family := map[string]string{"the key": root.GetSecret(), "its child": child.GetSecret(), "its grandchild": w.bearer(child.GetSecret()).key("grandchild", 0).GetSecret()}
+	other := w.bearer(admin.key("other", 0).GetSecret())
+	for name, key := range family {
+		want(t, name, w.bearer(key).may(), 0)
+	}
+	_, err := admin.keys().RevokeKey(t.Context(), connect.NewRequest(&platformv1.RevokeKeyRequest{Id: root.GetKey().GetId()}))
+	must(t, err)
+	for name, key := range family {
+		want(t, name+", revoked", w.bearer(key).may(), connect.CodeUnauthenticated)
+	}
+	want(t, "another key", other.may(), 0)
+}
+
+// A key is revoked at once if the credential that created it ended meanwhile:
+// neither a reset nor a revocation saw it.
+func TestKeyOfAnEndedCredential(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.admin()
+	parent := w.bearer(admin.key("parent", 0).GetSecret())
+	db, err := sql.Open("sqlite", "file:"+w.file+"?_pragma=busy_timeout(10000)")
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(t.Context(), "CREATE TRIGGER reset BEFORE INSERT ON api_keys BEGIN DELETE FROM sessions; UPDATE api_keys SET revoked_at = 1; END")
+	must(t, err)
+	for name, caller := range map[string]*person{"session": admin, "key": parent} {
+		_, err := caller.keys().CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: name}))
+		want(t, "with a "+name, err, connect.CodeUnauthenticated)
+	}
+	keys, _, err := w.store.Keys(t.Context(), admin.account(), store.KeyFilter{}, store.Page{})
+	must(t, err)
+	if len(keys) != 0 {
+		t.Errorf("%d keys are valid", len(keys))
 	}
 }
 
@@ -202,21 +248,66 @@ func streamEnds(t *testing.T, who *person, end func() error) {
 	}
 }
 
-// A key of a user who is gone, or has to choose a password, is good for nothing.
+// Keys of a user and the keys that were created with them end with a password
+// change, a reset, a disabled user and a deleted one, and do not come back.
 func TestKeyFollowsItsUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	bob, user := w.user(admin)
-	key := w.bearer(bob.key("ci", 0).GetSecret())
-	want(t, "at first", key.may(), 0)
-	_, err := admin.accounts().ResetPassword(t.Context(), connect.NewRequest(&platformv1.ResetPasswordRequest{Id: user.GetId()}))
+	pair := func(p *person) map[string]*person {
+		key := w.bearer(p.key("ci", 0).GetSecret())
+		both := map[string]*person{"the key": key, "its child": w.bearer(key.key("child", 0).GetSecret())}
+		for name, one := range both {
+			want(t, name+" at first", one.may(), 0)
+		}
+		return both
+	}
+	ended := func(when string, keys map[string]*person) {
+		t.Helper()
+		for name, key := range keys {
+			want(t, name+" "+when, key.may(), connect.CodeUnauthenticated)
+		}
+	}
+	keys, hers := pair(bob), pair(admin)
+	operator, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: userEmail, Name: "up", Scope: identity.ScopeAll})
 	must(t, err)
-	want(t, "after a reset", key.may(), connect.CodePermissionDenied)
-	want(t, "the session, after a reset", bob.may(), connect.CodeUnauthenticated)
+	machine := w.bearer(operator.Reveal())
+	w.choose(bob, userPassword, "another password of bob")
+	ended("after a change", keys)
+	want(t, "the session that changed it", bob.may(), 0)
+	want(t, "the operator's key after a change", machine.may(), 0)
+
+	keys = pair(bob)
+	reset, err := admin.accounts().ResetPassword(t.Context(), connect.NewRequest(&platformv1.ResetPasswordRequest{Id: user.GetId()}))
+	must(t, err)
+	ended("after a reset", keys)
+	want(t, "the session after a reset", bob.may(), connect.CodeUnauthenticated)
+	want(t, "the operator's key after a reset", machine.may(), 0)
+	bob = w.nobody()
+	_, err = bob.signIn(userEmail, reset.Msg.GetOneTimePassword())
+	must(t, err)
+	w.choose(bob, reset.Msg.GetOneTimePassword(), userPassword)
+	ended("after the user has chosen a password", keys)
+
+	keys = pair(bob)
+	keys["the operator's key"] = machine
+	for _, disabled := range []bool{true, false} {
+		_, err = admin.accounts().UpdateUser(t.Context(), connect.NewRequest(&platformv1.UpdateUserRequest{Id: user.GetId(), Disabled: &disabled}))
+		must(t, err)
+		ended(fmt.Sprint("with disabled=", disabled), keys)
+		want(t, "the session", bob.may(), connect.CodeUnauthenticated)
+	}
+
+	_, err = bob.signIn(userEmail, userPassword)
+	must(t, err)
+	keys = pair(bob)
 	_, err = admin.accounts().DeleteUser(t.Context(), connect.NewRequest(&platformv1.DeleteUserRequest{Id: user.GetId()}))
 	must(t, err)
-	want(t, "after the user is deleted", key.may(), connect.CodeUnauthenticated)
+	ended("after the user is deleted", keys)
+	for name, key := range hers {
+		want(t, name+" of another user", key.may(), 0)
+	}
 	if _, err := w.store.UserByEmail(t.Context(), userEmail); err != store.ErrNotFound {
 		t.Errorf("the user is still there: %v", err)
 	}

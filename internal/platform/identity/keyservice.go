@@ -24,7 +24,7 @@ const (
 type keyService struct{ *Identity }
 
 // CreateKey creates a key of the caller. A key that is created with another
-// key does not outlive it.
+// key is its child: it expires no later and is revoked with it.
 func (s keyService) CreateKey(ctx context.Context, request *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	name, err := checkName("the key", request.Msg.GetName())
@@ -45,14 +45,23 @@ func (s keyService) CreateKey(ctx context.Context, request *connect.Request[plat
 		return nil, err
 	}
 	id, value := newKeyText()
-	key, err := s.store.CreateKey(ctx, store.Key{
+	wanted := store.Key{
 		ID: id, AccountID: caller.Account.ID, UserID: caller.User.ID, Name: name, Prefix: shownPrefix(id),
 		Hash: hashOf(value), Scopes: scopes, CreatedAt: s.now().UTC(), ExpiresAt: expires,
-	})
+	}
+	if caller.Key != nil {
+		wanted.ParentID = caller.Key.ID
+	}
+	key, err := s.store.CreateKey(ctx, wanted)
 	if err != nil {
 		return nil, s.apiError(err)
 	}
 	Describe(ctx, "key/"+name, key.Prefix)
+	// A revocation or a password reset that was committed before the insert
+	// could not see the new key. One that commits later revokes it.
+	if err := s.stillValid(ctx, caller); err != nil {
+		return nil, s.apiError(errors.Join(err, s.store.RevokeKey(ctx, key.AccountID, key.ID)))
+	}
 	return connect.NewResponse(&platformv1.CreateKeyResponse{Key: keyMessage(key), Secret: keyText(id, value).Reveal()}), nil
 }
 

@@ -10,11 +10,6 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// scopeOperator marks a key that was created on the platform's machine. It
-// works while its user must change the password: its creator could have reset
-// that password as well.
-const scopeOperator = "operator"
-
 // OperatorKey is the request for a key by an operator on the platform's
 // machine.
 type OperatorKey struct {
@@ -56,7 +51,7 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	id, value := newKeyText()
 	key := store.Key{
 		ID: id, AccountID: user.AccountID, UserID: user.ID, Name: name, Prefix: shownPrefix(id),
-		Hash: hashOf(value), Scopes: []string{wanted.Scope, scopeOperator}, CreatedAt: time.Now().UTC(),
+		Hash: hashOf(value), Scopes: []string{wanted.Scope, store.OperatorScope}, CreatedAt: time.Now().UTC(),
 	}
 	if wanted.Life > 0 {
 		key.ExpiresAt = key.CreatedAt.Add(wanted.Life)
@@ -77,7 +72,8 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 }
 
 // mustChangePassword reports whether the user must change the password before
-// any other call.
+// any other call. A key of the operator works before that: its creator could
+// have reset the password as well.
 func (c Caller) mustChangePassword() bool {
-	return c.User.MustChangePassword && (c.Key == nil || !hasScope(c.Key, scopeOperator))
+	return c.User.MustChangePassword && (c.Key == nil || !hasScope(c.Key, store.OperatorScope))
 }

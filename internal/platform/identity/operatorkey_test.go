@@ -64,7 +64,7 @@ func account(t *testing.T, w *world) store.Account {
 func TestOperatorKeyRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, user := w.user(w.admin())
+	w.user(w.admin())
 	for name, c := range map[string]struct {
 		wanted identity.OperatorKey
 		says   string
@@ -83,11 +83,8 @@ func TestOperatorKeyRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	bob, err := w.store.User(t.Context(), account(t, w).ID, user.GetId())
-	must(t, err)
-	bob.Disabled = true
-	must(t, w.store.UpdateUser(t.Context(), bob))
-	_, err = identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: userEmail, Name: "k", Scope: identity.ScopeAll})
+	w.changeUser(userEmail, func(bob *store.User) { bob.Disabled = true })
+	_, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: userEmail, Name: "k", Scope: identity.ScopeAll})
 	if err == nil || !strings.Contains(err.Error(), "is disabled") {
 		t.Errorf("for one who is disabled: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/crypto/argon2"
 
+	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -198,6 +199,14 @@ func checkNewPassword(password secret.Text, email string) error {
 	}
 	if len(distinct) < 4 {
 		return invalid("the password has fewer than 4 different characters")
+	}
+	return nil
+}
+
+// requirePassword aborts if the password was changed since it was checked.
+func requirePassword(user *store.User, checked string) error {
+	if user.PasswordHash != checked {
+		return &DeniedError{Code: connect.CodeAborted, Reason: "the password was changed concurrently; start again"}
 	}
 	return nil
 }

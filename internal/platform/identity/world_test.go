@@ -247,6 +247,18 @@ func (w *world) user(admin *person) (*person, *platformv1.User) {
 	return p, made.Msg.GetUser()
 }
 
+// changeUser changes a user in the store, and ends nothing.
+func (w *world) changeUser(email string, change func(*store.User)) {
+	w.t.Helper()
+	user, err := w.store.UserByEmail(w.t.Context(), email)
+	must(w.t, err)
+	_, err = w.store.ChangeUser(w.t.Context(), user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
+		change(now)
+		return store.EndNothing, nil
+	})
+	must(w.t, err)
+}
+
 // key makes an API key.
 func (p *person) key(name string, life time.Duration, scopes ...platformv1.Scope) *platformv1.CreateKeyResponse {
 	p.w.t.Helper()

@@ -3,10 +3,13 @@ package store_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/platform/store/pgtest"
 )
 
 // What is stored comes back as it was, to the microsecond.
@@ -73,14 +76,13 @@ func TestLastAdmin(t *testing.T) {
 		account := w.account("Harbour")
 		ada, bob := w.user(account, "ada@example.org", store.RoleAdmin), w.user(account, "bob@example.org", store.RoleUser)
 		w.user(w.account("Other"), "eve@example.org", store.RoleAdmin)
-		demoted, disabled := ada, ada
-		demoted.Role, disabled.Disabled = store.RoleUser, true
+		demote := func(user *store.User) { user.Role = store.RoleUser }
+		disable := func(user *store.User) { user.Disabled = true }
 		wantError(t, w.DeleteUser(ctx, account.ID, ada.ID), store.ErrLastAdmin)
-		wantError(t, w.UpdateUser(ctx, demoted), store.ErrLastAdmin)
-		wantError(t, w.UpdateUser(ctx, disabled), store.ErrLastAdmin)
-		bob.Role = store.RoleAdmin
-		check(t, w.UpdateUser(ctx, bob))
-		check(t, w.UpdateUser(ctx, disabled))
+		wantError(t, w.change(ada, store.EndAllKeys, demote), store.ErrLastAdmin)
+		wantError(t, w.change(ada, store.EndAllKeys, disable), store.ErrLastAdmin)
+		check(t, w.change(bob, store.EndNothing, func(user *store.User) { user.Role = store.RoleAdmin }))
+		check(t, w.change(ada, store.EndNothing, disable))
 		wantError(t, w.DeleteUser(ctx, account.ID, bob.ID), store.ErrLastAdmin)
 		check(t, w.DeleteUser(ctx, account.ID, ada.ID))
 		wantError(t, w.DeleteUser(ctx, account.ID, ada.ID), store.ErrNotFound)
@@ -112,7 +114,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("touched: %+v", got)
 		}
 		check(t, w.DeleteSession(ctx, []byte("two")))
-		check(t, w.DeleteSessionsOf(ctx, user.ID, one.Hash))
+		check(t, w.DeleteSession(ctx, []byte("three")))
 		for _, hash := range []string{"two", "three"} {
 			_, err := w.Session(ctx, []byte(hash))
 			wantError(t, err, store.ErrNotFound)
@@ -129,6 +131,138 @@ func TestSessions(t *testing.T) {
 		check(t, w.DeleteUser(ctx, account.ID, user.ID))
 		_, err := w.Session(ctx, []byte("four"))
 		wantError(t, err, store.ErrNotFound)
+	})
+}
+
+// A change of a user ends the credentials that it names, and those of no other
+// user.
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		account := w.account("Harbour")
+		for _, test := range []struct {
+			ending store.Ending
+			want   string
+		}{
+			{store.EndNothing, "session, own key, operator's key"},
+			{store.EndSessions, "own key, operator's key"},
+			{store.EndOwnKeys, "operator's key"},
+			{store.EndAllKeys, ""},
+		} {
+			var left []string
+			name := fmt.Sprint("user", test.ending)
+			user, other := w.user(account, name+"@example.org", store.RoleUser), w.user(account, name+"other@example.org", store.RoleUser)
+			for _, owner := range []store.User{user, other} {
+				check(t, w.CreateSession(ctx, store.Session{Hash: []byte(owner.ID), UserID: owner.ID, AccountID: account.ID, CSRFHash: []byte("csrf")}))
+				for suffix, scopes := range map[string][]string{"-own": {"all"}, "-operator": {"all", store.OperatorScope}} {
+					must(w.CreateKey(ctx, store.Key{ID: owner.ID + suffix, AccountID: account.ID, UserID: owner.ID, Hash: []byte{1}, Scopes: scopes}))(t)
+				}
+			}
+			check(t, w.change(user, test.ending, func(*store.User) {}))
+			if _, err := w.Session(ctx, []byte(user.ID)); err == nil {
+				left = append(left, "session")
+			}
+			if must(w.KeyByID(ctx, user.ID+"-own"))(t).RevokedAt.IsZero() {
+				left = append(left, "own key")
+			}
+			if must(w.KeyByID(ctx, user.ID+"-operator"))(t).RevokedAt.IsZero() {
+				left = append(left, "operator's key")
+			}
+			if got := strings.Join(left, ", "); got != test.want {
+				t.Errorf("%s: left are %q, want %q", name, got, test.want)
+			}
+			must(w.Session(ctx, []byte(other.ID)))(t)
+			if !must(w.KeyByID(ctx, other.ID+"-own"))(t).RevokedAt.IsZero() {
+				t.Errorf("%s: the key of another user is revoked", name)
+			}
+		}
+	})
+}
+
+// Replicas that change different fields of a user at the same time lose none:
+// the second one applies its change to the row of the first.
+func TestConcurrentUserChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.URL(t))
+	other := &world{Store: w.open(), t: t}
+	account := w.account("Harbour")
+	user := w.user(account, "ada@example.org", store.RoleUser)
+	runs := 0
+	changed, err := w.ChangeUser(t.Context(), account.ID, user.ID, func(now *store.User) (store.Ending, error) {
+		if runs++; runs == 1 {
+			check(t, other.change(user, store.EndNothing, func(now *store.User) { now.Disabled = true }))
+		}
+		now.Name, now.LastSignInAt = "Ada", w.clock.advance(time.Second)
+		return store.EndNothing, nil
+	})
+	check(t, err)
+	stored := must(w.User(t.Context(), account.ID, user.ID))(t)
+	if runs < 2 || !stored.Disabled || stored.Name != "Ada" || stored.LastSignInAt.IsZero() || stored != changed {
+		t.Errorf("after %d runs: stored %+v, returned %+v", runs, stored, changed)
+	}
+}
+
+// Changes of different fields from many goroutines are all kept.
+func TestParallelUserChanges(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		account := w.account("Harbour")
+		user := w.user(account, "ada@example.org", store.RoleUser)
+		var all sync.WaitGroup
+		for _, change := range []func(*store.User){
+			func(now *store.User) { now.Disabled = true },
+			func(now *store.User) { now.Name = "Ada" },
+			func(now *store.User) { now.PasswordHash = "$argon2id$…" },
+			func(now *store.User) { now.MustChangePassword = true },
+		} {
+			all.Go(func() {
+				if err := w.change(user, store.EndNothing, change); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		stored := must(w.User(t.Context(), account.ID, user.ID))(t)
+		if !stored.Disabled || stored.Name != "Ada" || stored.PasswordHash == "" || !stored.MustChangePassword {
+			t.Errorf("stored %+v", stored)
+		}
+	})
+}
+
+// Revoking a key revokes its descendants, and neither its parent nor another
+// key.
+func TestRevokeFamily(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		account := w.account("Harbour")
+		user := w.user(account, "ada@example.org", store.RoleUser)
+		for _, names := range [][2]string{{"root", ""}, {"child", "root"}, {"grandchild", "child"}, {"sibling", "root"}, {"other", ""}} {
+			key := must(w.CreateKey(ctx, store.Key{ID: names[0], ParentID: names[1], AccountID: account.ID, UserID: user.ID, Hash: []byte{1}}))(t)
+			if got := must(w.KeyByID(ctx, key.ID))(t); got.ParentID != names[1] {
+				t.Errorf("the parent of %s is %q", key.ID, got.ParentID)
+			}
+		}
+		revoked := func(want string) {
+			t.Helper()
+			var names []string
+			for _, id := range []string{"root", "child", "grandchild", "sibling", "other"} {
+				if !must(w.KeyByID(ctx, id))(t).RevokedAt.IsZero() {
+					names = append(names, id)
+				}
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("revoked are %q, want %q", got, want)
+			}
+		}
+		wantError(t, w.RevokeKey(ctx, w.account("Other").ID, "root"), store.ErrNotFound)
+		wantError(t, w.RevokeKey(ctx, account.ID, ""), store.ErrNotFound)
+		revoked("")
+		check(t, w.RevokeKey(ctx, account.ID, "child"))
+		revoked("child grandchild")
+		check(t, w.RevokeKey(ctx, account.ID, "root"))
+		revoked("root child grandchild sibling")
 	})
 }
 

@@ -57,13 +57,6 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	return err
 }
 
-// DeleteSessionsOf deletes all sessions of a user except the one with the
-// hash, which may be nil.
-func (s *Store) DeleteSessionsOf(ctx context.Context, userID string, except []byte) error {
-	_, err := s.exec(ctx, "DELETE FROM sessions WHERE user_id = $1 AND hash <> $2", userID, blob(except))
-	return err
-}
-
 // ExpireSessions deletes expired sessions and returns their number.
 func (s *Store) ExpireSessions(ctx context.Context) (removed int, err error) {
 	return s.exec(ctx, "DELETE FROM sessions WHERE expires_at <= $1", micros(s.timestamp()))

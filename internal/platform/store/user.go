@@ -116,15 +116,38 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 	return readPage(ctx, s, query, scanUser, func(last User) string { return list.token(foldEmail(last.Email)) })
 }
 
-// UpdateUser stores all fields of a user except ID, account and creation
-// time. It returns ErrLastAdmin if the account would have no admin left.
-func (s *Store) UpdateUser(ctx context.Context, user User) error {
-	if err := checkUser(user); err != nil {
-		return err
-	}
-	return s.write(ctx, func(c *call) error {
-		before, err := queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE account_id = $1 AND id = $2", user.AccountID, user.ID)
+// Ending selects the credentials of a user that end with a change. A later
+// value includes the earlier ones.
+type Ending int
+
+// Values of Ending.
+const (
+	EndNothing Ending = iota
+	EndSessions
+	// EndOwnKeys also revokes the keys that the user created. Keys of the
+	// operator remain: access to the platform's machine created them, not the
+	// user's password.
+	EndOwnKeys
+	EndAllKeys
+)
+
+// ChangeUser applies a change to the stored user and ends credentials, in one
+// transaction: replicas that change other fields at the same time lose
+// nothing, because the callback runs again on the row that the other one
+// stored. It must be fast and may not change ID, account and creation time.
+// ErrLastAdmin is returned if the account would have no admin left.
+func (s *Store) ChangeUser(ctx context.Context, accountID, id string, change func(*User) (Ending, error)) (user User, err error) {
+	err = s.write(ctx, func(c *call) error {
+		before, err := queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE account_id = $1 AND id = $2", accountID, id)
 		if err != nil {
+			return err
+		}
+		user = before
+		ending, err := change(&user)
+		if err != nil {
+			return err
+		}
+		if err := checkUser(user); err != nil {
 			return err
 		}
 		// Losing the role and being disabled both count as losing an admin.
@@ -136,9 +159,32 @@ func (s *Store) UpdateUser(ctx context.Context, user User) error {
 		_, err = c.exec(`UPDATE users SET email = $1, email_folded = $2, name = $3, role = $4, password_hash = $5,
 			must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9 WHERE account_id = $10 AND id = $11`,
 			user.Email, foldEmail(user.Email), user.Name, string(user.Role), user.PasswordHash,
-			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), user.AccountID, user.ID)
-		return userConflict(err, user)
+			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), accountID, id)
+		if err != nil {
+			return userConflict(err, user)
+		}
+		return endCredentials(c, id, ending)
 	})
+	return user, err
+}
+
+// endCredentials deletes the sessions and revokes the keys of a user. The keys
+// that descend from one belong to the same user, so none is left out.
+func endCredentials(c *call, userID string, ending Ending) error {
+	if ending >= EndSessions {
+		if _, err := c.exec("DELETE FROM sessions WHERE user_id = $1", userID); err != nil {
+			return err
+		}
+	}
+	if ending < EndOwnKeys {
+		return nil
+	}
+	spared := "%" + jsonText(OperatorScope) + "%"
+	if ending == EndAllKeys {
+		spared = ""
+	}
+	_, err := c.exec("UPDATE api_keys SET revoked_at = $1 WHERE user_id = $2 AND revoked_at = 0 AND scopes NOT LIKE $3", micros(c.now), userID, spared)
+	return err
 }
 
 // otherAdmin returns ErrLastAdmin unless the account has another active

@@ -91,6 +91,16 @@ func (w *world) user(account store.Account, email string, role store.Role) store
 	return must(w.CreateUser(w.t.Context(), store.User{AccountID: account.ID, Email: email, Role: role}))(w.t)
 }
 
+// change applies a change to a user, with what ends by it.
+func (w *world) change(user store.User, ending store.Ending, change func(*store.User)) error {
+	w.t.Helper()
+	_, err := w.ChangeUser(w.t.Context(), user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
+		change(now)
+		return ending, nil
+	})
+	return err
+}
+
 type clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -59,7 +59,7 @@ export function AccountSection() {
             <>
               <p className="sentence muted">
                 A session ends after 12 hours without use, and after 7 days in any case. Changing the password ends your
-                sessions in all other browsers.
+                sessions in all other browsers and revokes your API keys.
               </p>
               <div>
                 <Link className={buttonClass()} to="/change-password">

@@ -165,7 +165,7 @@ function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
             onHanded({ email: user.email, password: answer.oneTimePassword });
           }}
         >
-          <p>Their sessions end. You get a one-time password to hand over.</p>
+          <p>Their sessions and API keys end. You get a one-time password to hand over.</p>
         </ConfirmDialog>
       );
     case "delete":
@@ -202,8 +202,8 @@ function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
         >
           <p>
             {what === "disable"
-              ? "Their sessions end, and their API keys do not work until the user is enabled again."
-              : "They can sign in again, and their API keys work again."}
+              ? "Their sessions end, and their API keys are revoked."
+              : "They can sign in again. Their API keys stay revoked."}
           </p>
         </ConfirmDialog>
       );

@@ -65,7 +65,7 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
       await platform.auth.changePassword({ oldPassword: old, newPassword: chosen });
       // The session is a new one, and so is its token.
       await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
-      toast("The password is changed. Your other sessions have ended.");
+      toast("The password is changed. Your other sessions and your API keys have ended.");
       await navigate({ to: "/runtimes" });
     } catch (error) {
       setProblem(explain(error));
@@ -93,7 +93,7 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
           included.
         </p>
       ) : (
-        <p className="muted">This ends your sessions in other browsers. API keys stay valid.</p>
+        <p className="muted">This ends your sessions in other browsers and revokes your API keys.</p>
       )}
       <form onSubmit={(event) => void submit(event)} noValidate>
         {/* Password managers find the user by this. */}
