@@ -114,7 +114,7 @@ func (a Address) String() string {
 	}
 	user := cmp.Or(a.User, defaultUser)
 	switch {
-	case a.Home && a.Port == "" && !strings.ContainsAny(a.Path, "%@"):
+	case a.Home && a.Port == "" && !strings.Contains(a.Path, "@"):
 		return user + "@" + a.HostPort() + ":" + a.Path
 	case a.Home:
 		return "ssh://" + user + "@" + a.HostPort() + "/~/" + a.Path
@@ -147,11 +147,12 @@ func (a Address) URL() *url.URL {
 	return at
 }
 
-// PlainPath is the path without percent-encoding, as servers of SSH get it.
+// PlainPath is the path without percent-encoding, as servers of SSH get it. That
+// of user@host:path is sent as it is written: Azure DevOps has %20 there.
 func (a Address) PlainPath() string {
 	plain, err := url.PathUnescape(a.Path)
-	if err != nil {
-		return a.Path // not after Parse
+	if err != nil || a.Home {
+		return a.Path
 	}
 	return plain
 }

@@ -34,6 +34,7 @@ func TestParse(t *testing.T) {
 		"git@example.com:~/a":                      "git@example.com:a",
 		"git@example.com:2222/a":                   "git@example.com:2222/a",
 		"git@[::1]:a":                              "git@[::1]:a",
+		"git@example.com:v3/org/My%20Project/a":    "git@example.com:v3/org/My%20Project/a",
 		"example.com:a/b":                          "git@example.com:a/b",
 		"oci://registry.example.com/charts":        "oci://registry.example.com/charts",
 		"registry.example.com/charts":              "oci://registry.example.com/charts",
@@ -77,7 +78,7 @@ var hostile = []string{
 	"https://example.com/.git", "https://example.com/a/.git", "https://example.com/a.git/.git/", " https://example.com/a", "https://example.com/a ",
 	// SSH.
 	"git@-oProxyCommand=id:x", "ssh://-oProxyCommand=id/x", "-oProxyCommand=id@example.com:x", "git@example.com:-x", "ssh://git@example.com/~/-x", "git@example.com:../a", "git@example.com:a/../b", "git@example.com::a",
-	"git@example.com:~git/a", "ssh://git@example.com/~git/a", "ssh://example.com/~git/a", "git@example.com:~", "git@example.com:~/~/a", "git@example.com:a%20b", "git@example.com:a//b", "git@:a", "@example.com:a", "ssh://git@/a",
+	"git@example.com:~git/a", "ssh://git@example.com/~git/a", "ssh://example.com/~git/a", "git@example.com:~", "git@example.com:~/~/a", "git@example.com:%61", "git@example.com:a%2fb", "git@example.com:a//b", "git@:a", "@example.com:a", "ssh://git@/a",
 	"ssh://git@example.com:path/a", "ssh://a b@example.com/a", "git@example.com:a@b",
 }
 
@@ -105,7 +106,7 @@ func TestParseRefuses(t *testing.T) {
 // TestParseSaysWhatToWrite: credentials belong into a Secret.
 func TestParseSaysWhatToWrite(t *testing.T) {
 	for text, want := range map[string]string{
-		"https://user:canary@example.com/a": "Secret", "https://example.com/a?token=canary": "Secret",
+		"https://user:canary@example.com/a": "Secret", "https://example.com/a?token=canary": "Secret", "https://example.com/a#canary": "fragment",
 		"ftp://example.com/a": "https", "https://example.com./a": "dot", "https://example.com/%73": "percent-encode", "https://example.com//a": "single slashes",
 		"git@example.com:~git/a": "git@example.com:team/app.git",
 	} {

@@ -3,6 +3,7 @@ package address
 import (
 	"errors"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -162,8 +163,8 @@ func parseBare(text string) (Address, error) {
 	if a.Host, err = parseHost(host); err != nil {
 		return Address{}, err
 	}
-	// An @ would be the end of a password, and % is itself in this form.
-	if strings.HasPrefix(path, ":") || strings.ContainsAny(path, "@%") {
+	// An @ would be the end of a password.
+	if strings.HasPrefix(path, ":") || strings.Contains(path, "@") {
 		return Address{}, errRead
 	}
 	absolute, rooted := strings.CutPrefix(path, "/")
@@ -262,7 +263,7 @@ func (a Address) withPath(path string) (Address, error) {
 	if a.Path == ".git" || strings.HasSuffix(a.Path, "/.git") {
 		return Address{}, errPath
 	}
-	if !utf8.ValidString(a.PlainPath()) {
+	if plain, err := url.PathUnescape(a.Path); err != nil || !utf8.ValidString(plain) {
 		return Address{}, errEncoding
 	}
 	return a, nil
