@@ -90,12 +90,12 @@ func checkAddress(text string) error {
 
 // checkSSH requires an SSH key of the runtime for an SSH address (R67). Without
 // it the source would be created and never sync.
-func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
-	at, err := remote.ParseAddress(repoURL)
+func (s *Service) checkSSH(ctx context.Context, given *runtimev1.GitSource) error {
+	at, err := remote.ParseAddress(given.GetRepoUrl())
 	if err != nil || at.Scheme != address.SSH {
 		return err
 	}
-	ready, err := s.options.Integrations.SSHReady(ctx, at)
+	ready, err := s.options.Integrations.SSHReady(ctx, s.withDefaults(given).GetProject(), at)
 	if err != nil {
 		return err
 	}
@@ -107,25 +107,26 @@ func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
 
 // checkReadable checks that the runtime can read the repository, and creates it
 // first if that is requested.
-func (s *Service) checkReadable(ctx context.Context, repoURL string, create bool) error {
-	err := s.readable(ctx, repoURL)
+func (s *Service) checkReadable(ctx context.Context, given *runtimev1.GitSource, create bool) error {
+	err := s.readable(ctx, given)
 	if err == nil || !create {
 		return err
 	}
 	// Creating is only tried after reading failed: most sources exist.
-	if err := s.options.Integrations.CreateRepository(ctx, repoURL); err != nil {
+	if err := s.options.Integrations.CreateRepository(ctx, given.GetRepoUrl()); err != nil {
 		return err
 	}
-	return s.readable(ctx, repoURL)
+	return s.readable(ctx, given)
 }
 
-// readable lists the refs of a repository with the runtime's credentials.
-func (s *Service) readable(ctx context.Context, repoURL string) error {
-	at, err := remote.ParseAddress(repoURL)
+// readable lists the refs of a repository with the credentials of the Git
+// Source's project.
+func (s *Service) readable(ctx context.Context, given *runtimev1.GitSource) error {
+	at, err := remote.ParseAddress(given.GetRepoUrl())
 	if err != nil {
 		return err
 	}
-	access, err := s.options.Integrations.Access(ctx, repoURL)
+	access, err := s.options.Integrations.Access(ctx, s.withDefaults(given).GetProject(), given.GetRepoUrl())
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[
 	if err := s.checkNew(ctx, given); err != nil {
 		return nil, toConnectError(err)
 	}
-	if err := s.checkReadable(ctx, given.GetRepoUrl(), request.Msg.GetCreateRepository()); err != nil {
+	if err := s.checkReadable(ctx, given, request.Msg.GetCreateRepository()); err != nil {
 		return nil, toConnectError(err)
 	}
 	// The webhook is registered before the commit, because its address is part
@@ -163,7 +163,7 @@ func (s *Service) checkNew(ctx context.Context, given *runtimev1.GitSource) erro
 	if _, err := s.options.SharedRepository.Repository(ctx); err != nil {
 		return err
 	}
-	if err := s.checkSSH(ctx, given.GetRepoUrl()); err != nil {
+	if err := s.checkSSH(ctx, given); err != nil {
 		return err
 	}
 	// An Application of any origin takes the name, as both would be one object.
@@ -230,10 +230,10 @@ func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[ru
 	if err := s.validate(given); err != nil {
 		return nil, toConnectError(err)
 	}
-	if err := s.checkSSH(ctx, given.GetRepoUrl()); err != nil {
+	if err := s.checkSSH(ctx, given); err != nil {
 		return nil, toConnectError(err)
 	}
-	if err := s.checkReadable(ctx, given.GetRepoUrl(), false); err != nil {
+	if err := s.checkReadable(ctx, given, false); err != nil {
 		return nil, toConnectError(err)
 	}
 	commit, err := s.change(ctx, given.GetName(), "edit", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {

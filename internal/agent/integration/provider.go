@@ -95,10 +95,10 @@ func (s *Service) loadCredentials(ctx context.Context) (*credential.Store, error
 	return book, nil
 }
 
-// Access returns what opens a repository for this runtime: the credential that
-// the agent would use. A repository without a matching credential may be
-// public.
-func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, error) {
+// Access returns what opens a repository for a project: the credential that the
+// agent would use. The runtime itself has no project, which is empty. A
+// repository without a matching credential may be public.
+func (s *Service) Access(ctx context.Context, project, repoURL string) (remote.Access, error) {
 	at, err := remote.ParseAddress(repoURL)
 	if err != nil {
 		return remote.Access{}, err
@@ -108,8 +108,8 @@ func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, er
 		return remote.Access{}, err
 	}
 	// The same lookup as the agent's, so that a check here predicts the agent's
-	// result. The runtime itself has no project.
-	given, _ := book.For(at, "")
+	// result.
+	given, _ := book.For(at, project)
 	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(at.HostPort())}, nil
 }
 

@@ -31,7 +31,7 @@ func (s *Service) RuntimeAccess(ctx context.Context, repoURL string) (remote.Acc
 	if c == nil {
 		return remote.Access{}, errNoCredentials()
 	}
-	return s.Access(ctx, repoURL)
+	return s.Access(ctx, "", repoURL)
 }
 
 // Provider returns the Git provider of the account, with the runtime's token.
@@ -61,15 +61,15 @@ func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
 	return err
 }
 
-// SSHReady reports whether the runtime has an SSH key for the host of a
-// repository (R67). It uses the lookup of the agent itself, so that both choose
+// SSHReady reports whether the runtime has an SSH key for a repository of a
+// project (R67). It uses the lookup of the agent itself, so that both choose
 // the same credential for an address.
-func (s *Service) SSHReady(ctx context.Context, at address.Address) (bool, error) {
+func (s *Service) SSHReady(ctx context.Context, project string, at address.Address) (bool, error) {
 	book, err := s.loadCredentials(ctx)
 	if err != nil {
 		return false, err
 	}
-	given, found := book.For(at, "")
+	given, found := book.For(at, project)
 	return found && !given.SSHPrivateKey.IsZero(), nil
 }
 

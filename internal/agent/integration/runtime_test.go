@@ -78,7 +78,7 @@ func TestRuntimeCredentials(t *testing.T) {
 	if err != nil || access.Credential.Username != "x-access-token" || access.Credential.Password.Reveal() != runtimeToken || string(access.Authorities) != authorities {
 		t.Errorf("the credential for the repository is %+v: %v", access.Credential, err)
 	}
-	access, err = w.service.Access(t.Context(), "https://127.0.0.2/team/config.git")
+	access, err = w.service.Access(t.Context(), "", "https://127.0.0.2/team/config.git")
 	if err != nil || access.Credential.HasIdentity() || len(access.Authorities) > 0 {
 		t.Errorf("another host gets a credential: %v", err)
 	}
@@ -135,11 +135,11 @@ func TestRuntimeSSH(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ready, err := w.service.SSHReady(t.Context(), parsed); err != nil || ready != want {
+		if ready, err := w.service.SSHReady(t.Context(), "", parsed); err != nil || ready != want {
 			t.Errorf("%s: there is a key: %v, %v", address, ready, err)
 		}
 	}
-	access, err := w.service.Access(t.Context(), "ssh://git@127.0.0.1:2222/team/config.git")
+	access, err := w.service.Access(t.Context(), "", "ssh://git@127.0.0.1:2222/team/config.git")
 	if err != nil || strings.TrimSpace(string(access.KnownHosts)) != line || strings.TrimSpace(access.Credential.SSHPrivateKey.Reveal()) != strings.TrimSpace(key) {
 		t.Errorf("the known hosts are %q: %v", access.KnownHosts, err)
 	}
