@@ -13,14 +13,16 @@
 //	minItems:"1" maxItems:"64"  bounds of a list
 //	choice:"true"            of the fields of the value, or of each element of
 //	                         the list, exactly one is there
-//	refused:"…" ignored:"…"  why the field is not supported or has no effect, for
-//	                         kinds of others
+//	refused:"…" ignored:"…"  why the field is not supported, or is accepted and
+//	                         has no effect, for kinds of others
 //	free:"true"              the schema does not describe the content
 //
-// Types are structs, pointers to them, lists, maps of text, text, whole
-// numbers, booleans and [Scalar]. Decode reads a value of such a type, Schema
-// describes it for a CustomResourceDefinition, and Fields lists its parts for a
-// page. All three follow the same tags, so that they cannot disagree.
+// Types are structs, pointers to them, lists, maps, text, whole numbers,
+// booleans, [Scalar], and free-form maps. The fields of an embedded struct are
+// those of the struct around it. [Decoder] reads a value of such a type,
+// [SchemaWriter] describes it for the CustomResourceDefinition of a [Kind], and
+// [Fields] lists its parts for a [Page]. All follow the same tags, so that they
+// cannot disagree.
 //
 // It promises that Decode finds every problem and not only the first, and that
 // no value makes it panic or grow without bound. It refuses fields that are not

@@ -36,87 +36,79 @@ type Field struct {
 	// Tag has all tags, including those that other packages define, such as
 	// short and example.
 	Tag reflect.StructTag
-	// Position is the index of the field in the struct.
-	Position int
+	// Index is the place of the field in the struct, for reflect's FieldByIndex.
+	Index []int
 }
 
 // declarations caches the fields of structs: tags do not change, and reading
 // them was a tenth of an agent's CPU time.
 var declarations sync.Map // reflect.Type -> []Field
 
-// Fields lists the declared fields of a struct in their order. The result is
-// shared and must not be changed. It panics if a field has no name or an invalid
-// bound: declarations are part of the program, so a test finds that before users
-// do.
+// Fields lists the declared fields of a struct in their order, with those of
+// embedded structs. The result is shared and must not be changed. It panics if a
+// field has no name or an invalid bound: declarations are part of the program, so
+// a test finds that before users do.
 func Fields(of reflect.Type) []Field {
 	if known, ok := declarations.Load(of); ok {
 		return known.([]Field)
 	}
-	known, _ := declarations.LoadOrStore(of, readFields(of))
+	fields := make([]Field, 0, of.NumField())
+	for i := range of.NumField() {
+		source := of.Field(i)
+		if !source.Anonymous {
+			fields = append(fields, fieldOf(source))
+			continue
+		}
+		for _, inner := range Fields(source.Type) {
+			inner.Index = append([]int{i}, inner.Index...)
+			fields = append(fields, inner)
+		}
+	}
+	known, _ := declarations.LoadOrStore(of, fields)
 	return known.([]Field)
 }
 
-// readFields parses the tags of a struct.
-func readFields(of reflect.Type) []Field {
-	fields := make([]Field, 0, of.NumField())
-	for i := range of.NumField() {
-		declared, err := fieldOf(of.Field(i))
-		if err != nil {
-			panic(fmt.Sprintf("%s.%s: %v", of.Name(), of.Field(i).Name, err))
-		}
-		declared.Position = i
-		fields = append(fields, declared)
-	}
-	return fields
-}
-
 // fieldOf reads the tags of one field.
-func fieldOf(source reflect.StructField) (Field, error) {
+func fieldOf(source reflect.StructField) Field {
 	tag := source.Tag
+	name, _, _ := strings.Cut(tag.Get("json"), ",")
+	if name == "" || name == "-" {
+		panic(fmt.Sprintf("field %s of type %s has no name: give it the tag json", source.Name, source.Type))
+	}
 	f := Field{
-		Type: source.Type, Tag: tag, Description: tag.Get("description"),
+		Name: name, Type: source.Type, Tag: tag, Index: source.Index, Description: tag.Get("description"),
 		Required: tag.Get("required") == "true", Choice: tag.Get("choice") == "true",
 		Default: tag.Get("default"), Pattern: tag.Get("pattern"),
+		Minimum: bound(source, "minimum"), Maximum: bound(source, "maximum"),
+		MaxLength: count(source, "maxLength"), MinItems: count(source, "minItems"), MaxItems: count(source, "maxItems"),
 		Refused: tag.Get("refused"), Ignored: tag.Get("ignored"), Free: tag.Get("free") == "true",
-	}
-	f.Name, _, _ = strings.Cut(tag.Get("json"), ",")
-	if f.Name == "" || f.Name == "-" {
-		return f, fmt.Errorf("it has no name: give it the tag json")
 	}
 	if values := tag.Get("enum"); values != "" {
 		f.Enum = strings.Split(values, ",")
 	}
-	var err error
-	if f.Minimum, err = bound(tag, "minimum"); err != nil {
-		return f, err
-	}
-	if f.Maximum, err = bound(tag, "maximum"); err != nil {
-		return f, err
-	}
-	for name, into := range map[string]*int{"maxLength": &f.MaxLength, "minItems": &f.MinItems, "maxItems": &f.MaxItems} {
-		number, err := bound(tag, name)
-		if err != nil {
-			return f, err
-		}
-		if number != nil {
-			*into = int(*number)
-		}
-	}
-	return f, nil
+	return f
 }
 
 // bound parses the tag of a bound. It returns nil if the tag is absent, which
 // is not the same as a bound of 0.
-func bound(tag reflect.StructTag, name string) (*int64, error) {
-	text, given := tag.Lookup(name)
+func bound(source reflect.StructField, name string) *int64 {
+	text, given := source.Tag.Lookup(name)
 	if !given {
-		return nil, nil
+		return nil
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("the tag %s is not a number", name)
+		panic(fmt.Sprintf("field %s of type %s: the tag %s is not a number", source.Name, source.Type, name))
 	}
-	return &number, nil
+	return &number
+}
+
+// count is bound for a number of characters or elements, where 0 is none.
+func count(source reflect.StructField, name string) int {
+	if number := bound(source, name); number != nil {
+		return int(*number)
+	}
+	return 0
 }
 
 // element returns the declaration of the elements of a list or map. Tags for a single

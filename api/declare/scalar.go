@@ -22,6 +22,14 @@ type Form struct {
 	Number bool
 }
 
+// ForeignType has what a Scalar has, for a type of another module.
+type ForeignType struct {
+	// Schema describes the values for a CustomResourceDefinition.
+	Schema map[string]any
+	// Decode returns a value of the type. Its error is what to write instead.
+	Decode func(value any) (any, error)
+}
+
 // Shortened is a struct with a short form of its own, which is not the value of
 // one of its fields.
 type Shortened interface {

@@ -25,8 +25,8 @@ type SchemaWriter struct {
 	// KeepUnknown makes the API server store unknown fields, so that they can be
 	// refused: dropping them would silently change what the object means.
 	KeepUnknown bool
-	// Types are the schemas of foreign types, which cannot be a Scalar.
-	Types map[reflect.Type]map[string]any
+	// Types describe types that cannot be a Scalar.
+	Types map[reflect.Type]ForeignType
 }
 
 // Schema returns the schema of one field with its description. A field that is
@@ -41,7 +41,7 @@ func (w SchemaWriter) Schema(field *Field) map[string]any {
 }
 
 // content returns the schema of a field without its description. A Scalar comes
-// before kinds, as in decoder.value.
+// before kinds, as in Decoder.value.
 func (w SchemaWriter) content(field *Field) map[string]any {
 	of := field.Type
 	known, isKnown := w.Types[of]
@@ -53,7 +53,7 @@ func (w SchemaWriter) content(field *Field) map[string]any {
 	case field.Free && of.Kind() != reflect.Slice, of.Kind() == reflect.Map && of.Elem().Kind() == reflect.Interface:
 		node["type"], node[keepUnknown] = "object", true
 	case isKnown:
-		return maps.Clone(known)
+		return maps.Clone(known.Schema)
 	case isScalar:
 		scalarSchema(node, scalar.Form())
 		if field.Default != "" {

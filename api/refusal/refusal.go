@@ -29,6 +29,8 @@ const (
 	// HostNotGranted: a host belongs to another namespace, which has not granted
 	// it.
 	HostNotGranted Reason = "HostNotGranted"
+	// Ignored: it is accepted and has no effect.
+	Ignored Reason = "Ignored"
 	// Invalid: a value is out of its range or form.
 	Invalid Reason = "Invalid"
 	// NotAllowed: a project or an option forbids it.

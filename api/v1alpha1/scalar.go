@@ -56,7 +56,7 @@ func (Size) Form() declare.Form {
 // UnmarshalText reads a number with or without a unit.
 func (s *Size) UnmarshalText(text []byte) error {
 	digits := strings.TrimRight(string(text), "kKMGTi")
-	unit, known := sizeUnit(string(text)[len(digits):])
+	unit, known := sizeUnits[string(text)[len(digits):]]
 	number, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || !known {
 		return errors.New("it is not a size: write a number of bytes, or one with a unit, such as 512Ki, 10Mi or 1G")
@@ -69,30 +69,11 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// sizeUnit returns the factor of a unit, with the suffixes of Kubernetes
+// sizeUnits are the factors of units, with the suffixes of Kubernetes
 // quantities: decimal without i, binary with it.
-func sizeUnit(name string) (int64, bool) {
-	switch name {
-	case "":
-		return 1, true
-	case "k":
-		return 1e3, true
-	case "M":
-		return 1e6, true
-	case "G":
-		return 1e9, true
-	case "T":
-		return 1e12, true
-	case "Ki":
-		return 1 << 10, true
-	case "Mi":
-		return 1 << 20, true
-	case "Gi":
-		return 1 << 30, true
-	case "Ti":
-		return 1 << 40, true
-	}
-	return 0, false
+var sizeUnits = map[string]int64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
 // Expression is a regular expression. It is a type of its own because it can

@@ -40,6 +40,7 @@ func HouseTable() Table {
 		access      = "./internal/access/..."
 		agent       = "./internal/agent/..."
 		edge        = "./internal/edge/..."
+		generator   = "./internal/tools/generator"
 		gitops      = "./internal/gitops/..."
 		gitprovider = "./internal/gitprovider/..."
 		gitserver   = "./internal/gitserver"
@@ -161,11 +162,12 @@ func HouseTable() Table {
 			// Programs of make generate: they read source and write pages.
 			{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
 			// The declarations are Go values, so this one imports them.
-			{Packages: "./internal/tools/annotationref", MayUse: []string{ingress, api}, Foreign: anything},
-			{Packages: "./internal/tools/protogen", MayUse: nothing, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
+			{Packages: "./internal/tools/annotationref", MayUse: []string{generator, ingress, api}, Foreign: anything},
+			{Packages: "./internal/tools/protogen", MayUse: []string{generator}, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
 			{Packages: "./internal/tools/ociimage", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content"}},
-			{Packages: "./internal/tools/argocrds", MayUse: []string{api}, Foreign: anything},
-			{Packages: "./internal/tools/chartgen", MayUse: []string{"./internal/install/values"}, Foreign: nothing},
+			{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},
+			{Packages: "./internal/tools/chartgen", MayUse: []string{generator, "./internal/install/values"}, Foreign: nothing},
+			{Packages: "./internal/tools/routeref", MayUse: []string{generator, "./api/declare"}, Foreign: nothing},
 
 			// Checks and tests of the whole repository.
 			{Packages: "./internal/archtest/...", MayUse: []string{finding}, Foreign: nothing},

@@ -37,8 +37,8 @@ func writeReference(root *cobra.Command, dir string) error {
 	}
 	pages := []struct{ name, text string }{
 		{"cli.md", cliReference(root)},
-		{"edge.md", edgeReference()},
-		{"agent.md", agentReference()},
+		{"edge.md", roleReference("edge", edgeExamples, config.EdgeOptions())},
+		{"agent.md", roleReference("agent", agentExamples, config.AgentOptions())},
 		{"platform.md", roleReference("platform", platformExamples, config.PlatformOptions())},
 	}
 	for _, page := range pages {

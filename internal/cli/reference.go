@@ -3,12 +3,12 @@ package cli
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
 )
@@ -69,17 +69,11 @@ var agentExamples string
 //go:embed platform_examples.md
 var platformExamples string
 
-// edgeReference gives the page with the options of the edge.
-func edgeReference() string { return roleReference("edge", edgeExamples, config.EdgeOptions()) }
-
-// agentReference gives the page with the options of the agent.
-func agentReference() string { return roleReference("agent", agentExamples, config.AgentOptions()) }
-
 // roleReference returns the page with the options of a role. It starts a new
 // table where the group changes and relies on the options of a group being
 // adjacent: internal/config lists them in the order of the struct.
 func roleReference(role, examples string, options []config.Option) string {
-	var out strings.Builder
+	var out declare.Page
 	out.WriteString(generatedNote + "# Options of slipway " + role + "\n\n")
 	out.WriteString(strings.Join(roleflags.Wrap(roleflags.LayersText, roleflags.MaxWidth), "\n") + "\n\n" + examples)
 	group, first := "", true
@@ -87,37 +81,24 @@ func roleReference(role, examples string, options []config.Option) string {
 		if first || option.Group() != group {
 			group, first = option.Group(), false
 			title := cmp.Or(groupTitles[group], group)
-			fmt.Fprintf(&out, "\n## %s\n\n| Option | Environment | Default | Description |\n|---|---|---|---|\n", title)
+			out.Printf("\n## %s\n\n", title)
+			out.Table("Option", "Environment", "Default", "Description")
 		}
-		fmt.Fprintf(&out, "| `%s` | `%s` | %s | %s |\n", option.Name, option.Environment, shownDefault(option), cell(option.Description))
+		out.Row(declare.Code(option.Name), declare.Code(option.Environment), declare.Code(option.Default), option.Description)
 	}
 	return out.String()
-}
-
-// shownDefault returns the default as code for a table cell. An option without
-// a default gets an empty cell.
-func shownDefault(option config.Option) string {
-	if option.Default == "" {
-		return ""
-	}
-	return "`" + option.Default + "`"
-}
-
-// cell escapes text for a cell of a Markdown table: a pipe would end the cell,
-// a line break the row, and a less-than sign would start an HTML tag.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }
 
 // cliReference returns the page with the commands. Cobra adds the completion
 // command only when a command line runs, so it is added here to be on the page.
 func cliReference(root *cobra.Command) string {
 	root.InitDefaultCompletionCmd()
-	var out strings.Builder
+	var out declare.Page
 	out.WriteString(generatedNote + "# Commands\n\n" + root.Long + "\n\n")
 	out.WriteString("The exit code is 0 when a command did what was asked, 1 when it failed, and 2 when the command line or the\n" +
 		"configuration was wrong. The first SIGINT or SIGTERM stops a command in good order; a second one stops it at once.\n\n")
-	out.WriteString("Flags of every command:\n\n" + flagTable(root.PersistentFlags()))
+	out.WriteString("Flags of every command:\n\n")
+	flagTable(&out, root.PersistentFlags())
 	for _, command := range root.Commands() {
 		if command.IsAvailableCommand() && command.Name() != "help" {
 			writeCommand(&out, command)
@@ -128,11 +109,11 @@ func cliReference(root *cobra.Command) string {
 
 // writeCommand writes the section of a command and, recursively, of its
 // subcommands. A command without a long description gets the short one.
-func writeCommand(out *strings.Builder, command *cobra.Command) {
+func writeCommand(out *declare.Page, command *cobra.Command) {
 	text := cmp.Or(command.Long, command.Short+".")
-	fmt.Fprintf(out, "\n## %s\n\n%s\n\n```sh\n%s\n```\n", command.CommandPath(), strings.TrimSpace(text), command.UseLine())
+	out.Printf("\n## %s\n\n%s\n\n```sh\n%s\n```\n", command.CommandPath(), strings.TrimSpace(text), command.UseLine())
 	if command.Example != "" {
-		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
+		out.Printf("\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
 	}
 	if command.DisableFlagParsing {
 		// A subcommand of a role takes the options of the role, so the link
@@ -142,22 +123,24 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		for role.HasParent() && role.Parent().DisableFlagParsing {
 			role = role.Parent()
 		}
-		fmt.Fprintf(out, "\nIts options are on [their own page](%s.md).\n", role.Name())
+		out.Printf("\nIts options are on [their own page](%s.md).\n", role.Name())
 		for _, child := range command.Commands() {
 			writeCommand(out, child)
 		}
 		return
 	}
 	if command.HasAvailableLocalFlags() && command.LocalNonPersistentFlags().HasAvailableFlags() {
-		out.WriteString("\n" + flagTable(command.LocalNonPersistentFlags()))
+		out.WriteString("\n")
+		flagTable(out, command.LocalNonPersistentFlags())
 	}
 	if command.PersistentFlags().HasAvailableFlags() {
-		out.WriteString("\nFlags of all its commands:\n\n" + flagTable(command.PersistentFlags()))
+		out.WriteString("\nFlags of all its commands:\n\n")
+		flagTable(out, command.PersistentFlags())
 	}
 	if command.HasAvailableSubCommands() {
 		out.WriteString("\n")
 		for _, child := range command.Commands() {
-			fmt.Fprintf(out, "- `%s`: %s\n", child.CommandPath(), child.Short)
+			out.Printf("- `%s`: %s\n", child.CommandPath(), child.Short)
 		}
 		if command.Name() != "completion" { // those of shells differ in nothing
 			for _, child := range command.Commands() {
@@ -167,21 +150,14 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 	}
 }
 
-// flagTable lists flags with their defaults.
-func flagTable(flags *pflag.FlagSet) string {
-	var out strings.Builder
-	out.WriteString("| Flag | Default | Description |\n|---|---|---|\n")
+// flagTable writes a table of flags with their defaults.
+func flagTable(out *declare.Page, flags *pflag.FlagSet) {
+	out.Table("Flag", "Default", "Description")
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Hidden || flag.Name == "help" {
-			return
+		if !flag.Hidden && flag.Name != "help" {
+			out.Row(declare.Code("--"+flag.Name), declare.Code(flag.DefValue), flag.Usage)
 		}
-		value := ""
-		if flag.DefValue != "" {
-			value = "`" + flag.DefValue + "`"
-		}
-		fmt.Fprintf(&out, "| `--%s` | %s | %s |\n", flag.Name, value, cell(flag.Usage))
 	})
-	return out.String()
 }
 
 // unindent removes the two blanks that each line of an example has in the help

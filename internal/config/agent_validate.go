@@ -20,10 +20,7 @@ const maxWorkers = 256
 // name of the option and the fix. It opens no file and sends no request.
 func (a *Agent) Validate() error {
 	c := &checker{}
-	c.oneOf("log.level", a.Log.Level, "debug", "info", "warn", "error")
-	c.oneOf("log.format", a.Log.Format, "auto", "text", "json")
-	c.admin(a.Admin.Address)
-	c.address("health.address", a.Health.Address)
+	c.process(a.Log, a.Admin, a.Health)
 	c.address("webhooks.address", a.Webhooks.Address)
 	c.endpoint("kubernetes.", a.Kubernetes.Endpoint)
 	// A file made by --print-config has redacted secrets; it must not be used
@@ -62,12 +59,15 @@ func (c *checker) sourceCredentials(given *SourceCredentials) {
 	}
 }
 
-// admin checks the address of the admin server. It must be a loopback address,
-// because the server has no authentication.
-func (c *checker) admin(text string) {
-	if admin, ok := c.address("admin.address", text); ok && !admin.Addr().IsLoopback() {
-		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(text))
+// process checks the options that all roles have. The admin server must have a
+// loopback address, because it has no authentication.
+func (c *checker) process(log Log, admin AdminServer, health HealthServer) {
+	c.oneOf("log.level", log.Level, "debug", "info", "warn", "error")
+	c.oneOf("log.format", log.Format, "auto", "text", "json")
+	if address, ok := c.address("admin.address", admin.Address); ok && !address.Addr().IsLoopback() {
+		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(admin.Address))
 	}
+	c.address("health.address", health.Address)
 }
 
 // applications checks the namespaces, intervals and workers of Applications.
@@ -80,7 +80,7 @@ func (c *checker) applications(given *Applications) {
 	c.namespaces(prefix+"destinations", given.Destinations, "")
 	c.above(prefix+"pollInterval", given.PollInterval)
 	c.notNegative(prefix+"pollJitter", given.PollJitter)
-	c.workers(prefix+"workers", given.Workers, 1)
+	c.within(prefix+"workers", given.Workers, 1, maxWorkers)
 }
 
 // namespaces checks a list of names. all is the value that selects every
@@ -102,7 +102,7 @@ func (c *checker) namespaces(option string, names []string, all string) {
 // chart needs, so that a missing unit (512 for 512Mi) is an error.
 func (c *checker) render(given *RenderLimits) {
 	const prefix = "render."
-	c.workers(prefix+"workers", given.Workers, 0)
+	c.within(prefix+"workers", given.Workers, 0, maxWorkers)
 	c.above(prefix+"timeout", given.Timeout)
 	for _, size := range []struct {
 		option, text string
@@ -118,14 +118,6 @@ func (c *checker) render(given *RenderLimits) {
 		case number < size.least:
 			c.add(size.option, "is %s: it has to be at least %d", quoted(size.text), size.least)
 		}
-	}
-}
-
-// workers checks a number of workers; least is 0 for options where 0 selects a
-// default.
-func (c *checker) workers(option string, count, least int) {
-	if count < least || count > maxWorkers {
-		c.add(option, "is %d: choose a number from %d to %d", count, least, maxWorkers)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -38,18 +39,14 @@ var checkedPlace = regexp.MustCompile(` in options\.yaml(:[0-9]+)?`)
 // are not reported: another source may set them. The chart's validation uses it
 // for the options in its values.
 func CheckAgent(text []byte) []finding.Finding {
-	known := schema{agentRole, AgentOptions()}
-	agent := &Agent{}
-	agent.Defaults()
-	return known.check(text, agent, agent.Validate)
+	agent := defaultsOf[Agent]()
+	return schema{agentRole, AgentOptions()}.check(text, agent, agent.Validate)
 }
 
 // CheckEdge is CheckAgent for the edge.
 func CheckEdge(text []byte) []finding.Finding {
-	known := schema{edgeRole, EdgeOptions()}
-	edge := &Edge{}
-	edge.Defaults()
-	return known.check(text, edge, edge.Validate)
+	edge := defaultsOf[Edge]()
+	return schema{edgeRole, EdgeOptions()}.check(text, edge, edge.Validate)
 }
 
 // check decodes a text over the defaults and validates the result. Validation
@@ -104,15 +101,12 @@ func problemsOf(problems []error) []finding.Finding {
 	var made []finding.Finding
 	for _, problem := range problems {
 		text := checkedPlace.ReplaceAllString(problem.Error(), "")
-		var at located
-		errors.As(problem, &at)
+		at, _ := errors.AsType[located](problem)
 		text = strings.TrimPrefix(text, "configuration file "+checkedFile+": ")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, at.option), ":")
 		// Errors have the form "message: fix" throughout this package.
 		message, fix, _ := strings.Cut(strings.TrimSpace(text), ": ")
-		if fix == "" {
-			fix = "see slipway agent --help and slipway edge --help for the options"
-		}
+		fix = cmp.Or(fix, "see slipway agent --help and slipway edge --help for the options")
 		made = append(made, finding.Finding{Code: CodeInvalid, Severity: finding.Error, Subject: at.option, Message: "it " + strings.TrimPrefix(message, "it "), Fix: fix})
 	}
 	return made

@@ -117,12 +117,8 @@ func (c *checker) observed(e *Edge) {
 func (c *checker) accessLog(a *AccessLog) {
 	const prefix = "accessLog."
 	c.oneOf(prefix+"format", a.Format, "common", "genericCLF", "json")
-	if a.BufferingSize < 1 || a.BufferingSize > 1e6 {
-		c.add(prefix+"bufferingSize", "is %d: choose a number from 1 to 1000000", a.BufferingSize)
-	}
-	if a.FlushInterval <= 0 {
-		c.add(prefix+"flushInterval", "is %s: it has to be above 0", a.FlushInterval)
-	}
+	c.within(prefix+"bufferingSize", a.BufferingSize, 1, 1e6)
+	c.above(prefix+"flushInterval", a.FlushInterval)
 	c.notNegative(prefix+"filters.minDuration", a.Filters.MinDuration)
 	for _, text := range a.Filters.StatusCodes {
 		if !validStatusRange(text) {

@@ -35,10 +35,13 @@ func readEnvironment(environ []string, known schema) []setting {
 	return settings
 }
 
+// serviceLink matches a variable of a Service.
+type serviceLink struct{ name, value *regexp.Regexp }
+
 // serviceLinks are the variables that Kubernetes sets in every container for
 // each Service of the namespace: the suffix of the name, and the form of the
 // value.
-var serviceLinks = [...]struct{ name, value *regexp.Regexp }{
+var serviceLinks = []serviceLink{
 	{linkName(`SERVICE_HOST`), linkAddress},
 	{linkName(`SERVICE_PORT(_[A-Z0-9_]+)?`), linkNumber},
 	{linkName(`PORT(_[0-9]+_(TCP|UDP|SCTP))?`), linkURL},
@@ -65,20 +68,13 @@ func linkName(ending string) *regexp.Regexp {
 // SLIPWAY_EDGE_SERVICE_HOST. The value must have the form as well, so that a
 // user's SLIPWAY_ADMIN_PORT=9000 is still reported.
 func isServiceLink(name, value string) bool {
-	for _, link := range serviceLinks {
-		if link.name.MatchString(name) && link.value.MatchString(value) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(serviceLinks, func(link serviceLink) bool {
+		return link.name.MatchString(name) && link.value.MatchString(value)
+	})
 }
 
 // isClientVariable reports whether a variable is for client commands such as
 // slipway app. A server that is started from the same shell ignores it.
 func isClientVariable(name string) bool {
-	switch name {
-	case "SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL"}, name)
 }

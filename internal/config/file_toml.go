@@ -16,8 +16,7 @@ import (
 func parseTOML(content []byte) ([]fileNode, error) {
 	var table map[string]any
 	if err := toml.Unmarshal(content, &table); err != nil {
-		var syntax toml.ParseError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[toml.ParseError](err); ok {
 			return nil, fmt.Errorf("line %d: %s", syntax.Position.Line, withoutQuotes(syntax.Message))
 		}
 		return nil, errors.New(withoutQuotes(err.Error()))

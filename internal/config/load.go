@@ -33,7 +33,8 @@ type Sources struct {
 // Loaded is the result of reading all sources.
 type Loaded struct {
 	// Edge, Agent or Platform holds the effective options of the role that was
-	// loaded. The other two are nil. The options are not validated yet.
+	// loaded. The other two are nil. The options are not validated yet, and
+	// incomplete beside an error.
 	Edge     *Edge
 	Agent    *Agent
 	Platform *Platform
@@ -52,18 +53,14 @@ func LoadEdge(sources Sources) (*Loaded, error) {
 	if err != nil {
 		return loaded, err
 	}
-	edge := &Edge{}
-	edge.Defaults()
+	edge := defaultsOf[Edge]()
 	for name := range merged {
 		if strings.HasPrefix(name, "entryPoints.") {
 			edge.EntryPoints = nil // the default is for when there is none
 		}
 	}
-	if err := merged.decode(known, edge); err != nil {
-		return loaded, err
-	}
 	loaded.Edge = edge
-	return loaded, nil
+	return loaded, merged.decode(known, edge)
 }
 
 // LoadAgent is LoadEdge for the agent.
@@ -73,13 +70,19 @@ func LoadAgent(sources Sources) (*Loaded, error) {
 	if err != nil {
 		return loaded, err
 	}
-	agent := &Agent{}
-	agent.Defaults()
-	if err := merged.decode(known, agent); err != nil {
+	loaded.Agent = defaultsOf[Agent]()
+	return loaded, merged.decode(known, loaded.Agent)
+}
+
+// LoadPlatform is LoadEdge for the platform.
+func LoadPlatform(sources Sources) (*Loaded, error) {
+	known := schema{platformRole, PlatformOptions()}
+	loaded, merged, err := known.load(sources)
+	if err != nil {
 		return loaded, err
 	}
-	loaded.Agent = agent
-	return loaded, nil
+	loaded.Platform = defaultsOf[Platform]()
+	return loaded, merged.decode(known, loaded.Platform)
 }
 
 // load reads all sources into one layer: the file, then the environment over

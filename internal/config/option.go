@@ -76,8 +76,9 @@ func (o Option) Group() string {
 type role string
 
 const (
-	edgeRole  role = "edge"
-	agentRole role = "agent"
+	edgeRole     role = "edge"
+	agentRole    role = "agent"
+	platformRole role = "platform"
 )
 
 // fileNames returns the file names that are searched in each directory.
@@ -86,17 +87,22 @@ func (r role) fileNames() [3]string {
 }
 
 // EdgeOptions lists every option of the edge in the order of its struct.
-func EdgeOptions() []Option {
-	var edge Edge
-	edge.Defaults()
-	return edgeRole.options(edge)
-}
+func EdgeOptions() []Option { return edgeRole.options(*defaultsOf[Edge]()) }
 
 // AgentOptions lists every option of the agent in the order of its struct.
-func AgentOptions() []Option {
-	var agent Agent
-	agent.Defaults()
-	return agentRole.options(agent)
+func AgentOptions() []Option { return agentRole.options(*defaultsOf[Agent]()) }
+
+// PlatformOptions lists every option of the platform in the order of its struct.
+func PlatformOptions() []Option { return platformRole.options(*defaultsOf[Platform]()) }
+
+// defaultsOf returns the options of a role with their defaults.
+func defaultsOf[T any, P interface {
+	*T
+	Defaults()
+}]() *T {
+	var options T
+	P(&options).Defaults()
+	return &options
 }
 
 // options lists the options of a struct that has its defaults, with configFile

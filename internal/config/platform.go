@@ -4,9 +4,6 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// platformRole is the name of the command and of its configuration files.
-const platformRole role = "platform"
-
 // Platform holds every option of `slipway platform`. The description tags are the
 // reference text; the yaml tags are the names that all sources share.
 type Platform struct {
@@ -111,37 +108,3 @@ func (p *Platform) Defaults() {
 		Audit:      AuditLog{Retention: 365 * day},
 	}
 }
-
-// PlatformOptions lists every option of the platform in the order of its struct.
-func PlatformOptions() []Option {
-	var platform Platform
-	platform.Defaults()
-	return platformRole.options(platform)
-}
-
-// LoadPlatform is LoadEdge for the platform.
-func LoadPlatform(sources Sources) (*Loaded, error) {
-	known := schema{platformRole, PlatformOptions()}
-	loaded, merged, err := known.load(sources)
-	if err != nil {
-		return loaded, err
-	}
-	platform := &Platform{}
-	platform.Defaults()
-	if err := merged.decode(known, platform); err != nil {
-		return loaded, err
-	}
-	loaded.Platform = platform
-	return loaded, nil
-}
-
-// Changes lists the options that differ from their defaults, in the order of
-// the struct, secrets redacted.
-func (p *Platform) Changes() []Change {
-	var fresh Platform
-	fresh.Defaults()
-	return changes(schema{platformRole, PlatformOptions()}, fresh, *p)
-}
-
-// YAML returns all effective options as a configuration file, secrets redacted.
-func (p *Platform) YAML() ([]byte, error) { return asFile(p) }

@@ -14,10 +14,7 @@ import (
 // name of the option and the fix. It opens no file and sends no request.
 func (p *Platform) Validate() error {
 	c := &checker{}
-	c.oneOf("log.level", p.Log.Level, "debug", "info", "warn", "error")
-	c.oneOf("log.format", p.Log.Format, "auto", "text", "json")
-	c.admin(p.Admin.Address)
-	c.address("health.address", p.Health.Address)
+	c.process(p.Log, p.Admin, p.Health)
 	c.platformServer(p)
 	c.database(&p.Database)
 	c.tunnel(&p.Tunnel)

@@ -18,17 +18,19 @@ type Change struct {
 // Changes lists the options that differ from their defaults, in the order of
 // the struct, secrets redacted.
 func (e *Edge) Changes() []Change {
-	var fresh Edge
-	fresh.Defaults()
-	return changes(schema{edgeRole, EdgeOptions()}, fresh, *e)
+	return changes(schema{edgeRole, EdgeOptions()}, *defaultsOf[Edge](), *e)
 }
 
 // Changes lists the options that differ from their defaults, in the order of
 // the struct, secrets redacted.
 func (a *Agent) Changes() []Change {
-	var fresh Agent
-	fresh.Defaults()
-	return changes(schema{agentRole, AgentOptions()}, fresh, *a)
+	return changes(schema{agentRole, AgentOptions()}, *defaultsOf[Agent](), *a)
+}
+
+// Changes lists the options that differ from their defaults, in the order of
+// the struct, secrets redacted.
+func (p *Platform) Changes() []Change {
+	return changes(schema{platformRole, PlatformOptions()}, *defaultsOf[Platform](), *p)
 }
 
 // changes lists the options of given that differ from fresh, which has the
@@ -65,6 +67,9 @@ func (e *Edge) YAML() ([]byte, error) { return asFile(e) }
 
 // YAML returns all effective options as a configuration file, secrets redacted.
 func (a *Agent) YAML() ([]byte, error) { return asFile(a) }
+
+// YAML returns all effective options as a configuration file, secrets redacted.
+func (p *Platform) YAML() ([]byte, error) { return asFile(p) }
 
 // asFile encodes options as YAML in the order of the struct. The result loads
 // again, except for redacted secrets, which Validate refuses.

@@ -53,9 +53,7 @@ func (c *checker) agentTraffic(t *AgentTraffic) {
 	if len(slices.Compact(slices.Sorted(slices.Values(t.Edges)))) != len(t.Edges) {
 		c.add("traffic.edges", "has an address twice: keep one")
 	}
-	if t.Port < 1 || t.Port > 65535 {
-		c.add("traffic.port", "is %d: choose a number from 1 to 65535", t.Port)
-	}
+	c.within("traffic.port", t.Port, 1, 65535)
 	if t.SecretFile == "" && !validSubdomain(t.Secret) {
 		c.add("traffic.secret", "is %s, which is not the name of a Secret", quoted(t.Secret))
 	}

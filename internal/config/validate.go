@@ -32,9 +32,9 @@ func validLabel(label string) bool { return len(label) <= 63 && dnsLabel.MatchSt
 // label selector, are checked by the package that uses them.
 func (e *Edge) Validate() error {
 	c := &checker{}
-	c.oneOf("log.level", e.Log.Level, "debug", "info", "warn", "error")
-	c.oneOf("log.format", e.Log.Format, "auto", "text", "json")
-	c.listeners(e)
+	c.process(e.Log, e.Admin, e.Health)
+	c.edgeTraffic(&e.Traffic)
+	c.entryPoints(e)
 	c.notNegative("providers.providersThrottleDuration", e.Providers.ProvidersThrottleDuration)
 	if file := e.Providers.File; file != nil && file.Filename == "" {
 		c.add("providers.file.filename", "is missing: name the file with the routes, or turn the provider off with providers.file=false")
@@ -77,14 +77,6 @@ func (c *checker) notNegative(option string, d Duration) {
 	if d < 0 {
 		c.add(option, "is %s: it cannot be negative", d)
 	}
-}
-
-// listeners checks all addresses that the edge listens on.
-func (c *checker) listeners(e *Edge) {
-	c.admin(e.Admin.Address)
-	c.address("health.address", e.Health.Address)
-	c.edgeTraffic(&e.Traffic)
-	c.entryPoints(e)
 }
 
 // address checks one address, and that no option checked before uses it. Both

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/ingress/manifest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -23,7 +24,7 @@ type Explanation struct {
 	// Refusals are those of the Ingress that handles the request, or of all
 	// with its host if none does, and those of Ingresses that have the host of
 	// another namespace.
-	Refusals []Finding `json:"refusals,omitempty"`
+	Refusals []manifest.Finding `json:"refusals,omitempty"`
 	// Others are Ingresses with the same host that this edge does not serve,
 	// and why.
 	Others []string `json:"others,omitempty"`
@@ -58,7 +59,7 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 		ref, denied := snapshot.RefOf(refused.Object), refused.Reason == refusal.HostNotGranted
 		likely := explained.Rule == nil && (o.hasHost(ref, host) || denied && o.hasHost(ref, "")) || denied && o.hasHost(ref, host)
 		if ref == winner || likely {
-			out.Refusals = append(out.Refusals, Finding{
+			out.Refusals = append(out.Refusals, manifest.Finding{
 				Object: refused.Object.String(), Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 			})
 		}

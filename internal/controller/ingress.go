@@ -21,7 +21,6 @@ import (
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/ingress"
 	"slipway.dev/slipway/internal/ingress/acme"
-	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
@@ -270,12 +269,9 @@ func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 func ingressFeedback(told edge.Feedback) ingress.Feedback {
 	feedback := ingress.Feedback{Problems: told.Problems, CertificatesChanged: told.TLSChanged}
 	for _, problem := range told.TLS {
-		if problem.Kind != tlsstore.KindCertificate {
-			continue // options are judged before they come here
+		if problem.Kind == tlsstore.KindCertificate { // options are judged before they come here
+			feedback.Certificates = append(feedback.Certificates, problem.Refusal)
 		}
-		feedback.Certificates = append(feedback.Certificates, engine.CertificateProblem{
-			ID: route.CertificateID(problem.Object), Host: problem.Host, Message: problem.Message,
-		})
 	}
 	return feedback
 }

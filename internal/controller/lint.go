@@ -7,32 +7,16 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/manifest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
-
-// Finding is one problem of a manifest, or of an object in a cluster.
-type Finding struct {
-	// Severity is error, or warning for a reference that may exist in the
-	// cluster.
-	Severity finding.Severity `json:"severity"`
-	File     string           `json:"file,omitempty"`
-	Object   string           `json:"object,omitempty"`
-	Field    string           `json:"field,omitempty"`
-	Reason   refusal.Reason   `json:"reason,omitempty"`
-	Message  string           `json:"message"`
-}
 
 // Findings returns all problems, sorted by file and object; it is never nil.
 // References to objects that are not in the manifests are warnings unless
 // strict is set, because Secrets should not be in Git. It needs manifests: Set
 // is nil for a cluster.
-func (o *Offline) Findings(strict bool) []Finding {
-	findings := []Finding{}
-	for _, found := range o.Set.Findings {
-		findings = append(findings, Finding{
-			Severity: finding.Error, File: found.File, Object: found.Object.String(), Message: found.Message,
-		})
-	}
+func (o *Offline) Findings(strict bool) []manifest.Finding {
+	findings := append([]manifest.Finding{}, o.Set.Findings...)
 	for _, refused := range o.engine.Refusals() {
 		// The edge will order this certificate: there is nothing to repair.
 		if refused.Reason == refusal.NotReady {
@@ -42,13 +26,13 @@ func (o *Offline) Findings(strict bool) []Finding {
 		if refused.Reason == refusal.NotFound && !strict {
 			severity = finding.Warning
 		}
-		findings = append(findings, Finding{
+		findings = append(findings, manifest.Finding{
 			Severity: severity, File: o.Set.Files[snapshot.RefOf(refused.Object)], Object: refused.Object.String(),
 			Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 		})
 	}
 	// The sort is stable: findings of one object keep their order.
-	slices.SortStableFunc(findings, func(a, b Finding) int {
+	slices.SortStableFunc(findings, func(a, b manifest.Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Object, b.Object))
 	})
 	return findings

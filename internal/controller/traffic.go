@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -54,12 +55,10 @@ func publishRefusals(handler *admin.Handler) func([]refusal.Refusal) {
 		return func([]refusal.Refusal) {}
 	}
 	return func(all []refusal.Refusal) {
-		refusals := make([]trafficreport.Refusal, len(all))
-		for i, refused := range all {
-			refusals[i] = trafficreport.Refusal{
-				Kind: string(snapshot.RefOf(refused.Object).Kind), Namespace: refused.Namespace, Name: refused.Name,
-				Field: refused.Field, Reason: string(refused.Reason), Message: refused.Message,
-			}
+		refusals := slices.Clone(all)
+		for i := range refusals {
+			// The report has kind and group in one text.
+			refusals[i].Kind, refusals[i].Group = string(snapshot.RefOf(all[i].Object).Kind), ""
 		}
 		handler.SetRefusals(refusals)
 	}

@@ -61,7 +61,7 @@ func (s *Server) logTLS(problems []tlsstore.Problem) {
 		if problem.Served {
 			level = slog.LevelInfo
 		}
-		s.options.Log.Log(s.lifetime, level, "TLS configuration problem", "problem", problem.String())
+		s.options.Log.Log(s.lifetime, level, "TLS configuration problem", "problem", problem.Object.String()+": "+problem.Message)
 	}
 	s.tlsProblems = known
 }

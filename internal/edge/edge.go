@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,25 +255,16 @@ func (s *Server) sweep(ctx context.Context) {
 // policyIDs returns the identities of all policies of a table that have
 // counters.
 func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
-	return func(yield func(route.PolicyID) bool) {
-		if table == nil {
-			return
-		}
+	var ids []route.PolicyID
+	if table != nil {
 		for _, rule := range table.Rules {
-			for id := range filter.PolicyIDs(rule.Policies) {
-				if !yield(id) {
-					return
-				}
-			}
+			ids = slices.AppendSeq(ids, filter.PolicyIDs(rule.Policies))
 		}
 		for _, tcp := range table.TCPRoutes {
-			for id := range filter.PolicyIDs(tcp.Policies) {
-				if !yield(id) {
-					return
-				}
-			}
+			ids = slices.AppendSeq(ids, filter.PolicyIDs(tcp.Policies))
 		}
 	}
+	return slices.Values(ids)
 }
 
 // Close closes a Server that was not run.

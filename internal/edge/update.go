@@ -81,8 +81,8 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 		if err == nil {
 			return next, change, all
 		}
-		invalid := (*route.InvalidError)(nil)
-		if !errors.As(err, &invalid) {
+		invalid, ok := errors.AsType[*route.InvalidError](err)
+		if !ok {
 			// The table and the program change together, so this is an internal
 			// error, and the edge keeps serving the previous routes.
 			s.options.Log.Error("applying a routing change failed, keeping the previous routes", "error", err)

@@ -55,8 +55,9 @@ type CertificateManager interface {
 type Feedback struct {
 	Problems []route.Problem
 	// CertificatesChanged is set if Certificates has changed; it is complete then.
+	// The field of each is the host, empty for the whole certificate.
 	CertificatesChanged bool
-	Certificates        []engine.CertificateProblem
+	Certificates        []refusal.Refusal
 }
 
 // Controller keeps the table of the edge in step with a cluster. One goroutine

@@ -57,14 +57,7 @@ func compact[V any](values []*V) []*V {
 // without removes the elements with a problem; t is a copy that it may change.
 // Rules stay, as a refusal, if they can and all is not set.
 func (t *Table) without(problems []Problem, all bool) *Table {
-	bad := make(map[Identity]bool, len(problems))
-	displaced := make(map[Identity]bool)
-	for _, problem := range problems {
-		bad[problem.Subject] = true
-		if all || !inAction(problem.Field) {
-			displaced[problem.Subject] = true
-		}
-	}
+	bad, displaced := subjectsOf(problems, all)
 	if bad[WholeTable{}] {
 		t.EntryPoints = containedEntryPoints(t.EntryPoints)
 	}
@@ -80,6 +73,19 @@ func (t *Table) without(problems []Problem, all bool) *Table {
 	t.Authorities = slices.DeleteFunc(t.Authorities, func(v *Authority) bool { return bad[v.ID] })
 	t.TLSOptions = closeTLSOptions(t.TLSOptions, bad)
 	return t
+}
+
+// subjectsOf returns the elements with a problem, and those of them that are left
+// out: by a problem in how a rule is matched, or all of them if all is set.
+func subjectsOf(problems []Problem, all bool) (bad, displaced map[Identity]bool) {
+	bad, displaced = make(map[Identity]bool, len(problems)), make(map[Identity]bool)
+	for _, problem := range problems {
+		bad[problem.Subject] = true
+		if all || !inAction(problem.Field) {
+			displaced[problem.Subject] = true
+		}
+	}
+	return bad, displaced
 }
 
 // inAction reports whether a field of a rule is about how it serves its requests,

@@ -10,14 +10,7 @@ import (
 // their place later. A backend with a problem stays, without endpoints, because
 // rules that do not change may refer to it.
 func (c *Change) Contain(problems []Problem) (*Change, []*Rule) {
-	bad := make(map[Identity]bool, len(problems))
-	displaced := make(map[Identity]bool)
-	for _, problem := range problems {
-		bad[problem.Subject] = true
-		if !inAction(problem.Field) {
-			displaced[problem.Subject] = true
-		}
-	}
+	bad, displaced := subjectsOf(problems, false)
 	contained := *c
 	var out []*Rule
 	contained.Rules, out = containRules(c.Rules, bad, displaced)
@@ -65,11 +58,7 @@ func containRules(delta Delta[ID, Rule], bad, displaced map[Identity]bool) (Delt
 // value is no longer the desired one.
 func leaveOut[K comparableIdentity, V any](delta Delta[K, V], bad map[Identity]bool, key func(*V) K) Delta[K, V] {
 	left := Delta[K, V]{Removed: slices.Clone(delta.Removed)}
-	for _, value := range delta.Added {
-		if !bad[key(value)] {
-			left.Added = append(left.Added, value)
-		}
-	}
+	left.Added = slices.DeleteFunc(slices.Clone(delta.Added), func(value *V) bool { return bad[key(value)] })
 	for _, value := range delta.Changed {
 		if bad[key(value)] {
 			left.Removed = append(left.Removed, key(value))

@@ -10,7 +10,7 @@ import (
 
 // Decode reads a table in the form that Encode writes. It checks the form only;
 // [Table.Validate] checks the meaning. All errors of the form are reported at once,
-// each as a *[FieldError].
+// each as a *[refusal.Refusal].
 func Decode(r io.Reader) (*Table, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxTableBytes+1))
 	if err != nil {
@@ -43,19 +43,4 @@ func syntaxError(data []byte) error {
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - (bytes.LastIndexByte(before, '\n') + 1)
 	return fmt.Errorf("the routing table is not JSON: line %d, column %d: %w", line, column, err)
-}
-
-// FieldError is an error in the form of a table.
-type FieldError struct {
-	// Field is the place, such as rules[3].match.path; empty for the whole.
-	Field   string
-	Message string
-}
-
-// Error returns the place and the problem.
-func (e *FieldError) Error() string {
-	if e.Field == "" {
-		return e.Message
-	}
-	return e.Field + ": " + e.Message
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 )
@@ -51,12 +52,8 @@ func (c *Change) Empty() bool {
 // Both tables are free of duplicate identities. The lists of the change are in
 // the order of their tables.
 func Diff(from, to *Table) Change {
-	if from == nil {
-		from = &Table{}
-	}
-	if to == nil {
-		to = &Table{}
-	}
+	from = cmp.Or(from, &Table{})
+	to = cmp.Or(to, &Table{})
 	change := Change{
 		Rules:        diffList(from.Rules, to.Rules, func(v *Rule) ID { return v.ID }, sameRule),
 		TCPRoutes:    diffList(from.TCPRoutes, to.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }, sameTCPRoute),
@@ -120,17 +117,22 @@ func diffBackends(from, to []*Backend) BackendDelta {
 		old[backend.ID] = backend
 	}
 	delta.Delta = diffList(from, to, func(v *Backend) BackendID { return v.ID }, same)
-	// Move those of which only the endpoints changed.
-	changed := delta.Changed[:0]
-	for _, backend := range delta.Changed {
+	delta.separateEndpoints(old)
+	return delta
+}
+
+// separateEndpoints moves the changed backends of which only the endpoints changed
+// from Changed to EndpointsChanged.
+func (d *BackendDelta) separateEndpoints(old map[BackendID]*Backend) {
+	changed := d.Changed
+	d.Changed = nil
+	for _, backend := range changed {
 		if sameApartFromEndpoints(old[backend.ID], backend) {
-			delta.EndpointsChanged = append(delta.EndpointsChanged, backend)
+			d.EndpointsChanged = append(d.EndpointsChanged, backend)
 		} else {
-			changed = append(changed, backend)
+			d.Changed = append(d.Changed, backend)
 		}
 	}
-	delta.Changed = changed
-	return delta
 }
 
 func same[V any](a, b *V) bool { return reflect.DeepEqual(a, b) }
@@ -138,21 +140,15 @@ func same[V any](a, b *V) bool { return reflect.DeepEqual(a, b) }
 // sameRule compares the time of creation with Equal, because the same instant has
 // several representations.
 func sameRule(a, b *Rule) bool {
-	x, y := *a, *b
-	if !x.Created.Equal(y.Created) {
-		return false
-	}
-	x.Created = y.Created
-	return reflect.DeepEqual(&x, &y)
+	x := *a
+	x.Created = b.Created
+	return a.Created.Equal(b.Created) && reflect.DeepEqual(&x, b)
 }
 
 func sameTCPRoute(a, b *TCPRoute) bool {
-	x, y := *a, *b
-	if !x.Created.Equal(y.Created) {
-		return false
-	}
-	x.Created = y.Created
-	return reflect.DeepEqual(&x, &y)
+	x := *a
+	x.Created = b.Created
+	return a.Created.Equal(b.Created) && reflect.DeepEqual(&x, b)
 }
 
 func sameApartFromEndpoints(a, b *Backend) bool {

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // maxFormErrors bounds how many errors in the form are reported.
@@ -38,10 +41,10 @@ type formReader struct {
 }
 
 // fail records an error at the current path, up to maxFormErrors.
-func (f *formReader) fail(format string, args ...any) {
+func (f *formReader) fail(reason refusal.Reason, format string, args ...any) {
 	if len(f.errors) <= maxFormErrors {
 		message := bounded(fmt.Sprintf(format, args...))
-		f.errors = append(f.errors, &FieldError{Field: trailText(f.trail), Message: message})
+		f.errors = append(f.errors, refusal.New(trailText(f.trail), reason, "%s", message))
 	}
 }
 
@@ -53,7 +56,7 @@ func (f *formReader) value(t reflect.Type) {
 	f.space()
 	start := f.data[f.at]
 	if start == 'n' {
-		f.fail("null is not a value here; leave the field out")
+		f.fail(refusal.Invalid, "null is not a value here; leave the field out")
 		f.skip()
 		return
 	}
@@ -73,7 +76,7 @@ func (f *formReader) value(t reflect.Type) {
 // one may be a misspelt policy, the other hides a value from a reviewer.
 func (f *formReader) object(t reflect.Type, start byte) {
 	if start != '{' {
-		f.fail("expected an object, found %s", jsonKind(start))
+		f.fail(refusal.Invalid, "expected an object, found %s", jsonKind(start))
 		f.skip()
 		return
 	}
@@ -88,10 +91,10 @@ func (f *formReader) object(t reflect.Type, start byte) {
 		f.trail = append(f.trail, trailStep{name, -1})
 		switch {
 		case !known:
-			f.fail("unknown field; known here: %s", strings.Join(sortedNames(fields), ", "))
+			f.fail(refusal.Unknown, "unknown field; known here: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 			f.skip()
 		case slices.Contains(seen, name):
-			f.fail("the field is given twice; give it once")
+			f.fail(refusal.Duplicate, "the field is given twice; give it once")
 			f.skip()
 		default:
 			seen = append(seen, name)
@@ -104,7 +107,7 @@ func (f *formReader) object(t reflect.Type, start byte) {
 // array reads a list.
 func (f *formReader) array(t reflect.Type, start byte) {
 	if start != '[' {
-		f.fail("expected a list, found %s", jsonKind(start))
+		f.fail(refusal.Invalid, "expected a list, found %s", jsonKind(start))
 		f.skip()
 		return
 	}
@@ -119,13 +122,13 @@ func (f *formReader) array(t reflect.Type, start byte) {
 // text reads a type that has its own text form, such as an address.
 func (f *formReader) text(t reflect.Type, start byte) {
 	if start != '"' {
-		f.fail("expected text, found %s", jsonKind(start))
+		f.fail(refusal.Invalid, "expected text, found %s", jsonKind(start))
 		f.skip()
 		return
 	}
 	target := reflect.New(t).Interface().(encoding.TextUnmarshaler)
 	if err := target.UnmarshalText([]byte(f.string())); err != nil {
-		f.fail("%s", err)
+		f.fail(refusal.Invalid, "%s", err)
 	}
 }
 
@@ -137,11 +140,11 @@ func (f *formReader) scalar(t reflect.Type, start byte) {
 	switch t.Kind() {
 	case reflect.String:
 		if start != '"' {
-			f.fail("expected text, found %s", jsonKind(start))
+			f.fail(refusal.Invalid, "expected text, found %s", jsonKind(start))
 		}
 	case reflect.Bool:
 		if start != 't' && start != 'f' {
-			f.fail("expected true or false, found %s", jsonKind(start))
+			f.fail(refusal.Invalid, "expected true or false, found %s", jsonKind(start))
 		}
 	default:
 		f.number(t, start, raw)
@@ -151,7 +154,7 @@ func (f *formReader) scalar(t reflect.Type, start byte) {
 // number accepts whole numbers that fit; the table has no others.
 func (f *formReader) number(t reflect.Type, start byte, raw string) {
 	if start != '-' && (start < '0' || start > '9') {
-		f.fail("expected a number, found %s", jsonKind(start))
+		f.fail(refusal.Invalid, "expected a number, found %s", jsonKind(start))
 		return
 	}
 	var err error
@@ -161,7 +164,7 @@ func (f *formReader) number(t reflect.Type, start byte, raw string) {
 		_, err = strconv.ParseInt(raw, 10, t.Bits())
 	}
 	if err != nil {
-		f.fail("%s is not a whole number that fits here", shorten(raw))
+		f.fail(refusal.Invalid, "%s is not a whole number that fits here", shorten(raw))
 	}
 }
 
@@ -227,7 +230,7 @@ func (f *formReader) string() string {
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		f.fail("%s", err)
+		f.fail(refusal.Invalid, "%s", err)
 	}
 	return text
 }
@@ -259,15 +262,6 @@ func (f *formReader) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	f.fields[t] = fields
 	return fields
-}
-
-func sortedNames(fields map[string]reflect.Type) []string {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // jsonKind returns the word for a JSON value by its first byte, for messages.

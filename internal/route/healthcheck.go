@@ -1,6 +1,8 @@
 package route
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,22 +67,12 @@ const (
 
 // Settled gives the check with its defaults in place of what is zero.
 func (h HealthCheck) Settled() HealthCheck {
-	if h.Mode == "" {
-		h.Mode = CheckHTTP
-	}
-	if h.Path == "" {
-		h.Path = "/"
-	}
-	if h.Interval == 0 {
-		h.Interval = Duration(10 * time.Second)
-	}
-	if h.Timeout == 0 {
-		h.Timeout = min(Duration(3*time.Second), h.Interval)
-	}
+	h.Mode = cmp.Or(h.Mode, CheckHTTP)
+	h.Path = cmp.Or(h.Path, "/")
+	h.Interval = cmp.Or(h.Interval, Duration(10*time.Second))
+	h.Timeout = cmp.Or(h.Timeout, min(Duration(3*time.Second), h.Interval))
 	h.Healthy = max(h.Healthy, 1)
-	if h.Unhealthy == 0 {
-		h.Unhealthy = 2
-	}
+	h.Unhealthy = cmp.Or(h.Unhealthy, 2)
 	if len(h.Statuses) == 0 {
 		h.Statuses = []StatusRange{{From: 200, To: 399}}
 	}
@@ -89,12 +81,9 @@ func (h HealthCheck) Settled() HealthCheck {
 
 // Passes reports whether a status is one of those that pass.
 func (h *HealthCheck) Passes(status int) bool {
-	for _, expected := range h.Statuses {
-		if status >= expected.From && status <= expected.To {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Statuses, func(expected StatusRange) bool {
+		return status >= expected.From && status <= expected.To
+	})
 }
 
 func (h *HealthCheck) check(r *report, protocol Protocol) {
@@ -103,14 +92,9 @@ func (h *HealthCheck) check(r *report, protocol Protocol) {
 	}
 	r.enter("healthCheck")
 	defer r.leave()
-	switch h.Mode {
-	case "", CheckHTTP, CheckTCP:
-	case CheckGRPC:
-		if !protocol.HTTP2() {
-			r.add("mode", refusal.Conflict, "gRPC needs HTTP/2; set the protocol to h2c, h2 or alpn, or use another mode")
-		}
-	default:
-		r.add("mode", refusal.Invalid, "%q is none of http, tcp, grpc", h.Mode)
+	checkOptionalChoice(r, "mode", h.Mode, CheckHTTP, CheckTCP, CheckGRPC)
+	if h.Mode == CheckGRPC && !protocol.HTTP2() {
+		r.add("mode", refusal.Conflict, "gRPC needs HTTP/2; set the protocol to h2c, h2 or alpn, or use another mode")
 	}
 	h.checkRequest(r)
 	h.checkTimes(r)
@@ -152,13 +136,7 @@ func (h *HealthCheck) checkRequest(r *report) {
 	if len(h.Statuses) > 0 && !http {
 		r.add("statuses", refusal.Conflict, "only the mode http has statuses; remove them")
 	}
-	for i, status := range h.Statuses {
-		if status.From < 100 || status.To > 599 || status.From > status.To {
-			r.enterItem("statuses", i)
-			r.add("", refusal.Invalid, "%d to %d is not a range within 100 to 599", status.From, status.To)
-			r.leave()
-		}
-	}
+	checkStatuses(r, h.Statuses, 100)
 }
 
 func (h *HealthCheck) checkTimes(r *report) {
@@ -175,13 +153,6 @@ func (h *HealthCheck) checkTimes(r *report) {
 
 // validTarget accepts what can stand in a request line.
 func validTarget(target string) bool {
-	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
-		return false
-	}
-	for i := range len(target) {
-		if c := target[i]; c <= ' ' || c >= 0x7f || c == '#' {
-			return false
-		}
-	}
-	return true
+	return strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//") &&
+		!strings.ContainsFunc(target, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '#' })
 }

@@ -8,11 +8,12 @@ import (
 )
 
 // Identity names one element of a table. It is one of ID, TCPRouteID,
-// BackendID, CertificateID, AuthorityID, TLSOptionsID, PolicyID and
-// WholeTable, which are all comparable. Text made from it is for people.
+// BackendID, CertificateID, AuthorityID, TLSOptionsID and WholeTable, which are
+// all comparable. Text made from it is for people.
 type Identity interface {
 	fmt.Stringer
-	identity()
+	// kind is the word for such an element in messages.
+	kind() string
 }
 
 // ID names a rule: the object it comes from, and its place in it.
@@ -101,32 +102,22 @@ func (a CertificateID) Compare(b CertificateID) int {
 func (a CertificateID) String() string { return object("", a.Namespace, a.Name) }
 
 // AuthorityID names a bundle of certificate authorities.
-type AuthorityID struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
+type AuthorityID CertificateID
 
-// Compare orders identities by namespace and name.
-func (a AuthorityID) Compare(b AuthorityID) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
+// Compare orders as [CertificateID.Compare] does.
+func (a AuthorityID) Compare(b AuthorityID) int { return CertificateID(a).Compare(CertificateID(b)) }
 
 // String is the identity for people.
-func (a AuthorityID) String() string { return object("", a.Namespace, a.Name) }
+func (a AuthorityID) String() string { return CertificateID(a).String() }
 
 // TLSOptionsID names the options of handshakes.
-type TLSOptionsID struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
+type TLSOptionsID CertificateID
 
-// Compare orders identities by namespace and name.
-func (a TLSOptionsID) Compare(b TLSOptionsID) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
+// Compare orders as [CertificateID.Compare] does.
+func (a TLSOptionsID) Compare(b TLSOptionsID) int { return CertificateID(a).Compare(CertificateID(b)) }
 
 // String is the identity for people.
-func (a TLSOptionsID) String() string { return object("", a.Namespace, a.Name) }
+func (a TLSOptionsID) String() string { return CertificateID(a).String() }
 
 // PolicyID names the declaration of a policy. The counts of a policy are keyed by
 // it: all rules with the policy share them, and they survive a change of the table.
@@ -149,14 +140,19 @@ type WholeTable struct{}
 // String is "table".
 func (WholeTable) String() string { return "table" }
 
-func (ID) identity()            {}
-func (TCPRouteID) identity()    {}
-func (BackendID) identity()     {}
-func (CertificateID) identity() {}
-func (AuthorityID) identity()   {}
-func (TLSOptionsID) identity()  {}
-func (PolicyID) identity()      {}
-func (WholeTable) identity()    {}
+// kindOrder is the order of problems by the kind of their subject.
+var kindOrder = []string{
+	WholeTable{}.kind(), ID{}.kind(), TCPRouteID{}.kind(), BackendID{}.kind(),
+	CertificateID{}.kind(), AuthorityID{}.kind(), TLSOptionsID{}.kind(),
+}
+
+func (WholeTable) kind() string    { return "routing" }
+func (ID) kind() string            { return "rule" }
+func (TCPRouteID) kind() string    { return "TCP route" }
+func (BackendID) kind() string     { return "backend" }
+func (CertificateID) kind() string { return "certificate" }
+func (AuthorityID) kind() string   { return "authority" }
+func (TLSOptionsID) kind() string  { return "TLS options" }
 
 func object(kind, namespace, name string) string {
 	if kind != "" {

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestIdentitiesDoNotCollide(t *testing.T) {
 
 func TestIdentityText(t *testing.T) {
 	for _, c := range []struct {
-		id   Identity
+		id   fmt.Stringer
 		want string
 	}{
 		{ID{Kind: "Ingress", Namespace: "shop", Name: "cart", Rule: 0, Path: 1, Variant: "redirect"}, "Ingress shop/cart[0][1] redirect"},

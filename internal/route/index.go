@@ -48,29 +48,19 @@ func (b *Index) Fit(change *Change) *Change {
 	backends := change.Backends.Delta
 	backends.Changed = slices.Concat(backends.Changed, change.Backends.EndpointsChanged)
 	fit.Backends.Delta = fitDelta(b.backends, &backends, func(v *Backend) BackendID { return v.ID })
-	changed := fit.Backends.Changed
-	fit.Backends.Changed = nil
-	for _, backend := range changed {
-		if sameApartFromEndpoints(b.backends[backend.ID], backend) {
-			fit.Backends.EndpointsChanged = append(fit.Backends.EndpointsChanged, backend)
-		} else {
-			fit.Backends.Changed = append(fit.Backends.Changed, backend)
-		}
-	}
+	fit.Backends.separateEndpoints(b.backends)
 	return fit
 }
 
 // fitDelta is Fit for one list. A value that is the same pointer has not changed.
 func fitDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(*V) K) Delta[K, V] {
 	var fit Delta[K, V]
-	for _, list := range [][]*V{delta.Added, delta.Changed} {
-		for _, value := range list {
-			switch before, there := known[key(value)]; {
-			case !there:
-				fit.Added = append(fit.Added, value)
-			case before != value:
-				fit.Changed = append(fit.Changed, value)
-			}
+	for _, value := range slices.Concat(delta.Added, delta.Changed) {
+		switch before, there := known[key(value)]; {
+		case !there:
+			fit.Added = append(fit.Added, value)
+		case before != value:
+			fit.Changed = append(fit.Changed, value)
 		}
 	}
 	for _, id := range delta.Removed {

@@ -167,7 +167,7 @@ func TestTCPOrder(t *testing.T) {
 	}
 	for i := range list {
 		for j := range list {
-			if got := list[i].Before(list[j]); got != (i < j) {
+			if got := list[i].Compare(list[j]) < 0; got != (i < j) {
 				t.Errorf("route %d before route %d: %v", i, j, got)
 			}
 		}

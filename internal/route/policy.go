@@ -42,48 +42,53 @@ type Action interface {
 // Action returns the value that is set, for a type switch. It is nil when none or
 // several are, which Validate reports.
 func (p *Policy) Action() Action {
-	action, count := p.actions()
-	if count != 1 {
-		return nil
-	}
+	_, action := p.Named()
 	return action
 }
 
-// actions returns one of the values that are set, and how many are.
-func (p *Policy) actions() (Action, int) {
-	var found Action
-	count := 0
-	set := func(present bool, action Action) {
+// Named returns Action with the name of its field, such as rateLimit.
+func (p *Policy) Named() (name string, action Action) {
+	name, action, count := p.actions()
+	if count != 1 {
+		return "", nil
+	}
+	return name, action
+}
+
+// actions returns one of the values that are set, with the name of its field, and
+// how many are set.
+func (p *Policy) actions() (name string, found Action, count int) {
+	set := func(field string, present bool, action Action) {
 		if present {
-			found = action
+			name, found = field, action
 			count++
 		}
 	}
-	set(p.RedirectScheme != nil, p.RedirectScheme)
-	set(p.RedirectRegexp != nil, p.RedirectRegexp)
-	set(p.AddPrefix != nil, p.AddPrefix)
-	set(p.StripPrefix != nil, p.StripPrefix)
-	set(p.StripPrefixRegexp != nil, p.StripPrefixRegexp)
-	set(p.ReplacePath != nil, p.ReplacePath)
-	set(p.ReplacePathRegexp != nil, p.ReplacePathRegexp)
-	set(p.RequestHeaders != nil, p.RequestHeaders)
-	set(p.ResponseHeaders != nil, p.ResponseHeaders)
-	set(p.CORS != nil, p.CORS)
-	set(p.BasicAuth != nil, p.BasicAuth)
-	set(p.ForwardAuth != nil, p.ForwardAuth)
-	set(p.IPFilter != nil, p.IPFilter)
-	set(p.RateLimit != nil, p.RateLimit)
-	set(p.InFlight != nil, p.InFlight)
-	set(p.BodyLimit != nil, p.BodyLimit)
-	set(p.Buffering != nil, p.Buffering)
-	set(p.Compression != nil, p.Compression)
-	set(p.Retry != nil, p.Retry)
-	set(p.CircuitBreaker != nil, p.CircuitBreaker)
-	set(p.ErrorPages != nil, p.ErrorPages)
-	set(p.Mirror != nil, p.Mirror)
-	set(p.ForwardCertificate != nil, p.ForwardCertificate)
-	set(p.Chain != nil, p.Chain)
-	return found, count
+	set("redirectScheme", p.RedirectScheme != nil, p.RedirectScheme)
+	set("redirectRegexp", p.RedirectRegexp != nil, p.RedirectRegexp)
+	set("addPrefix", p.AddPrefix != nil, p.AddPrefix)
+	set("stripPrefix", p.StripPrefix != nil, p.StripPrefix)
+	set("stripPrefixRegexp", p.StripPrefixRegexp != nil, p.StripPrefixRegexp)
+	set("replacePath", p.ReplacePath != nil, p.ReplacePath)
+	set("replacePathRegexp", p.ReplacePathRegexp != nil, p.ReplacePathRegexp)
+	set("requestHeaders", p.RequestHeaders != nil, p.RequestHeaders)
+	set("responseHeaders", p.ResponseHeaders != nil, p.ResponseHeaders)
+	set("cors", p.CORS != nil, p.CORS)
+	set("basicAuth", p.BasicAuth != nil, p.BasicAuth)
+	set("forwardAuth", p.ForwardAuth != nil, p.ForwardAuth)
+	set("ipFilter", p.IPFilter != nil, p.IPFilter)
+	set("rateLimit", p.RateLimit != nil, p.RateLimit)
+	set("inFlight", p.InFlight != nil, p.InFlight)
+	set("bodyLimit", p.BodyLimit != nil, p.BodyLimit)
+	set("buffering", p.Buffering != nil, p.Buffering)
+	set("compression", p.Compression != nil, p.Compression)
+	set("retry", p.Retry != nil, p.Retry)
+	set("circuitBreaker", p.CircuitBreaker != nil, p.CircuitBreaker)
+	set("errorPages", p.ErrorPages != nil, p.ErrorPages)
+	set("mirror", p.Mirror != nil, p.Mirror)
+	set("forwardCertificate", p.ForwardCertificate != nil, p.ForwardCertificate)
+	set("chain", p.Chain != nil, p.Chain)
+	return name, found, count
 }
 
 // Chain is a list of policies in the place of one.

@@ -18,28 +18,8 @@ type Problem struct {
 
 // NewProblem returns a problem of a subject.
 func NewProblem(subject Identity, field string, reason refusal.Reason, format string, args ...any) Problem {
-	object := refusal.Object{Kind: subjectKind(subject), Name: subject.String()}
+	object := refusal.Object{Kind: subject.kind(), Name: subject.String()}
 	return Problem{Subject: subject, Refusal: refusal.New(field, reason, format, args...).Of(object)}
-}
-
-// subjectKind returns the word for an identity in messages.
-func subjectKind(subject Identity) string {
-	switch subject.(type) {
-	case ID:
-		return "rule"
-	case TCPRouteID:
-		return "TCP route"
-	case BackendID:
-		return "backend"
-	case CertificateID:
-		return "certificate"
-	case AuthorityID:
-		return "authority"
-	case TLSOptionsID:
-		return "TLS options"
-	default:
-		return "routing" // the table as a whole
-	}
 }
 
 // InvalidError is the error of a table with problems, which is not used.
@@ -87,6 +67,13 @@ func (r *report) enterItem(name string, index int) {
 }
 
 func (r *report) leave() { r.trail = r.trail[:len(r.trail)-1] }
+
+// addItem reports a problem with an element of a field that is a list.
+func (r *report) addItem(field string, index int, reason refusal.Reason, format string, args ...any) {
+	r.enterItem(field, index)
+	r.add("", reason, format, args...)
+	r.leave()
+}
 
 // add reports a problem with a field of where the walk is, or with that place
 // itself when the field is empty.

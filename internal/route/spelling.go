@@ -2,6 +2,7 @@ package route
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,15 +17,65 @@ const maxNameLength = 253
 // validName accepts the names of Kubernetes and nothing that would make the text of
 // an identity ambiguous.
 func validName(name string) bool {
-	if name == "" || len(name) > maxNameLength {
-		return false
+	return name != "" && len(name) <= maxNameLength && consistsOf(name, ".-_")
+}
+
+// checkEach applies the check of one text to a list.
+func checkEach(r *report, field string, list []string, check func(r *report, field, value string)) {
+	for i, value := range list {
+		r.enterItem(field, i)
+		check(r, "", value)
+		r.leave()
 	}
-	for i := range len(name) {
-		if c := name[i]; !isAlphanumeric(c) && c != '.' && c != '-' && c != '_' {
-			return false
+}
+
+// checkChoice requires one of the known values.
+func checkChoice[T ~string](r *report, field string, value T, known ...T) {
+	if slices.Contains(known, value) {
+		return
+	}
+	texts := make([]string, len(known))
+	for i := range known {
+		texts[i] = string(known[i])
+	}
+	if len(texts) == 2 {
+		r.add(field, refusal.Invalid, "%q is neither %s nor %s", value, texts[0], texts[1])
+		return
+	}
+	r.add(field, refusal.Invalid, "%q is none of %s", value, strings.Join(texts, ", "))
+}
+
+// checkOptionalChoice is checkChoice for a field that can be empty.
+func checkOptionalChoice[T ~string](r *report, field string, value T, known ...T) {
+	if value != "" {
+		checkChoice(r, field, value, known...)
+	}
+}
+
+// checkChoices is checkChoice for the elements of a list.
+func checkChoices[T ~string](r *report, field string, values []T, known ...T) {
+	for i, value := range values {
+		r.enterItem(field, i)
+		checkChoice(r, "", value, known...)
+		r.leave()
+	}
+}
+
+// checkStatuses requires ranges of HTTP statuses from least to 599.
+func checkStatuses(r *report, ranges []StatusRange, least int) {
+	for i, status := range ranges {
+		if status.From < least || status.To > 599 || status.From > status.To {
+			r.addItem("statuses", i, refusal.Invalid, "%d to %d is not a range within %d to 599", status.From, status.To, least)
 		}
 	}
-	return true
+}
+
+// checkObjectID validates the identity of an element that is one object.
+func checkObjectID(r *report, id CertificateID) {
+	r.enter("id")
+	checkName(r, "name", id.Name)
+	checkOptionalName(r, "namespace", id.Namespace)
+	r.leave()
 }
 
 // checkName requires a valid name.
@@ -66,13 +117,8 @@ func validHost(host string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || !consistsOf(label, "-_") {
 			return false
-		}
-		for i := range len(label) {
-			if c := label[i]; !isAlphanumeric(c) && c != '-' && c != '_' {
-				return false
-			}
 		}
 	}
 	return true
@@ -80,12 +126,7 @@ func validHost(host string) bool {
 
 // validHostHeader accepts a host with or without a port.
 func validHostHeader(host string) bool {
-	for i := range len(host) {
-		if c := host[i]; !isAlphanumeric(c) && !strings.ContainsRune(".-_:[]", rune(c)) {
-			return false
-		}
-	}
-	return host != "" && len(host) <= maxNameLength+6
+	return host != "" && len(host) <= maxNameLength+6 && consistsOf(host, ".-_:[]")
 }
 
 // checkPath refuses spellings that no request has after it was normalised;
@@ -139,9 +180,7 @@ func checkOptionalHeaderName(r *report, field, name string) {
 func checkTokens(r *report, field string, values []string) {
 	for i, value := range values {
 		if !validToken(value) {
-			r.enterItem(field, i)
-			r.add("", refusal.Invalid, "%s is not a word of a header", shorten(value))
-			r.leave()
+			r.addItem(field, i, refusal.Invalid, "%s is not a word of a header", shorten(value))
 		}
 	}
 }
@@ -150,9 +189,7 @@ func checkTokens(r *report, field string, values []string) {
 func checkTexts(r *report, field string, values []string) {
 	for i, value := range values {
 		if value == "" || hasControl(value) {
-			r.enterItem(field, i)
-			r.add("", refusal.Invalid, "the value is empty or has control characters")
-			r.leave()
+			r.addItem(field, i, refusal.Invalid, "the value is empty or has control characters")
 		}
 	}
 }
@@ -182,15 +219,7 @@ func validMethod(method string) bool {
 
 // validToken is a token of RFC 9110, the form of header names and methods.
 func validToken(token string) bool {
-	if token == "" || len(token) > maxNameLength {
-		return false
-	}
-	for i := range len(token) {
-		if c := token[i]; !isAlphanumeric(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return true
+	return token != "" && len(token) <= maxNameLength && consistsOf(token, "!#$%&'*+-.^_`|~")
 }
 
 // validCookieAttribute refuses what would end the attribute (RFC 6265, 4.1.1).
@@ -223,8 +252,16 @@ func checkCreated(r *report, created time.Time) {
 	}
 }
 
-func isAlphanumeric(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+// consistsOf reports whether a text has only ASCII letters, digits and the other
+// characters.
+func consistsOf(text, others string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if ('a' > c || c > 'z') && ('A' > c || c > 'Z') && ('0' > c || c > '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // shorten quotes a value for a message; a hostile one may be very long.

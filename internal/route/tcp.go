@@ -43,15 +43,15 @@ const (
 	TLSPassthrough TLSMode = "passthrough"
 )
 
-// Before reports whether the route comes before the other one.
-func (r *TCPRoute) Before(other *TCPRoute) bool {
+// Compare is negative when the route comes before the other one.
+func (r *TCPRoute) Compare(other *TCPRoute) int {
 	return cmp.Or(
 		cmp.Compare(other.Priority, r.Priority),
 		cmp.Compare(plainLast(r), plainLast(other)),
 		cmp.Compare(hostClass(r.ServerName), hostClass(other.ServerName)),
 		r.Created.Compare(other.Created),
 		r.ID.Compare(other.ID),
-	) < 0
+	)
 }
 
 func plainLast(r *TCPRoute) int {

@@ -101,24 +101,15 @@ func (o *TLSOptions) Validate() []Problem {
 }
 
 func (o *TLSOptions) check(r *report) {
-	r.enter("id")
-	checkName(r, "name", o.ID.Name)
-	checkOptionalName(r, "namespace", o.ID.Namespace)
-	r.leave()
-	for i, host := range o.Hosts {
-		r.enterItem("hosts", i)
-		checkHost(r, "", host)
-		r.leave()
-	}
+	checkObjectID(r, CertificateID(o.ID))
+	checkEach(r, "hosts", o.Hosts, checkHost)
 	if o.Refused && !o.bare() {
 		r.add("refused", refusal.Conflict, "options that are refused have nothing but hosts; leave the rest out")
 	}
 	o.checkVersions(r)
 	for i, name := range o.CipherSuites {
 		if _, ok := CipherSuiteNumber(name); !ok {
-			r.enterItem("cipherSuites", i)
-			r.add("", refusal.Invalid, "%s is no cipher suite that can be chosen; those of TLS 1.3 are always on", shorten(name))
-			r.leave()
+			r.addItem("cipherSuites", i, refusal.Invalid, "%s is no cipher suite that can be chosen; those of TLS 1.3 are always on", shorten(name))
 		}
 	}
 	if _, ok := clientAuths[o.ClientAuth]; !ok {
@@ -133,9 +124,7 @@ func (o *TLSOptions) check(r *report) {
 	}
 	for i, protocol := range o.ALPN {
 		if len(protocol) > 255 {
-			r.enterItem("alpn", i)
-			r.add("", refusal.Invalid, "%s is too long for the name of a protocol; use h2 or http/1.1", shorten(protocol))
-			r.leave()
+			r.addItem("alpn", i, refusal.Invalid, "%s is too long for the name of a protocol; use h2 or http/1.1", shorten(protocol))
 		}
 	}
 	checkTexts(r, "alpn", o.ALPN)

@@ -11,43 +11,30 @@ import (
 // written: in each element, between elements (a duplicate identity, a dangling
 // reference) and in the whole (limits). A table without problems compiles. The order of the problems does not depend on that of the table.
 func (t *Table) Validate() []Problem {
-	problems := t.checkEntryPoints()
+	problems := checkNil(t)
+	if len(problems) > 0 {
+		t = t.withoutHoles()
+	}
+	problems = append(problems, t.checkEntryPoints()...)
 	refs := newReferences(t)
-	for _, rule := range t.Rules {
-		if rule != nil {
-			problems = append(problems, refs.checkRule(rule)...)
-		}
-	}
-	for _, tcp := range t.TCPRoutes {
-		if tcp != nil {
-			problems = append(problems, refs.checkTCPRoute(tcp)...)
-		}
-	}
-	for _, backend := range t.Backends {
-		if backend != nil {
-			problems = append(problems, refs.checkBackend(backend)...)
-		}
-	}
-	for _, certificate := range t.Certificates {
-		if certificate != nil {
-			problems = append(problems, certificate.Validate()...)
-		}
-	}
-	for _, authority := range t.Authorities {
-		if authority != nil {
-			problems = append(problems, authority.Validate()...)
-		}
-	}
-	for _, options := range t.TLSOptions {
-		if options != nil {
-			problems = append(problems, refs.checkTLSOptions(options)...)
-		}
-	}
+	problems = appendChecked(problems, t.Rules, refs.checkRule)
+	problems = appendChecked(problems, t.TCPRoutes, refs.checkTCPRoute)
+	problems = appendChecked(problems, t.Backends, refs.checkBackend)
+	problems = appendChecked(problems, t.Certificates, (*Certificate).Validate)
+	problems = appendChecked(problems, t.Authorities, (*Authority).Validate)
+	problems = appendChecked(problems, t.TLSOptions, refs.checkTLSOptions)
 	problems = append(problems, t.checkDefaults()...)
-	problems = append(problems, checkNil(t)...)
 	problems = append(problems, t.checkDuplicates()...)
 	problems = append(problems, t.checkGroupSizes()...)
 	slices.SortStableFunc(problems, compareProblems)
+	return problems
+}
+
+// appendChecked appends the problems of each element of a list.
+func appendChecked[V any](problems []Problem, values []*V, check func(*V) []Problem) []Problem {
+	for _, value := range values {
+		problems = append(problems, check(value)...)
+	}
 	return problems
 }
 
@@ -55,31 +42,11 @@ func (t *Table) Validate() []Problem {
 // same list each time.
 func compareProblems(a, b Problem) int {
 	return cmp.Or(
-		cmp.Compare(identityRank(a.Subject), identityRank(b.Subject)),
+		cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
 		cmp.Compare(a.Subject.String(), b.Subject.String()),
 		cmp.Compare(a.Field, b.Field),
 		cmp.Compare(a.Message, b.Message),
 	)
-}
-
-// identityRank orders the kinds of identities.
-func identityRank(id Identity) int {
-	switch id.(type) {
-	case WholeTable:
-		return 0
-	case ID:
-		return 1
-	case TCPRouteID:
-		return 2
-	case BackendID:
-		return 3
-	case CertificateID:
-		return 4
-	case AuthorityID:
-		return 5
-	default:
-		return 6
-	}
 }
 
 // checkEntryPoints validates the names that rules refer to.
@@ -108,13 +75,13 @@ func (t *Table) checkEntryPoints() []Problem {
 func (t *Table) checkDefaults() []Problem {
 	var certificates, options []Problem
 	for _, certificate := range t.Certificates {
-		if certificate != nil && certificate.Default {
+		if certificate.Default {
 			certificates = append(certificates, NewProblem(certificate.ID, "default", refusal.Duplicate,
 				"more than one certificate is the default; choose one"))
 		}
 	}
 	for _, o := range t.TLSOptions {
-		if o != nil && len(o.Hosts) == 0 {
+		if len(o.Hosts) == 0 {
 			options = append(options, NewProblem(o.ID, "hosts", refusal.Duplicate,
 				"more than one set of options is for every host; give the others hosts"))
 		}
@@ -169,9 +136,6 @@ type comparableIdentity interface {
 func duplicates[V any, K comparableIdentity](problems []Problem, values []*V, key func(*V) K) []Problem {
 	count := make(map[K]int, len(values))
 	for _, value := range values {
-		if value == nil {
-			continue
-		}
 		id := key(value)
 		count[id]++
 		if count[id] == 2 {

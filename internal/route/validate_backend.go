@@ -66,11 +66,7 @@ func (e Endpoint) check(r *report) {
 			r.add("port", refusal.Required, "give the port that the endpoint listens at")
 		}
 	}
-	switch e.State {
-	case "", EndpointReady, EndpointDraining:
-	default:
-		r.add("state", refusal.Invalid, "%q is neither ready nor draining", e.State)
-	}
+	checkOptionalChoice(r, "state", e.State, EndpointReady, EndpointDraining)
 	checkOptionalName(r, "zone", e.Zone)
 }
 
@@ -79,11 +75,7 @@ func (e Endpoint) check(r *report) {
 func (t *Transport) check(r *report) {
 	r.enter("transport")
 	defer r.leave()
-	switch t.Protocol {
-	case "", ProtocolHTTP1, ProtocolH2C, ProtocolTLS, ProtocolH2, ProtocolALPN:
-	default:
-		r.add("protocol", refusal.Invalid, "%q is none of http1, h2c, tls, h2, alpn", t.Protocol)
-	}
+	checkOptionalChoice(r, "protocol", t.Protocol, ProtocolHTTP1, ProtocolH2C, ProtocolTLS, ProtocolH2, ProtocolALPN)
 	if t.TLS != nil && !t.Protocol.Encrypted() {
 		r.add("tls", refusal.Conflict, "the protocol has no TLS; set it to tls, h2 or alpn, or remove this")
 	}
@@ -151,15 +143,8 @@ func (k HashKey) check(r *report) {
 // the PEM: the edge does that once, when it loads the certificate.
 func (c *Certificate) Validate() []Problem {
 	r := report{subject: c.ID}
-	r.enter("id")
-	checkName(&r, "name", c.ID.Name)
-	checkOptionalName(&r, "namespace", c.ID.Namespace)
-	r.leave()
-	for i, host := range c.Hosts {
-		r.enterItem("hosts", i)
-		checkHost(&r, "", host)
-		r.leave()
-	}
+	checkObjectID(&r, c.ID)
+	checkEach(&r, "hosts", c.Hosts, checkHost)
 	if c.Chain == "" {
 		r.add("chain", refusal.Required, "the certificate is missing; give it as PEM")
 	}
@@ -174,10 +159,7 @@ func (c *Certificate) Validate() []Problem {
 // Validate returns the problems of the authority on its own.
 func (a *Authority) Validate() []Problem {
 	r := report{subject: a.ID}
-	r.enter("id")
-	checkName(&r, "name", a.ID.Name)
-	checkOptionalName(&r, "namespace", a.ID.Namespace)
-	r.leave()
+	checkObjectID(&r, CertificateID(a.ID))
 	if a.Bundle == "" {
 		r.add("bundle", refusal.Required, "the certificates are missing; give them as PEM")
 	}

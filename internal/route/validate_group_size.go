@@ -39,9 +39,7 @@ func (k matchGroup) limit() (int, string) {
 func (t *Table) checkGroupSizes() []Problem {
 	counts := make(map[matchGroup]int, len(t.Rules))
 	for _, rule := range t.Rules {
-		if rule != nil {
-			counts[matchGroupOf(rule)]++
-		}
+		counts[matchGroupOf(rule)]++
 	}
 	var problems []Problem
 	for key, count := range counts {
@@ -56,7 +54,7 @@ func (t *Table) checkGroupSizes() []Problem {
 func (t *Table) youngestRules(key matchGroup) []Problem {
 	var group []*Rule
 	for _, rule := range t.Rules {
-		if rule != nil && matchGroupOf(rule) == key {
+		if matchGroupOf(rule) == key {
 			group = append(group, rule)
 		}
 	}
@@ -66,9 +64,8 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 	limit, what := key.limit()
 	var problems []Problem
 	for _, rule := range group[limit:] {
-		r := report{subject: rule.ID}
-		r.add("match", refusal.TooMany, "there are %d older %s, which is the limit; remove some", limit, what)
-		problems = append(problems, r.problems...)
+		problems = append(problems, NewProblem(rule.ID, "match", refusal.TooMany,
+			"there are %d older %s, which is the limit; remove some", limit, what))
 	}
 	return problems
 }
@@ -77,9 +74,7 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 func (t *Table) checkTCPGroupSizes() []Problem {
 	groups := make(map[string][]*TCPRoute, len(t.TCPRoutes))
 	for _, tcp := range t.TCPRoutes {
-		if tcp != nil {
-			groups[tcp.ServerName] = append(groups[tcp.ServerName], tcp)
-		}
+		groups[tcp.ServerName] = append(groups[tcp.ServerName], tcp)
 	}
 	var problems []Problem
 	for _, group := range groups {
@@ -90,9 +85,8 @@ func (t *Table) checkTCPGroupSizes() []Problem {
 			return cmp.Or(a.Created.Compare(b.Created), a.ID.Compare(b.ID))
 		})
 		for _, tcp := range group[MaxRoutesPerServerName:] {
-			r := report{subject: tcp.ID}
-			r.add("serverName", refusal.TooMany, "there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName)
-			problems = append(problems, r.problems...)
+			problems = append(problems, NewProblem(tcp.ID, "serverName", refusal.TooMany,
+				"there are %d older routes with this server name, which is the limit; remove some", MaxRoutesPerServerName))
 		}
 	}
 	return problems

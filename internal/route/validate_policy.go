@@ -47,7 +47,7 @@ func (p *Policy) check(r *report, depth int) {
 	checkOptionalName(r, "kind", p.ID.Kind)
 	checkOptionalName(r, "variant", p.ID.Variant)
 	r.leave()
-	action, count := p.actions()
+	name, action, count := p.actions()
 	switch {
 	case count == 0:
 		r.add("", refusal.Required, "the policy does nothing; set one of its fields")
@@ -56,49 +56,44 @@ func (p *Policy) check(r *report, depth int) {
 		r.add("", refusal.Conflict, "a policy does one thing; make one of each, in the order in which they apply")
 		return
 	}
-	switch action := action.(type) {
+	switch action.(type) {
 	case *RateLimit, *InFlight, *CircuitBreaker:
 		if p.ID.Name == "" {
 			r.add("id", refusal.Required, "what the policy counts is kept under its identity; give it a name")
 		}
-	case *Chain:
-		r.enter("chain")
-		if depth == 0 {
-			r.add("", refusal.TooMany, "chains are nested more than %d deep; put the policies into one list", MaxChainDepth)
-		} else {
-			checkPolicyList(r, action.Policies, depth-1)
-		}
-		r.leave()
+	}
+	r.enter(name)
+	switch {
+	case p.Chain == nil:
+	case depth == 0:
+		r.add("", refusal.TooMany, "chains are nested more than %d deep; put the policies into one list", MaxChainDepth)
+	default:
+		checkPolicyList(r, p.Chain.Policies, depth-1)
 	}
 	action.check(r)
+	r.leave()
 }
 
 // check refuses an empty chain; its policies are validated by [Policy.check].
 func (c *Chain) check(r *report) {
 	if len(c.Policies) == 0 {
-		r.add("chain", refusal.Required, "the chain is empty; remove it")
+		r.add("", refusal.Required, "the chain is empty; remove it")
 	}
 }
 
 // check allows http and https only.
 func (p *RedirectScheme) check(r *report) {
-	r.enter("redirectScheme")
-	if p.Scheme != SchemeHTTP && p.Scheme != SchemeHTTPS {
-		r.add("scheme", refusal.Invalid, "%q is neither http nor https", p.Scheme)
-	}
+	checkChoice(r, "scheme", p.Scheme, SchemeHTTP, SchemeHTTPS)
 	checkRedirectStatus(r, p.Status)
-	r.leave()
 }
 
 // check requires an expression in RE2 and a replacement.
 func (p *RedirectRegexp) check(r *report) {
-	r.enter("redirectRegexp")
 	checkExpressionField(r, "regexp", p.Regexp)
 	if p.Replacement == "" || hasControl(p.Replacement) {
 		r.add("replacement", refusal.Invalid, "give the URL to redirect to, without control characters")
 	}
 	checkRedirectStatus(r, p.Status)
-	r.leave()
 }
 
 // checkRedirectStatus allows the statuses that browsers follow.
@@ -111,62 +106,40 @@ func checkRedirectStatus(r *report, status int) {
 // check requires a canonical path, as for the other path policies: the result is
 // forwarded, so it must be one that a client could have sent.
 func (p *AddPrefix) check(r *report) {
-	r.enter("addPrefix")
 	checkPath(r, "prefix", p.Prefix)
-	r.leave()
 }
 
 func (p *StripPrefix) check(r *report) {
-	r.enter("stripPrefix")
 	if len(p.Prefixes) == 0 {
 		r.add("prefixes", refusal.Required, "there is no prefix to remove; give one")
 	}
-	for i, prefix := range p.Prefixes {
-		r.enterItem("prefixes", i)
-		checkPath(r, "", prefix)
-		r.leave()
-	}
-	r.leave()
+	checkEach(r, "prefixes", p.Prefixes, checkPath)
 }
 
 func (p *StripPrefixRegexp) check(r *report) {
-	r.enter("stripPrefixRegexp")
 	if len(p.Regexps) == 0 {
 		r.add("regexps", refusal.Required, "there is no expression; give one")
 	}
-	for i, expression := range p.Regexps {
-		r.enterItem("regexps", i)
-		checkExpressionField(r, "", expression)
-		r.leave()
-	}
-	r.leave()
+	checkEach(r, "regexps", p.Regexps, checkExpressionField)
 }
 
 func (p *ReplacePath) check(r *report) {
-	r.enter("replacePath")
 	checkPath(r, "path", p.Path)
-	r.leave()
 }
 
 func (p *ReplacePathRegexp) check(r *report) {
-	r.enter("replacePathRegexp")
 	checkExpressionField(r, "regexp", p.Regexp)
 	if p.Replacement == "" || hasControl(p.Replacement) {
 		r.add("replacement", refusal.Invalid, "give the new path, without control characters")
 	}
-	r.leave()
 }
 
 func (p *RequestHeaders) check(r *report) {
-	r.enter("requestHeaders")
 	checkHeaderChange(r, p.Set, p.Add, p.Remove)
-	r.leave()
 }
 
 func (p *ResponseHeaders) check(r *report) {
-	r.enter("responseHeaders")
 	checkHeaderChange(r, p.Set, p.Add, p.Remove)
-	r.leave()
 }
 
 // checkHeaderChange refuses changes of the headers that frame a message: with those
@@ -182,24 +155,20 @@ func checkHeaderChange(r *report, set, add []HeaderValue, remove []string) {
 		checkHeaderValue(r, add[i])
 		r.leave()
 	}
-	for i, name := range remove {
-		r.enterItem("remove", i)
-		checkHeaderName(r, "", name)
-		checkFraming(r, "", name)
-		r.leave()
-	}
+	checkEach(r, "remove", remove, checkChangedHeader)
 }
 
 func checkHeaderValue(r *report, header HeaderValue) {
-	checkHeaderName(r, "name", header.Name)
-	checkFraming(r, "name", header.Name)
+	checkChangedHeader(r, "name", header.Name)
 	if hasControl(header.Value) {
 		r.add("value", refusal.Invalid, "a header value has no control characters")
 	}
 }
 
-// checkFraming refuses the headers that frame a message or choose its destination.
-func checkFraming(r *report, field, name string) {
+// checkChangedHeader refuses the headers that frame a message or choose its
+// destination.
+func checkChangedHeader(r *report, field, name string) {
+	checkHeaderName(r, field, name)
 	switch strings.ToLower(name) {
 	case "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
 		r.add(field, refusal.Invalid, "%s belongs to the connection and cannot be changed", name)
@@ -208,7 +177,6 @@ func checkFraming(r *report, field, name string) {
 
 // check refuses credentials for all origins, which browsers refuse too.
 func (p *CORS) check(r *report) {
-	r.enter("cors")
 	if len(p.AllowOrigins)+len(p.AllowOriginRegexps) == 0 {
 		r.add("allowOrigins", refusal.Required, "no origin is allowed; give one, or * for all")
 	}
@@ -216,38 +184,24 @@ func (p *CORS) check(r *report) {
 		r.add("allowCredentials", refusal.Conflict, "browsers refuse credentials for all origins; list the origins")
 	}
 	checkTexts(r, "allowOrigins", p.AllowOrigins)
-	for i, expression := range p.AllowOriginRegexps {
-		r.enterItem("allowOriginRegexps", i)
-		checkExpressionField(r, "", expression)
-		r.leave()
-	}
+	checkEach(r, "allowOriginRegexps", p.AllowOriginRegexps, checkExpressionField)
 	checkTokens(r, "allowMethods", p.AllowMethods)
 	checkTokens(r, "allowHeaders", p.AllowHeaders)
 	checkTokens(r, "exposeHeaders", p.ExposeHeaders)
 	checkDuration(r, "maxAge", p.MaxAge)
-	r.leave()
 }
 
 // check requires a backend, a path and ranges of error statuses.
 func (p *ErrorPages) check(r *report) {
-	r.enter("errorPages")
 	if len(p.Statuses) == 0 {
 		r.add("statuses", refusal.Required, "no status is replaced; give a range such as 500 to 599")
 	}
-	for i, status := range p.Statuses {
-		if status.From < 400 || status.To > 599 || status.From > status.To {
-			r.enterItem("statuses", i)
-			r.add("", refusal.Invalid, "%d to %d is not a range within 400 to 599", status.From, status.To)
-			r.leave()
-		}
-	}
+	checkStatuses(r, p.Statuses, 400)
 	checkPath(r, "path", p.Path)
-	r.leave()
 }
 
 // check requires users. Their hashes are parsed when the policy is compiled.
 func (p *BasicAuth) check(r *report) {
-	r.enter("basicAuth")
 	if p.Users.IsZero() {
 		r.add("users", refusal.Required, "there are no users, so every request would be refused; give the lines of an htpasswd file")
 	}
@@ -256,12 +210,10 @@ func (p *BasicAuth) check(r *report) {
 		r.add("realm", refusal.Invalid, "a realm has no control characters and no quotes")
 	}
 	checkOptionalHeaderName(r, "userHeader", p.UserHeader)
-	r.leave()
 }
 
 // check requires a backend of the table: a policy cannot name an address.
 func (p *ForwardAuth) check(r *report) {
-	r.enter("forwardAuth")
 	checkPath(r, "path", p.Path)
 	if len(p.Query) > MaxPathLength || strings.ContainsFunc(p.Query, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
 		r.add("query", refusal.Invalid, "a query has at most %d visible characters and no #; write others as %%XX", MaxPathLength)
@@ -280,12 +232,10 @@ func (p *ForwardAuth) check(r *report) {
 	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
 	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
 	checkDuration(r, "timeout", p.Timeout)
-	r.leave()
 }
 
 // check requires a list. A filter without one would admit every client.
 func (p *IPFilter) check(r *report) {
-	r.enter("ipFilter")
 	if len(p.Allow)+len(p.Deny) == 0 {
 		r.add("allow", refusal.Required, "the filter lists no address; list addresses to allow or to deny")
 	}
@@ -294,16 +244,13 @@ func (p *IPFilter) check(r *report) {
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
 		r.add("status", refusal.Invalid, "%d is not an error status from 400 to 599", p.Status)
 	}
-	r.leave()
 }
 
 // checkPrefixes validates ranges of addresses.
 func checkPrefixes(r *report, field string, prefixes []netip.Prefix) {
 	for i, prefix := range prefixes {
 		if !prefix.IsValid() {
-			r.enterItem(field, i)
-			r.add("", refusal.Invalid, "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
-			r.leave()
+			r.addItem(field, i, refusal.Invalid, "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
 		}
 	}
 }

@@ -24,19 +24,13 @@ func newReferences(t *Table) *references {
 		refs.entryPoints[name] = true
 	}
 	for _, backend := range t.Backends {
-		if backend != nil {
-			refs.backends[backend.ID] = true
-		}
+		refs.backends[backend.ID] = true
 	}
 	for _, certificate := range t.Certificates {
-		if certificate != nil {
-			refs.certificates[certificate.ID] = true
-		}
+		refs.certificates[certificate.ID] = true
 	}
 	for _, authority := range t.Authorities {
-		if authority != nil {
-			refs.authorities[authority.ID] = true
-		}
+		refs.authorities[authority.ID] = true
 	}
 	return refs
 }
@@ -47,11 +41,7 @@ func (refs *references) checkRule(rule *Rule) []Problem {
 	defer func() { refs.trail = r.trail }()
 	rule.check(&r)
 	refs.checkEntryPoints(&r, rule.EntryPoints)
-	for i := range rule.Backends {
-		r.enterItem("backends", i)
-		refs.checkBackendID(&r, rule.Backends[i].Backend)
-		r.leave()
-	}
+	refs.checkBackendRefs(&r, rule.Backends)
 	refs.checkPolicies(&r, rule.Policies, MaxChainDepth)
 	return r.problems
 }
@@ -61,11 +51,7 @@ func (refs *references) checkTCPRoute(tcp *TCPRoute) []Problem {
 	r := report{subject: tcp.ID}
 	tcp.check(&r)
 	refs.checkEntryPoints(&r, tcp.EntryPoints)
-	for i := range tcp.Backends {
-		r.enterItem("backends", i)
-		refs.checkBackendID(&r, tcp.Backends[i].Backend)
-		r.leave()
-	}
+	refs.checkBackendRefs(&r, tcp.Backends)
 	return r.problems
 }
 
@@ -95,9 +81,7 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 	options.check(&r)
 	for i, id := range options.ClientAuthorities {
 		if !refs.authorities[id] {
-			r.enterItem("clientAuthorities", i)
-			r.add("", refusal.Unknown, "the table has no authority %s", id)
-			r.leave()
+			r.addItem("clientAuthorities", i, refusal.Unknown, "the table has no authority %s", id)
 		}
 	}
 	return r.problems
@@ -108,10 +92,16 @@ func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
 func (refs *references) checkEntryPoints(r *report, names []string) {
 	for i, name := range names {
 		if !refs.entryPoints[name] {
-			r.enterItem("entryPoints", i)
-			r.add("", refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
-			r.leave()
+			r.addItem("entryPoints", i, refusal.Unknown, "there is no entry point %q; name one of the edge's options", name)
 		}
+	}
+}
+
+func (refs *references) checkBackendRefs(r *report, list []BackendRef) {
+	for i := range list {
+		r.enterItem("backends", i)
+		refs.checkBackendID(r, list[i].Backend)
+		r.leave()
 	}
 }
 
@@ -124,28 +114,22 @@ func (refs *references) checkBackendID(r *report, id BackendID) {
 // checkPolicies checks the backends of policies, those in chains included.
 func (refs *references) checkPolicies(r *report, policies []Policy, depth int) {
 	for i := range policies {
-		p := &policies[i]
+		name, action := policies[i].Named()
 		r.enterItem("policies", i)
-		switch action := p.Action().(type) {
+		r.enter(name)
+		switch action := action.(type) {
 		case *ErrorPages:
-			r.enter("errorPages")
 			refs.checkBackendID(r, action.Backend)
-			r.leave()
 		case *Mirror:
-			r.enter("mirror")
 			refs.checkBackendID(r, action.Backend)
-			r.leave()
 		case *ForwardAuth:
-			r.enter("forwardAuth")
 			refs.checkBackendID(r, action.Backend)
-			r.leave()
 		case *Chain:
 			if depth > 0 {
-				r.enter("chain")
 				refs.checkPolicies(r, action.Policies, depth-1)
-				r.leave()
 			}
 		}
+		r.leave()
 		r.leave()
 	}
 }

@@ -104,14 +104,9 @@ func (tcp *TCPRoute) check(r *report) {
 	if tcp.ServerName != "" {
 		checkHost(r, "serverName", tcp.ServerName)
 	}
-	switch tcp.TLS {
-	case TLSTerminate, TLSPassthrough:
-	case TLSPlain:
-		if tcp.ServerName != "" {
-			r.add("serverName", refusal.Conflict, "a plain connection has no server name; remove it, or terminate or pass TLS")
-		}
-	default:
-		r.add("tls", refusal.Invalid, "%q is none of plain, terminate, passthrough", tcp.TLS)
+	checkChoice(r, "tls", tcp.TLS, TLSPlain, TLSTerminate, TLSPassthrough)
+	if tcp.TLS == TLSPlain && tcp.ServerName != "" {
+		r.add("serverName", refusal.Conflict, "a plain connection has no server name; remove it, or terminate or pass TLS")
 	}
 	if len(tcp.Backends) == 0 {
 		r.add("backends", refusal.Required, "nothing takes the connections; add a backend")
@@ -122,9 +117,7 @@ func (tcp *TCPRoute) check(r *report) {
 		switch tcp.Policies[i].Action().(type) {
 		case nil, *IPFilter, *InFlight:
 		default:
-			r.enterItem("policies", i)
-			r.add("", refusal.Invalid, "a TCP route can have the policies ipFilter and inFlight only")
-			r.leave()
+			r.addItem("policies", i, refusal.Invalid, "a TCP route can have the policies ipFilter and inFlight only")
 		}
 	}
 	tcp.Timeouts.check(r)
@@ -159,16 +152,10 @@ func (m *Match) check(r *report) {
 	r.enter("path")
 	m.Path.check(r)
 	r.leave()
-	switch m.Scheme {
-	case "", SchemeHTTP, SchemeHTTPS:
-	default:
-		r.add("scheme", refusal.Invalid, "%q is neither http nor https", m.Scheme)
-	}
+	checkOptionalChoice(r, "scheme", m.Scheme, SchemeHTTP, SchemeHTTPS)
 	for i, method := range m.Methods {
 		if !validMethod(method) {
-			r.enterItem("methods", i)
-			r.add("", refusal.Invalid, "%q is not a method; write it in capitals, such as GET", method)
-			r.leave()
+			r.addItem("methods", i, refusal.Invalid, "%q is not a method; write it in capitals, such as GET", method)
 		}
 	}
 	if count := len(m.Headers) + len(m.Query) + len(m.Methods); count > MaxConditions {
@@ -212,16 +199,12 @@ func (p PathMatch) check(r *report) {
 // check validates a condition on a header or a query parameter.
 func (v *ValueMatch) check(r *report) {
 	checkText(r, "value", v.Value)
-	switch v.Type {
-	case "", ValueExact:
-	case ValueRegexp:
+	checkOptionalChoice(r, "type", v.Type, ValueExact, ValueRegexp, ValuePresent)
+	switch {
+	case v.Type == ValueRegexp:
 		checkExpressionField(r, "value", v.Value)
-	case ValuePresent:
-		if v.Value != "" {
-			r.add("value", refusal.Conflict, "the type present fits every value; remove the value or choose another type")
-		}
-	default:
-		r.add("type", refusal.Invalid, "%q is none of exact, regexp, present", v.Type)
+	case v.Type == ValuePresent && v.Value != "":
+		r.add("value", refusal.Conflict, "the type present fits every value; remove the value or choose another type")
 	}
 }
 
@@ -268,14 +251,9 @@ func (s *StickyCookie) check(r *report) {
 	if !validCookieAttribute(s.Domain) {
 		r.add("domain", refusal.Invalid, "the domain of a cookie has no semicolon and no control characters")
 	}
-	switch s.SameSite {
-	case "", SameSiteLax, SameSiteStrict:
-	case SameSiteNone:
-		if !s.Secure {
-			r.add("sameSite", refusal.Conflict, "browsers drop a cookie with none that is not secure; set secure")
-		}
-	default:
-		r.add("sameSite", refusal.Invalid, "%q is none of none, lax, strict", s.SameSite)
+	checkOptionalChoice(r, "sameSite", s.SameSite, SameSiteNone, SameSiteLax, SameSiteStrict)
+	if s.SameSite == SameSiteNone && !s.Secure {
+		r.add("sameSite", refusal.Conflict, "browsers drop a cookie with none that is not secure; set secure")
 	}
 	checkDuration(r, "maxAge", s.MaxAge)
 	r.leave()

@@ -9,7 +9,6 @@ import (
 // check requires a rate above 0; a limit of 0 requests would close the route, which
 // is what ipFilter is for.
 func (p *RateLimit) check(r *report) {
-	r.enter("rateLimit")
 	checkAtLeast(r, "requests", p.Requests, 1)
 	checkAtLeast(r, "burst", p.Burst, 0)
 	if time.Duration(p.Period) < time.Millisecond || time.Duration(p.Period) > 24*time.Hour {
@@ -18,78 +17,50 @@ func (p *RateLimit) check(r *report) {
 	r.enter("key")
 	p.Key.check(r)
 	r.leave()
-	r.leave()
 }
 
 // check requires a limit above 0.
 func (p *InFlight) check(r *report) {
-	r.enter("inFlight")
 	checkAtLeast(r, "max", p.Max, 1)
 	r.enter("key")
 	p.Key.check(r)
-	r.leave()
 	r.leave()
 }
 
 // check allows 0, which refuses every body.
 func (p *BodyLimit) check(r *report) {
-	r.enter("bodyLimit")
 	checkAtLeast(r, "maxBytes", p.MaxBytes, 0)
-	r.leave()
 }
 
 // check requires at least one direction.
 func (p *Buffering) check(r *report) {
-	r.enter("buffering")
 	checkAtLeast(r, "maxRequestBytes", p.MaxRequestBytes, 0)
 	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
 	if p.MaxRequestBytes == 0 && p.MaxResponseBytes == 0 {
 		r.add("maxRequestBytes", refusal.Required, "nothing is buffered; give a size for requests or for responses")
 	}
-	r.leave()
 }
 
 // check allows the encodings that the edge has encoders for.
 func (p *Compression) check(r *report) {
-	r.enter("compression")
-	for i, encoding := range p.Encodings {
-		switch encoding {
-		case EncodingGzip, EncodingBrotli, EncodingZstd:
-		default:
-			r.enterItem("encodings", i)
-			r.add("", refusal.Invalid, "%q is none of gzip, br, zstd", encoding)
-			r.leave()
-		}
-	}
+	checkChoices(r, "encodings", p.Encodings, EncodingGzip, EncodingBrotli, EncodingZstd)
 	checkAtLeast(r, "minBytes", p.MinBytes, 0)
 	checkTexts(r, "contentTypes", p.ContentTypes)
 	checkTexts(r, "excludeContentTypes", p.ExcludeContentTypes)
-	r.leave()
 }
 
 // check bounds the attempts: each one multiplies the load of a failing backend.
 func (p *Retry) check(r *report) {
-	r.enter("retry")
 	if p.Attempts < 2 || p.Attempts > 10 {
 		r.add("attempts", refusal.Invalid, "%d is not between 2 and 10; the first attempt counts", p.Attempts)
 	}
-	for i, condition := range p.On {
-		switch condition {
-		case RetryConnect, RetryReset, RetryTimeout, RetryUnavailable:
-		default:
-			r.enterItem("on", i)
-			r.add("", refusal.Invalid, "%q is none of connect, reset, timeout, unavailable", condition)
-			r.leave()
-		}
-	}
+	checkChoices(r, "on", p.On, RetryConnect, RetryReset, RetryTimeout, RetryUnavailable)
 	checkDuration(r, "attemptTimeout", p.AttemptTimeout)
 	checkDuration(r, "backoff", p.Backoff)
-	r.leave()
 }
 
 // check requires a percentage, a window and a time to stay open.
 func (p *CircuitBreaker) check(r *report) {
-	r.enter("circuitBreaker")
 	checkPercent(r, "failurePercent", p.FailurePercent)
 	checkAtLeast(r, "minRequests", p.MinRequests, 0)
 	if p.Window <= 0 {
@@ -98,20 +69,16 @@ func (p *CircuitBreaker) check(r *report) {
 	if p.Open <= 0 {
 		r.add("open", refusal.Required, "give the time for which nothing is sent, such as 10s")
 	}
-	r.leave()
 }
 
 // check requires a backend and a percentage.
 func (p *Mirror) check(r *report) {
-	r.enter("mirror")
 	checkPercent(r, "percent", p.Percent)
 	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
-	r.leave()
 }
 
 // check requires at least one header.
 func (p *ForwardCertificate) check(r *report) {
-	r.enter("forwardCertificate")
 	if p.PEMHeader == "" && p.InfoHeader == "" {
 		r.add("pemHeader", refusal.Required, "nothing is sent; name a header")
 	}
@@ -120,14 +87,5 @@ func (p *ForwardCertificate) check(r *report) {
 	if (p.InfoHeader == "") != (len(p.Info) == 0) {
 		r.add("info", refusal.Conflict, "a header for fields and the fields go together; give both or neither")
 	}
-	for i, info := range p.Info {
-		switch info {
-		case InfoSubject, InfoIssuer, InfoSerial, InfoNotBefore, InfoNotAfter, InfoNames:
-		default:
-			r.enterItem("info", i)
-			r.add("", refusal.Invalid, "%q is none of subject, issuer, serial, notBefore, notAfter, names", info)
-			r.leave()
-		}
-	}
-	r.leave()
+	checkChoices(r, "info", p.Info, InfoSubject, InfoIssuer, InfoSerial, InfoNotBefore, InfoNotAfter, InfoNames)
 }

@@ -65,42 +65,42 @@ type ApplicationSetTemplateMeta struct {
 // ApplicationSetGenerator is where parameters come from. Exactly one of its
 // fields is set, beside selector.
 type ApplicationSetGenerator struct {
-	List                    *ListGenerator        `json:"list,omitzero" description:"Parameters that are written here."`
-	Clusters                *ClusterGenerator     `json:"clusters,omitzero" description:"One set for each cluster."`
-	Git                     *GitGenerator         `json:"git,omitzero" description:"One set for each folder or file in Git."`
-	Matrix                  *MatrixGenerator      `json:"matrix,omitzero" description:"Every set of one generator with every set of another."`
-	Merge                   *MergeGenerator       `json:"merge,omitzero" description:"Sets of several generators that have the same keys, in one."`
-	Selector                *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
-	SCMProvider             Unsupported           `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
-	PullRequest             Unsupported           `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
-	ClusterDecisionResource Unsupported           `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
-	Plugin                  Unsupported           `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+	InputGenerators       `json:",inline"`
+	Matrix                *MatrixGenerator      `json:"matrix,omitzero" description:"Every set of one generator with every set of another."`
+	Merge                 *MergeGenerator       `json:"merge,omitzero" description:"Sets of several generators that have the same keys, in one."`
+	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	UnsupportedGenerators `json:",inline"`
 }
 
 // NestedGenerator is a generator in a matrix or merge generator.
 type NestedGenerator struct {
-	List                    *ListGenerator         `json:"list,omitzero" description:"Parameters that are written here."`
-	Clusters                *ClusterGenerator      `json:"clusters,omitzero" description:"One set for each cluster."`
-	Git                     *GitGenerator          `json:"git,omitzero" description:"One set for each folder or file in Git."`
-	Matrix                  *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Every set of one generator with every set of another."`
-	Merge                   *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Sets of several generators that have the same keys, in one."`
-	Selector                *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
-	SCMProvider             Unsupported            `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
-	PullRequest             Unsupported            `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
-	ClusterDecisionResource Unsupported            `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
-	Plugin                  Unsupported            `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+	InputGenerators       `json:",inline"`
+	Matrix                *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Every set of one generator with every set of another."`
+	Merge                 *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Sets of several generators that have the same keys, in one."`
+	Selector              *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	UnsupportedGenerators `json:",inline"`
 }
 
 // TerminalGenerator is a generator in a nested one, where the nesting ends.
 type TerminalGenerator struct {
-	List                    *ListGenerator        `json:"list,omitzero" description:"Parameters that are written here."`
-	Clusters                *ClusterGenerator     `json:"clusters,omitzero" description:"One set for each cluster."`
-	Git                     *GitGenerator         `json:"git,omitzero" description:"One set for each folder or file in Git."`
-	Selector                *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
-	SCMProvider             Unsupported           `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
-	PullRequest             Unsupported           `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
-	ClusterDecisionResource Unsupported           `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
-	Plugin                  Unsupported           `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+	InputGenerators       `json:",inline"`
+	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	UnsupportedGenerators `json:",inline"`
+}
+
+// InputGenerators are the generators that do not combine others.
+type InputGenerators struct {
+	List     *ListGenerator    `json:"list,omitzero" description:"Parameters that are written here."`
+	Clusters *ClusterGenerator `json:"clusters,omitzero" description:"One set for each cluster."`
+	Git      *GitGenerator     `json:"git,omitzero" description:"One set for each folder or file in Git."`
+}
+
+// UnsupportedGenerators are the generators that Argo CD has and we do not.
+type UnsupportedGenerators struct {
+	SCMProvider             Unsupported `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
+	PullRequest             Unsupported `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
+	ClusterDecisionResource Unsupported `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
+	Plugin                  Unsupported `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
 }
 
 // ListGenerator has parameters that are written out.

@@ -28,10 +28,10 @@ func eachStruct(visit func(reflect.Type)) {
 		}
 	}
 	for _, kind := range Kinds() {
-		walk(kind.spec)
-		walk(kind.status)
-		if kind.operation != nil {
-			walk(kind.operation)
+		walk(kind.Spec)
+		walk(kind.Status)
+		if kind.Operation != nil {
+			walk(kind.Operation)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,21 @@ import (
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
+
+// Ignored is the reason of a part that is accepted and has no effect. Argo CD
+// takes such an object and ignores the part, so refusing all of it would stop an
+// Application that runs today; ignoring the part silently would hide that a
+// setting is not carried out. It belongs in a condition of the object, and the
+// rest of the object is acted upon.
+const Ignored = refusal.Ignored
+
+// maxListed bounds the refusals and the warnings of one object that are
+// returned, and with them the size of its status.
+const maxListed = 20
+
+// decoder decodes the parts of an object by their declarations. Its methods add
+// the rules between fields.
+type decoder struct{ declare.Decoder }
 
 // Decode reads an Application from decoded JSON, such as the content of an
 // unstructured object. It returns what could be read, and a refusal of
@@ -21,18 +37,16 @@ func Decode(object map[string]any) (*Application, []refusal.Refusal, error) {
 	if err := header(object, KindApplication, &application.TypeMeta, &application.ObjectMeta); err != nil {
 		return nil, nil, err
 	}
-	d := &decoder{}
-	d.required(object, "spec", &application.Spec)
-	if object["operation"] != nil {
+	d := decoder{declare.Decoder{Foreign: true, Types: types}}
+	d.parts(object, &application.Spec, &application.Status, "operation")
+	if operation := object["operation"]; operation != nil {
 		application.Operation = &Operation{}
-		d.part(object, "operation", application.Operation)
+		d.Decode(operation, application.Operation, "operation")
 	}
-	d.unknownParts(object, "spec", "status", "operation")
 	d.specRules(&application.Spec, "spec")
 	d.operationRules(application.Operation)
-	application.Warnings = refusal.Bounded(d.warnings, maxListed)
-	(&decoder{lenient: true}).part(object, "status", &application.Status)
-	return application, refusal.Bounded(d.refused, maxListed), nil
+	application.Warnings = refusal.Bounded(d.Warnings, maxListed)
+	return application, refusal.Bounded(d.Refused, maxListed), nil
 }
 
 // DecodeProject is Decode for an AppProject.
@@ -41,13 +55,11 @@ func DecodeProject(object map[string]any) (*AppProject, []refusal.Refusal, error
 	if err := header(object, KindAppProject, &project.TypeMeta, &project.ObjectMeta); err != nil {
 		return nil, nil, err
 	}
-	d := &decoder{}
-	d.required(object, "spec", &project.Spec)
-	d.unknownParts(object, "spec", "status")
+	d := decoder{declare.Decoder{Foreign: true, Types: types}}
+	d.parts(object, &project.Spec, &project.Status)
 	d.projectRules(&project.Spec)
-	project.Warnings = refusal.Bounded(d.warnings, maxListed)
-	(&decoder{lenient: true}).part(object, "status", &project.Status)
-	return project, refusal.Bounded(d.refused, maxListed), nil
+	project.Warnings = refusal.Bounded(d.Warnings, maxListed)
+	return project, refusal.Bounded(d.Refused, maxListed), nil
 }
 
 // DecodeSet is Decode for an ApplicationSet. Texts of the template can have
@@ -59,13 +71,25 @@ func DecodeSet(object map[string]any) (*ApplicationSet, []refusal.Refusal, error
 	if err := header(object, KindApplicationSet, &set.TypeMeta, &set.ObjectMeta); err != nil {
 		return nil, nil, err
 	}
-	d := &decoder{ignoreUnknown: true}
-	d.required(object, "spec", &set.Spec)
-	d.unknownParts(object, "spec", "status")
+	d := decoder{declare.Decoder{Foreign: true, Types: types, WarnUnknown: true}}
+	d.parts(object, &set.Spec, &set.Status)
 	d.setRules(&set.Spec)
-	set.Warnings = refusal.Bounded(d.warnings, maxListed)
-	(&decoder{lenient: true}).part(object, "status", &set.Status)
-	return set, refusal.Bounded(d.refused, maxListed), nil
+	set.Warnings = refusal.Bounded(d.Warnings, maxListed)
+	return set, refusal.Bounded(d.Refused, maxListed), nil
+}
+
+// parts decodes spec and status of an object, and reports parts that are neither
+// these nor others that the kind has.
+func (d *decoder) parts(object map[string]any, spec, status any, others ...string) {
+	if object["spec"] == nil {
+		d.Invalid("spec", "it is missing")
+	} else {
+		d.Decode(object["spec"], spec, "spec")
+	}
+	d.Unknown(object, slices.Concat([]string{"spec", "status"}, others, []string{"apiVersion", "kind", "metadata"}), "")
+	if object["status"] != nil {
+		(&declare.Decoder{Foreign: true, Lenient: true, Types: types}).Decode(object["status"], status, "status")
+	}
 }
 
 // header decodes the metadata and checks the kind.
@@ -81,7 +105,7 @@ func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata 
 		return errors.New("it has no metadata: give it a name")
 	}
 	// The converter panics on values that JSON does not have.
-	copied, err := freeForm(content, 0)
+	copied, err := declare.FreeForm(content)
 	if err != nil {
 		return fmt.Errorf("the metadata cannot be read: %w", err)
 	}

@@ -174,7 +174,11 @@ func note(value reflect.Value, seen map[string]bool) {
 		}
 		for i := range value.NumField() {
 			field := value.Type().Field(i)
-			if field.Anonymous || field.Tag.Get("refused") != "" || field.Tag.Get("json") == "-" {
+			if field.Anonymous {
+				note(value.Field(i), seen)
+				continue
+			}
+			if field.Tag.Get("refused") != "" || field.Tag.Get("json") == "-" {
 				continue
 			}
 			name := value.Type().Name() + "." + field.Name

@@ -26,12 +26,12 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 		at := fmt.Sprintf("%s[%d]", declare.Join(place, "sources"), i)
 		d.sourceRules(source, at, true)
 		if source.Ref != "" && refs[source.Ref] {
-			d.invalid(declare.Join(at, "ref"), "another source is called %s as well: give each its own name", declare.Quoted(source.Ref))
+			d.Invalid(declare.Join(at, "ref"), "another source is called %s as well: give each its own name", declare.Quoted(source.Ref))
 		}
 		refs[source.Ref] = true
 	}
 	if spec.Destination.Server != "" && spec.Destination.Name != "" {
-		d.invalid(declare.Join(place, "destination"), "server and name are both there: keep one")
+		d.Invalid(declare.Join(place, "destination"), "server and name are both there: keep one")
 	}
 	if policy := spec.SyncPolicy; policy != nil {
 		at := declare.Join(place, "syncPolicy")
@@ -41,7 +41,7 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 		if policy.ManagedNamespaceMetadata != nil {
 			options, _ := ParseSyncOptions(policy.SyncOptions, "")
 			if !options.CreateNamespace.Or(false) {
-				d.invalid(declare.Join(at, "managedNamespaceMetadata"), "it needs CreateNamespace=true in syncOptions")
+				d.Invalid(declare.Join(at, "managedNamespaceMetadata"), "it needs CreateNamespace=true in syncOptions")
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 		for j, pointer := range ignored.JSONPointers {
 			if !strings.HasPrefix(pointer, "/") {
 				at := fmt.Sprintf("%s[%d].jsonPointers[%d]", declare.Join(place, "ignoreDifferences"), i, j)
-				d.invalid(at, "%s is not a JSON pointer: write one such as /spec/replicas", declare.Quoted(pointer))
+				d.Invalid(at, "%s is not a JSON pointer: write one such as /spec/replicas", declare.Quoted(pointer))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 		d.ignore(declare.Join(place, "source"), "it has no effect, because there are sources: remove one of both")
 		spec.Source = nil
 	case spec.Source == nil && len(spec.Sources) == 0:
-		d.invalid(declare.Join(place, "source"), "it is missing: say where the manifests are")
+		d.Invalid(declare.Join(place, "source"), "it is missing: say where the manifests are")
 	}
 }
 
@@ -72,15 +72,15 @@ func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 func (d *decoder) sourceRules(source *ApplicationSource, place string, several bool) {
 	switch {
 	case source.RepoURL == "":
-		d.invalid(declare.Join(place, "repoURL"), "it is empty: give the address of the repository")
+		d.Invalid(declare.Join(place, "repoURL"), "it is empty: give the address of the repository")
 	case source.Chart != "" && source.Path != "":
-		d.invalid(declare.Join(place, "chart"), "chart and path are both there: a chart repository has charts, and Git has paths")
+		d.Invalid(declare.Join(place, "chart"), "chart and path are both there: a chart repository has charts, and Git has paths")
 	case source.Chart != "" && source.TargetRevision == "":
-		d.invalid(declare.Join(place, "targetRevision"), "it is missing: a chart needs a version, or a range such as 1.x")
+		d.Invalid(declare.Join(place, "targetRevision"), "it is missing: a chart needs a version, or a range such as 1.x")
 	case source.Ref != "" && !several:
-		d.invalid(declare.Join(place, "ref"), "only a source in sources can have it: there is nothing that could refer to it")
+		d.Invalid(declare.Join(place, "ref"), "only a source in sources can have it: there is nothing that could refer to it")
 	case source.Path == "" && source.Chart == "" && source.Ref == "":
-		d.invalid(declare.Join(place, "path"), "it is missing: give the folder, or . for the whole repository")
+		d.Invalid(declare.Join(place, "path"), "it is missing: give the folder, or . for the whole repository")
 	}
 	d.resolveRenderer(source, place)
 	if source.Kustomize != nil {
@@ -96,7 +96,7 @@ func (d *decoder) resolveRenderer(source *ApplicationSource, place string) {
 	helm, kustomize := isSet(source.Helm), isSet(source.Kustomize)
 	switch {
 	case helm && kustomize:
-		d.invalid(place, "it has both helm and kustomize: keep the one that renders it")
+		d.Invalid(place, "it has both helm and kustomize: keep the one that renders it")
 	case isSet(source.Directory) && (helm || kustomize):
 		renderer := "helm"
 		if kustomize {
@@ -115,8 +115,8 @@ func isSet[T any](options *T) bool {
 // ignore warns of a part of an object that something else takes precedence over,
 // and withdraws what was refused in it.
 func (d *decoder) ignore(place, format string, args ...any) {
-	d.refused = slices.DeleteFunc(d.refused, func(r refusal.Refusal) bool { return isBelow(r.Field, place) })
-	d.warn(place, format, args...)
+	d.Refused = slices.DeleteFunc(d.Refused, func(r refusal.Refusal) bool { return isBelow(r.Field, place) })
+	d.Warn(place, format, args...)
 }
 
 // kustomizeRules checks the options of patches and the numbers of replicas.
@@ -125,13 +125,13 @@ func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place stri
 		for _, name := range slices.Sorted(maps.Keys(options.Patches[i].Options)) {
 			if name != "allowNameChange" && name != "allowKindChange" {
 				at := fmt.Sprintf("%s.patches[%d].options.%s", place, i, declare.Shorten(name))
-				d.refuse(at, refusal.Unknown, "there is no such option: the options are allowNameChange, allowKindChange")
+				d.Refuse(at, refusal.Unknown, "there is no such option: the options are allowNameChange, allowKindChange")
 			}
 		}
 	}
 	for i := range options.Replicas {
 		if _, err := options.Replicas[i].Number(); err != nil {
-			d.invalid(fmt.Sprintf("%s.replicas[%d].count", place, i), "%v", err)
+			d.Invalid(fmt.Sprintf("%s.replicas[%d].count", place, i), "%v", err)
 		}
 	}
 }
@@ -143,10 +143,10 @@ func (d *decoder) optionRules(options []string, place string) {
 	_, refused := ParseSyncOptions(options, place)
 	for _, r := range refused {
 		if r.Reason == refusal.Unknown {
-			d.warn(r.Field, "it has no effect: %s", r.Message)
+			d.Warn(r.Field, "it has no effect: %s", r.Message)
 			continue
 		}
-		d.refused = append(d.refused, r)
+		d.Refused = append(d.Refused, r)
 	}
 }
 
@@ -156,10 +156,10 @@ func (d *decoder) retryRules(retry *RetryStrategy, place string) {
 		return
 	}
 	if _, err := parseWait(retry.Backoff.Duration); err != nil {
-		d.invalid(declare.Join(place, "backoff.duration"), "%v", err)
+		d.Invalid(declare.Join(place, "backoff.duration"), "%v", err)
 	}
 	if _, err := parseWait(retry.Backoff.MaxDuration); err != nil {
-		d.invalid(declare.Join(place, "backoff.maxDuration"), "%v", err)
+		d.Invalid(declare.Join(place, "backoff.maxDuration"), "%v", err)
 	}
 }
 
@@ -170,13 +170,13 @@ func (d *decoder) operationRules(operation *Operation) {
 	}
 	d.retryRules(operation.Retry, "operation.retry")
 	if operation.Sync == nil {
-		d.invalid("operation.sync", "it is missing: an operation is a sync")
+		d.Invalid("operation.sync", "it is missing: an operation is a sync")
 		return
 	}
 	// An operation is a request of the moment and in no repository: a misspelled
 	// option is refused, so that its author sees it before anything is done.
 	_, refused := ParseSyncOptions(operation.Sync.SyncOptions, "operation.sync.syncOptions")
-	d.refused = append(d.refused, refused...)
+	d.Refused = append(d.Refused, refused...)
 	if operation.Sync.Source != nil {
 		d.sourceRules(operation.Sync.Source, "operation.sync.source", false)
 	}
@@ -196,21 +196,21 @@ func (d *decoder) projectRules(spec *AppProjectSpec) {
 		place := fmt.Sprintf("spec.syncWindows[%d]", i)
 		// An invalid kind was refused already.
 		if window.Kind == "" && !d.refusedAt(declare.Join(place, "kind")) {
-			d.invalid(declare.Join(place, "kind"), "it is missing: write allow or deny")
+			d.Invalid(declare.Join(place, "kind"), "it is missing: write allow or deny")
 		}
 		if len(strings.Fields(window.Schedule)) != 5 {
-			d.invalid(declare.Join(place, "schedule"), "%s is not a cron expression: write minute, hour, day, month and weekday", declare.Quoted(window.Schedule))
+			d.Invalid(declare.Join(place, "schedule"), "%s is not a cron expression: write minute, hour, day, month and weekday", declare.Quoted(window.Schedule))
 		}
 		if length, err := time.ParseDuration(window.Duration); err != nil || length <= 0 || length > maxWindow {
-			d.invalid(declare.Join(place, "duration"), "%s is not a time: write one such as 1h", declare.Quoted(window.Duration))
+			d.Invalid(declare.Join(place, "duration"), "%s is not a time: write one such as 1h", declare.Quoted(window.Duration))
 		}
 		if _, err := time.LoadLocation(window.TimeZone); err != nil {
-			d.invalid(declare.Join(place, "timeZone"), "%s is not a time zone: write one such as Europe/Berlin", declare.Quoted(window.TimeZone))
+			d.Invalid(declare.Join(place, "timeZone"), "%s is not a time zone: write one such as Europe/Berlin", declare.Quoted(window.TimeZone))
 		}
 	}
 	for i, account := range spec.DestinationServiceAccounts {
 		if strings.ContainsAny(account.DefaultServiceAccount, "!*") || account.DefaultServiceAccount == "" {
-			d.invalid(fmt.Sprintf("spec.destinationServiceAccounts[%d].defaultServiceAccount", i), "it has to name one ServiceAccount, as name or namespace:name")
+			d.Invalid(fmt.Sprintf("spec.destinationServiceAccounts[%d].defaultServiceAccount", i), "it has to name one ServiceAccount, as name or namespace:name")
 		}
 	}
 }

@@ -35,13 +35,3 @@ func optionFields(of *SyncOptions) []*optionField {
 	}
 	return fields
 }
-
-// optionNamed finds an option; nil if there is none.
-func optionNamed(of *SyncOptions, name string) *optionField {
-	for _, option := range optionFields(of) {
-		if option.name == name {
-			return option
-		}
-	}
-	return nil
-}

@@ -98,9 +98,10 @@ func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []refusal.R
 // Over returns these options, completed with those of an Application: the
 // annotation of an object wins.
 func (o SyncOptions) Over(application SyncOptions) SyncOptions {
-	for _, option := range optionFields(&o) {
+	defaults := optionFields(&application)
+	for i, option := range optionFields(&o) {
 		if option.value() == "" {
-			option.set(optionNamed(&application, option.name).value())
+			option.set(defaults[i].value())
 		}
 	}
 	return o
@@ -110,12 +111,14 @@ func (o SyncOptions) Over(application SyncOptions) SyncOptions {
 func (o *SyncOptions) set(text string, ofObject bool) *refusal.Refusal {
 	name, value, _ := strings.Cut(text, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	fields := optionFields(o)
-	names := make([]string, 0, len(fields))
-	for _, option := range fields {
-		names = append(names, option.name)
+	var option *optionField
+	var names []string
+	for _, known := range optionFields(o) {
+		names = append(names, known.name)
+		if known.name == name {
+			option = known
+		}
 	}
-	option := optionNamed(o, name)
 	switch {
 	case option == nil:
 		if near := declare.Nearest(name, names); near != "" {

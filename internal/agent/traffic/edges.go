@@ -136,14 +136,14 @@ func (f *edgeFinder) close() {
 	}
 }
 
-// refusal is an error response of an edge.
-type refusal struct {
+// edgeError is an error response of an edge.
+type edgeError struct {
 	status  int
 	message string
 }
 
 // Error implements error.
-func (r *refusal) Error() string { return r.message }
+func (e *edgeError) Error() string { return e.message }
 
 // fetchPage requests one page of an edge and decodes it.
 func fetchPage(ctx context.Context, client *http.Client, target *url.URL, decode func([]byte) error) error {
@@ -164,7 +164,7 @@ func fetchPage(ctx context.Context, client *http.Client, target *url.URL, decode
 	case len(text) > maxResponseBytes:
 		return fmt.Errorf("its response has more than %d MiB", maxResponseBytes>>20)
 	case response.StatusCode != http.StatusOK:
-		return &refusal{status: response.StatusCode, message: failureText(response.StatusCode, text)}
+		return &edgeError{status: response.StatusCode, message: failureText(response.StatusCode, text)}
 	}
 	if err := decode(text); err != nil {
 		return fmt.Errorf("its report cannot be decoded, it may be of another version: %w", err)

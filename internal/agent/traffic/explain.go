@@ -61,7 +61,7 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 		if err == nil {
 			return connect.NewResponse(s.explained(ctx, at, explanation)), nil
 		}
-		if refused, ok := errors.AsType[*refusal](err); ok && refused.status == http.StatusBadRequest {
+		if refused, ok := errors.AsType[*edgeError](err); ok && refused.status == http.StatusBadRequest {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
 		problem = fmt.Errorf("the edge %s: %w", at.name, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/wire"
@@ -171,7 +172,7 @@ func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
 // rest adds what belongs to no single route: entry points, certificates and
 // refusals.
 func (j *joiner) rest(edges []*edgeView) {
-	points, certificates, refusals := map[trafficreport.EntryPoint]bool{}, map[string]bool{}, map[trafficreport.Refusal]bool{}
+	points, certificates, refusals := map[trafficreport.EntryPoint]bool{}, map[string]bool{}, map[refusal.Refusal]bool{}
 	for _, edge := range edges {
 		for _, point := range edge.table.EntryPoints {
 			if !points[point] {
@@ -229,9 +230,9 @@ func covers(name, host string) bool {
 }
 
 // refusal converts a refusal, with the Application of its object.
-func (j *joiner) refusal(refused *trafficreport.Refusal) *runtimev1.TrafficRefusal {
+func (j *joiner) refusal(refused *refusal.Refusal) *runtimev1.TrafficRefusal {
 	return &runtimev1.TrafficRefusal{
-		Kind: refused.Kind, Namespace: refused.Namespace, Name: refused.Name, Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
+		Kind: refused.Kind, Namespace: refused.Namespace, Name: refused.Name, Field: refused.Field, Reason: string(refused.Reason), Message: refused.Message,
 		Application: j.application(j.apps.find(keyOf(refused.Kind, refused.Namespace, refused.Name))),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/controller"
+	"slipway.dev/slipway/internal/ingress/manifest"
 )
 
 // Lint returns the command slipway lint. It never contacts a cluster, so it can
@@ -66,14 +67,14 @@ be in Git. The exit code is 1 when there is an error.`,
 // printFindings prints findings as a table, and a summary of the Ingresses that
 // would be served. The summary shows a user whose manifests have another class
 // why there are no findings.
-func printFindings(w io.Writer, findings []controller.Finding, judge *controller.Offline) error {
+func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.Offline) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, finding := range findings {
-		message := finding.Message
-		if finding.Field != "" {
-			message = finding.Field + ": " + message
+	for _, found := range findings {
+		message := found.Message
+		if found.Field != "" {
+			message = found.Field + ": " + message
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", finding.Severity, printer.Printable(finding.File), printer.Printable(finding.Object), printer.Printable(message))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", found.Severity, printer.Printable(found.File), printer.Printable(found.Object), printer.Printable(message))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -86,7 +87,7 @@ func printFindings(w io.Writer, findings []controller.Finding, judge *controller
 
 // lintVerdict returns an error if there is a finding of severity error, which
 // makes the exit code 1. With --strict the findings have no warnings left.
-func lintVerdict(findings []controller.Finding) error {
+func lintVerdict(findings []manifest.Finding) error {
 	count := 0
 	for _, found := range findings {
 		if found.Severity == finding.Error {

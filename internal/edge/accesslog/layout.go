@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -218,9 +219,7 @@ var credentials = map[string]bool{
 // newHeaderModes compiles the modes. Keep on a credential becomes redact.
 func newHeaderModes(options Options) (headerModes, error) {
 	h := headerModes{usual: options.HeaderMode, modes: map[string]Mode{}}
-	if h.usual == "" {
-		h.usual = Drop
-	}
+	h.usual = cmp.Or(h.usual, Drop)
 	if err := headerMode(h.usual, "the default for headers"); err != nil {
 		return h, err
 	}

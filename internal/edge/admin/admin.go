@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
@@ -69,7 +70,7 @@ type Handler struct {
 	build  Build
 	source atomic.Pointer[Source]
 	// refusals are those of the provider of routes.
-	refusals atomic.Pointer[[]trafficreport.Refusal]
+	refusals atomic.Pointer[[]refusal.Refusal]
 	began    time.Time
 }
 

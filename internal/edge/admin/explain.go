@@ -1,10 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -132,9 +132,7 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 	}
 	// A URL without a method means GET, as in a browser.
 	a := explainRequest{method: q.get("method")}
-	if a.method == "" {
-		a.method = "GET"
-	}
+	a.method = cmp.Or(a.method, "GET")
 	// The URL is split by hand: net/url would repair spellings that the edge refuses.
 	scheme, rest, found := strings.Cut(address, "://")
 	switch {
@@ -258,11 +256,12 @@ func (out *Explanation) servedBy(rule *route.Rule, source Source) {
 
 // explainedPolicy converts a policy, redacted by its types.
 func explainedPolicy(p *route.Policy) ExplainedPolicy {
-	settings, err := json.Marshal(p.Action())
+	name, action := p.Named()
+	settings, err := json.Marshal(action)
 	if err != nil { // plain values cannot fail
 		settings = []byte("null")
 	}
-	return ExplainedPolicy{Name: policyName(p), ID: p.ID, Settings: settings}
+	return ExplainedPolicy{Name: name, ID: p.ID, Settings: settings}
 }
 
 // parse composes the request and parses it.
@@ -282,17 +281,4 @@ func parse(head *h1.Head, limits h1.Limits, a explainRequest) error {
 		err = normalize.ErrTargetByte
 	}
 	return err
-}
-
-// policyName returns the name that the policy has in a routes file.
-func policyName(p *route.Policy) string {
-	// The JSON tag is the name in a routes file, so it cannot diverge from it.
-	v := reflect.ValueOf(p).Elem()
-	for i := range v.NumField() {
-		if field := v.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			return name
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -12,11 +13,8 @@ import (
 
 // getTable returns the whole table, redacted.
 func getTable(source Source, q *query) (any, error) {
-	table := source.Table()
 	// Before the first table the list is empty, and no error.
-	if table == nil {
-		table = &route.Table{}
-	}
+	table := cmp.Or(source.Table(), &route.Table{})
 	switch format := q.get("format"); format {
 	case "", "json":
 		return shownTable(table), nil
@@ -79,11 +77,7 @@ func inOrder(rules []*route.Rule) []*route.Rule {
 		places[i] = placed{rule, route.OrderOf(rule)}
 	}
 	slices.SortFunc(places, func(a, b placed) int {
-		if c := strings.Compare(a.rule.Host, b.rule.Host); c != 0 {
-			return c
-		}
-		c, _ := a.order.Decide(b.order)
-		return c
+		return cmp.Or(strings.Compare(a.rule.Host, b.rule.Host), a.order.Compare(b.order))
 	})
 	sorted := make([]*route.Rule, len(places))
 	for i := range places {
@@ -117,7 +111,8 @@ func ruleInfo(rule *route.Rule) RuleInfo {
 		Fallback: rule.Fallback, Priority: rule.Priority, Response: rule.Response,
 	}
 	for i := range rule.Policies {
-		info.Policies = append(info.Policies, policyName(&rule.Policies[i]))
+		name, _ := rule.Policies[i].Named()
+		info.Policies = append(info.Policies, name)
 	}
 	for _, ref := range rule.Backends {
 		info.Backends = append(info.Backends, BackendPart{ID: ref.Backend, Name: ref.Backend.String(), Weight: ref.Weight})

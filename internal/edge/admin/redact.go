@@ -42,18 +42,8 @@ func shownTable(table *route.Table) *route.Table {
 func shownRule(rule *route.Rule) *route.Rule {
 	shown := *rule
 	shown.Policies = shownPolicies(rule.Policies)
-	shown.Match.Headers = slices.Clone(rule.Match.Headers)
-	for i := range shown.Match.Headers {
-		if header := &shown.Match.Headers[i]; carriesCredentials(header.Name) && header.Value != "" {
-			header.Value = secret.Redacted
-		}
-	}
-	shown.Match.Query = slices.Clone(rule.Match.Query)
-	for i := range shown.Match.Query {
-		if parameter := &shown.Match.Query[i]; carriesCredentials(parameter.Name) && parameter.Value != "" {
-			parameter.Value = secret.Redacted
-		}
-	}
+	shown.Match.Headers = shownConditions(rule.Match.Headers)
+	shown.Match.Query = shownConditions(rule.Match.Query)
 	return &shown
 }
 
@@ -76,7 +66,18 @@ func shownPolicies(policies []route.Policy) []route.Policy {
 	return shown
 }
 
-// shownValues returns copies: the originals are the live table.
+// shownConditions returns copies: the originals are the live table.
+func shownConditions(conditions []route.ValueMatch) []route.ValueMatch {
+	shown := slices.Clone(conditions)
+	for i := range shown {
+		if carriesCredentials(shown[i].Name) && shown[i].Value != "" {
+			shown[i].Value = secret.Redacted
+		}
+	}
+	return shown
+}
+
+// shownValues returns copies, as shownConditions does.
 func shownValues(values []route.HeaderValue) []route.HeaderValue {
 	shown := slices.Clone(values)
 	for i := range shown {

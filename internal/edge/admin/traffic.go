@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
@@ -22,7 +23,7 @@ type Counter interface {
 }
 
 // SetRefusals replaces the current refusals of the provider of routes.
-func (h *Handler) SetRefusals(refusals []trafficreport.Refusal) { h.refusals.Store(&refusals) }
+func (h *Handler) SetRefusals(refusals []refusal.Refusal) { h.refusals.Store(&refusals) }
 
 // Remote is the part of the API for the runtime's agent: the traffic report and
 // explain. It has neither profiles nor the whole table.
@@ -78,7 +79,7 @@ func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount) *trafficreport.Table {
 	table := &trafficreport.Table{
 		EntryPoints: []trafficreport.EntryPoint{}, Routes: []trafficreport.Route{}, Backends: []trafficreport.Backend{},
-		Certificates: []trafficreport.Certificate{}, Refusals: []trafficreport.Refusal{},
+		Certificates: []trafficreport.Certificate{}, Refusals: []refusal.Refusal{},
 	}
 	for _, point := range source.EntryPoints() {
 		table.EntryPoints = append(table.EntryPoints, trafficreport.EntryPoint{

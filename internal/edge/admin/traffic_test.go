@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
@@ -32,7 +33,9 @@ func TestTraffic(t *testing.T) {
 		{ID: trafficreport.RouteID{Name: "left the table"}, Count: trafficreport.Count{Statuses: [6]uint64{5: 2}}},
 	}}
 	s.Attach(edge)
-	s.SetRefusals([]trafficreport.Refusal{{Kind: "Ingress", Namespace: "shop", Name: "cart", Field: "spec", Reason: "Invalid", Message: "write it"}})
+	s.SetRefusals([]refusal.Refusal{{
+		Object: refusal.Object{Kind: "Ingress", Namespace: "shop", Name: "cart"}, Field: "spec", Reason: refusal.Invalid, Message: "write it",
+	}})
 	report := decode[trafficreport.Report](t, s, "traffic")
 	if !report.Ready || len(report.Counts) != 1 || report.Counts[0].ID != cart || report.Rest.Requests() != 2 || report.Unrouted.Requests() != 7 {
 		t.Errorf("the counts are %+v", report)

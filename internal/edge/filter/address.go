@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -83,10 +84,7 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := a.Status
-	if status == 0 {
-		status = 403
-	}
+	status := cmp.Or(a.Status, 403)
 	return &ipFilter{
 		allow: allow, deny: deny, limited: len(a.Allow) > 0,
 		refused: &LocalResponse{Status: status, Reason: "AddressRefused"},

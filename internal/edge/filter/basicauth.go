@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -79,10 +80,7 @@ func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
 	if _, err := rand.Read(f.secret[:]); err != nil {
 		return nil, err
 	}
-	realm := a.Realm
-	if realm == "" {
-		realm = defaultRealm
-	}
+	realm := cmp.Or(a.Realm, defaultRealm)
 	realm = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(realm)
 	challenge, err := h1.SetField("WWW-Authenticate", `Basic realm="`+realm+`", charset="UTF-8"`)
 	if err != nil {

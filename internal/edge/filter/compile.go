@@ -118,7 +118,8 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 			}
 			continue
 		}
-		name, filter, err := c.build(&policies[i])
+		name, action := policies[i].Named()
+		filter, err := c.build(action, policies[i].ID)
 		if err != nil {
 			return placed(at+"."+name, err)
 		}
@@ -136,100 +137,73 @@ func placed(field string, err error) error {
 }
 
 // build compiles one policy. It is split in three by length only.
-func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
-	switch a := p.Action().(type) {
+func (c *compiler) build(action route.Action, id route.PolicyID) (Filter, error) {
+	switch a := action.(type) {
 	case *route.RedirectScheme:
-		name = "redirectScheme"
-		f, err = newRedirectScheme(a)
+		return newRedirectScheme(a)
 	case *route.RedirectRegexp:
-		name = "redirectRegexp"
-		f, err = newRedirectRegexp(a)
+		return newRedirectRegexp(a)
 	case *route.AddPrefix:
-		name = "addPrefix"
-		f, err = newAddPrefix(a)
+		return newAddPrefix(a)
 	case *route.StripPrefix:
-		name = "stripPrefix"
-		f, err = newStripPrefix(a)
+		return newStripPrefix(a)
 	case *route.StripPrefixRegexp:
-		name = "stripPrefixRegexp"
-		f, err = newStripPrefixRegexp(a)
+		return newStripPrefixRegexp(a)
 	case *route.ReplacePath:
-		name = "replacePath"
-		f, err = newReplacePath(a)
+		return newReplacePath(a)
 	case *route.ReplacePathRegexp:
-		name = "replacePathRegexp"
-		f, err = newReplacePathRegexp(a)
+		return newReplacePathRegexp(a)
 	case *route.RequestHeaders:
-		name = "requestHeaders"
-		f, err = newRequestHeaders(a, c)
+		return newRequestHeaders(a, c)
 	case *route.ResponseHeaders:
-		name = "responseHeaders"
-		f, err = newResponseHeaders(a)
+		return newResponseHeaders(a)
 	case *route.CORS:
-		name = "cors"
-		f, err = newCORS(a, c.mark())
+		return newCORS(a, c.mark())
 	case *route.ForwardCertificate:
-		name = "forwardCertificate"
 		c.vouch(a.PEMHeader, a.InfoHeader)
-		f, err = newForwardCertificate(a)
+		return newForwardCertificate(a)
 	default:
-		return c.buildGuard(p)
+		return c.buildGuard(action, id)
 	}
-	return name, f, err
 }
 
 // buildGuard is build for the policies that refuse requests.
-func (c *compiler) buildGuard(p *route.Policy) (name string, f Filter, err error) {
-	switch a := p.Action().(type) {
+func (c *compiler) buildGuard(action route.Action, id route.PolicyID) (Filter, error) {
+	switch a := action.(type) {
 	case *route.BasicAuth:
-		name = "basicAuth"
 		c.vouch(a.UserHeader)
-		f, err = newBasicAuth(a, c.counters)
+		return newBasicAuth(a, c.counters)
 	case *route.IPFilter:
-		name = "ipFilter"
-		f, err = newIPFilter(a)
+		return newIPFilter(a)
 	case *route.RateLimit:
-		name = "rateLimit"
-		f, err = newRateLimit(a, p.ID, c.counters)
+		return newRateLimit(a, id, c.counters)
 	case *route.InFlight:
-		name = "inFlight"
-		f, err = newInFlight(a, p.ID, c)
+		return newInFlight(a, id, c)
 	case *route.BodyLimit:
-		name = "bodyLimit"
-		f, err = newBodyLimit(a)
+		return newBodyLimit(a)
 	case *route.CircuitBreaker:
-		name = "circuitBreaker"
-		f, err = newCircuitBreaker(a, p.ID, c)
+		return newCircuitBreaker(a, id, c)
 	case *route.ForwardAuth:
-		name = "forwardAuth"
-		f, err = newForwardAuth(a, c)
+		return newForwardAuth(a, c)
 	default:
-		return c.buildOwned(p)
+		return c.buildOwned(action)
 	}
-	return name, f, err
 }
 
 // buildOwned is build for the policies about the exchange itself.
-func (c *compiler) buildOwned(p *route.Policy) (name string, f Filter, err error) {
-	switch a := p.Action().(type) {
+func (c *compiler) buildOwned(action route.Action) (Filter, error) {
+	switch a := action.(type) {
 	case *route.Buffering:
-		name = "buffering"
-		f = &buffering{request: a.MaxRequestBytes, response: a.MaxResponseBytes}
+		return &buffering{request: a.MaxRequestBytes, response: a.MaxResponseBytes}, nil
 	case *route.Compression:
-		name = "compression"
-		f, err = newCompression(a, c)
+		return newCompression(a, c)
 	case *route.Retry:
-		name = "retry"
-		f, err = newRetry(a)
+		return newRetry(a)
 	case *route.ErrorPages:
-		name = "errorPages"
-		f, err = newErrorPages(a, c)
+		return newErrorPages(a, c)
 	case *route.Mirror:
-		name = "mirror"
-		f, err = newMirror(a, c)
+		return newMirror(a, c)
 	default:
-		name = fmt.Sprintf("%T", a)
-		err = errors.New("the edge cannot run this policy; remove it from the route")
+		return nil, errors.New("the edge cannot run this policy; remove it from the route")
 	}
-	return name, f, err
 }

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,12 +52,9 @@ func newCompression(a *route.Compression, c *compiler) (*Compression, error) {
 	if c.deps.Encoders == nil {
 		return nil, fmt.Errorf("the edge was built without encoders")
 	}
-	f := &Compression{encoders: c.deps.Encoders, order: a.Encodings, min: a.MinBytes}
+	f := &Compression{encoders: c.deps.Encoders, order: a.Encodings, min: cmp.Or(a.MinBytes, minCompressed)}
 	if len(f.order) == 0 {
 		f.order = usualEncodings[:]
-	}
-	if f.min == 0 {
-		f.min = minCompressed
 	}
 	list := a.ContentTypes
 	if len(list) == 0 {

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -71,18 +72,9 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	f := &forwardAuth{
 		backend: backend, allowed: a.RequestHeaders, vouched: c.vouched, maxBody: a.MaxBodyBytes,
 		pattern: Subrequest{
-			Method: a.Method, Target: string(path), Host: a.Host,
-			MaxResponse: a.MaxResponseBytes, Timeout: time.Duration(a.Timeout),
+			Method: cmp.Or(a.Method, "GET"), Target: string(path), Host: a.Host,
+			MaxResponse: cmp.Or(a.MaxResponseBytes, maxAuthResponse), Timeout: cmp.Or(time.Duration(a.Timeout), authTimeout),
 		},
-	}
-	if f.pattern.Method == "" {
-		f.pattern.Method = "GET"
-	}
-	if f.pattern.MaxResponse == 0 {
-		f.pattern.MaxResponse = maxAuthResponse
-	}
-	if f.pattern.Timeout == 0 {
-		f.pattern.Timeout = authTimeout
 	}
 	for i, name := range a.ResponseHeaders {
 		entry, err := newAuthCopy(name)

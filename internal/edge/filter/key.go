@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"hash/maphash"
 	"net/netip"
 
@@ -23,10 +24,7 @@ type requestKey struct {
 
 // newRequestKey compiles a key of the table; an empty one is the fallback.
 func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (requestKey, error) {
-	k := requestKey{by: key.By, name: key.Name, clients: c.clients, texts: c.texts}
-	if k.by == "" {
-		k.by = fallback
-	}
+	k := requestKey{by: cmp.Or(key.By, fallback), name: key.Name, clients: c.clients, texts: c.texts}
 	switch k.by {
 	case route.KeyAll, route.KeyClient, route.KeyHost, route.KeyPath:
 	case route.KeyHeader, route.KeyCookie:

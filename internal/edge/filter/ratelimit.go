@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -32,10 +33,7 @@ func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimi
 	if int64(a.Period)%a.Requests != 0 {
 		interval++
 	}
-	burst := a.Burst
-	if burst == 0 {
-		burst = a.Requests
-	}
+	burst := cmp.Or(a.Burst, a.Requests)
 	// Far beyond any burst that is meant, and sums of it cannot overflow.
 	burst = min(burst, math.MaxInt64/8/interval)
 	return &rateLimit{

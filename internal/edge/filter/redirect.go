@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -28,9 +29,7 @@ type redirection struct {
 }
 
 func newRedirection(status int) (redirection, error) {
-	if status == 0 {
-		status = redirectStatus
-	}
+	status = cmp.Or(status, redirectStatus)
 	location, err := h1.SetField("Location", "")
 	return redirection{status: status, location: location}, err
 }

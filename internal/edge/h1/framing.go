@@ -65,7 +65,7 @@ func (f *Fields) gather(c *control) error {
 			c.length = length
 		case normalize.FieldTransferEncoding:
 			c.codings++
-			c.chunked = c.codings == 1 && equalFold(value, "chunked")
+			c.chunked = c.codings == 1 && normalize.EqualFold(value, "chunked")
 		case normalize.FieldConnection:
 			if err := f.options(c, line.value, value); err != nil {
 				return err
@@ -75,7 +75,7 @@ func (f *Fields) gather(c *control) error {
 			c.protocol = span{line.value, line.stop}
 		case normalize.FieldTE:
 			for element, rest := nextElement(value); ; element, rest = nextElement(rest) {
-				c.trailers = c.trailers || equalFold(element, "trailers")
+				c.trailers = c.trailers || normalize.EqualFold(element, "trailers")
 				if rest == nil {
 					break
 				}
@@ -96,11 +96,11 @@ func (f *Fields) options(c *control, at uint32, list []byte) error {
 		switch {
 		case len(option) == 0:
 			// Lists may have empty elements.
-		case equalFold(option, "close"):
+		case normalize.EqualFold(option, "close"):
 			c.close = true
-		case equalFold(option, "keep-alive"):
+		case normalize.EqualFold(option, "keep-alive"):
 			c.keep = true
-		case equalFold(option, "upgrade"):
+		case normalize.EqualFold(option, "upgrade"):
 			c.upgrade = true
 		case !token(option) || len(c.named) == maxOptions:
 			return ErrConnectionList
@@ -227,7 +227,7 @@ func (h *Head) expect() error {
 		if h.list[i].id != normalize.FieldExpect || h.Minor == 0 {
 			continue
 		}
-		if !equalFold(h.Value(i), "100-continue") {
+		if !normalize.EqualFold(h.Value(i), "100-continue") {
 			return ErrExpectation
 		}
 		h.ExpectContinue = h.Framing == Chunked || h.Framing == Fixed && h.Length > 0
@@ -243,5 +243,5 @@ func forwardable(protocol []byte) bool {
 	if !token(name) || versioned && !token(version) {
 		return false
 	}
-	return !equalFold(name, "h2c") && !equalFold(name, "h2") && !equalFold(name, "http") && !equalFold(name, "tls")
+	return !normalize.EqualFold(name, "h2c") && !normalize.EqualFold(name, "h2") && !normalize.EqualFold(name, "http") && !normalize.EqualFold(name, "tls")
 }

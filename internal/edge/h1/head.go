@@ -83,7 +83,7 @@ func (h *Head) Upgrade() []byte {
 
 // WebSocket reports whether the request opens a WebSocket.
 func (h *Head) WebSocket() bool {
-	return h.MethodID == MethodGet && equalFold(h.Upgrade(), "websocket")
+	return h.MethodID == MethodGet && normalize.EqualFold(h.Upgrade(), "websocket")
 }
 
 // Parse reads a head from the start of buf. It returns its length once it is

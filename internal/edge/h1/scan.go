@@ -105,22 +105,6 @@ func token(b []byte) bool {
 	return len(b) > 0
 }
 
-// equalFold compares b with a word in lower case, without regard to case.
-func equalFold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if c-'A' < 26 {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // nextElement cuts the first element off a comma-separated list, trimmed.
 func nextElement(list []byte) (element, rest []byte) {
 	for i, c := range list {

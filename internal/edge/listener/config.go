@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -130,18 +131,10 @@ func (h *Hooks) acceptFailed(err error) {
 // withDefaults returns the configuration with the default of each field that is
 // zero.
 func (c Config) withDefaults() Config {
-	if c.Network == "" {
-		c.Network = "tcp"
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = DefaultMaxConns
-	}
-	if c.HeaderTimeout == 0 {
-		c.HeaderTimeout = DefaultHeaderTimeout
-	}
-	if c.ProxyHeaderLimit == 0 {
-		c.ProxyHeaderLimit = DefaultProxyHeaderLimit
-	}
+	c.Network = cmp.Or(c.Network, "tcp")
+	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, DefaultHeaderTimeout)
+	c.ProxyHeaderLimit = cmp.Or(c.ProxyHeaderLimit, DefaultProxyHeaderLimit)
 	if c.KeepAlive == (net.KeepAliveConfig{}) {
 		c.KeepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 4}
 	}

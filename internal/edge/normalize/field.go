@@ -166,7 +166,7 @@ func PlainField(name []byte) Field {
 		return FieldOther
 	}
 	for slot := fieldHash(name); fieldSlots[slot] != FieldOther; slot++ {
-		if f := fieldSlots[slot]; equalFold(name, fieldFacts[f].name) {
+		if f := fieldSlots[slot]; EqualFold(name, fieldFacts[f].name) {
 			return f
 		}
 	}
@@ -249,8 +249,9 @@ var foldName = func() (t [256]byte) {
 
 func alphanumeric(c byte) bool { return c|0x20-'a' < 26 || c-'0' < 10 }
 
-// equalFold compares b with a lower-case name, case only for letters.
-func equalFold(b []byte, lower string) bool {
+// EqualFold compares b with a name or word in lower case, without regard to the
+// case of letters.
+func EqualFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
 	}

@@ -78,23 +78,3 @@ func TestHost(t *testing.T) {
 		})
 	}
 }
-
-func TestRuleHost(t *testing.T) {
-	tests := []struct {
-		rule, host string
-		flaw       error
-	}{
-		{rule: "Example.com", host: "example.com"},
-		{rule: "*.Example.com.", host: "*.example.com"},
-		{rule: "example.com:80", flaw: normalize.ErrHostPort},
-		{rule: "*", flaw: normalize.ErrHostByte},
-		{rule: "a.*.example.com", flaw: normalize.ErrHostByte},
-		{rule: "*.", flaw: normalize.ErrHostEmpty},
-	}
-	for _, test := range tests {
-		got, err := normalize.RuleHost(test.rule)
-		if got != test.host || !errors.Is(err, test.flaw) {
-			t.Errorf("RuleHost(%q) = %q, %v, want %q, %v", test.rule, got, err, test.host, test.flaw)
-		}
-	}
-}

@@ -20,20 +20,3 @@ func RulePath(path string) (string, Hazard, error) {
 	canonical, hazards, err := Path(nil, raw)
 	return string(canonical), hazards, err
 }
-
-// RuleHost returns the spelling that a host written in a rule has in requests.
-// A wildcard keeps its leading "*.". A port is refused: rules match hosts.
-func RuleHost(host string) (string, error) {
-	name, wildcard := strings.CutPrefix(host, "*.")
-	canonical, port, err := Host(nil, Bytes(name))
-	if err != nil {
-		return "", err
-	}
-	if port != 0 {
-		return "", ErrHostPort
-	}
-	if wildcard {
-		return "*." + string(canonical), nil
-	}
-	return string(canonical), nil
-}

@@ -214,7 +214,7 @@ func orDefault(port, fallback uint16) uint16 {
 }
 
 func hasPrefixFold(b []byte, prefix string) bool {
-	return len(b) >= len(prefix) && equalFold(b[:len(prefix)], prefix)
+	return len(b) >= len(prefix) && EqualFold(b[:len(prefix)], prefix)
 }
 
 // View returns b as a string that shares its bytes. The string changes when b

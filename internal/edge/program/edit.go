@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
@@ -96,12 +97,7 @@ func (e *edit) removeRules(change *route.Change) error {
 // addRules adds changed rules before new ones, so that a limit is reported for
 // a new rule and not for one that was there.
 func (e *edit) addRules(change *route.Change) error {
-	for _, rule := range change.Rules.Changed {
-		if err := e.addRule(rule); err != nil {
-			return err
-		}
-	}
-	for _, rule := range change.Rules.Added {
+	for _, rule := range slices.Concat(change.Rules.Changed, change.Rules.Added) {
 		if err := e.addRule(rule); err != nil {
 			return err
 		}
@@ -126,12 +122,7 @@ func (e *edit) removeTCPRoutes(change *route.Change) error {
 
 // addTCPRoutes does the same as addRules for TCP routes.
 func (e *edit) addTCPRoutes(change *route.Change) error {
-	for _, tcp := range change.TCPRoutes.Changed {
-		if err := e.addTCP(tcp); err != nil {
-			return err
-		}
-	}
-	for _, tcp := range change.TCPRoutes.Added {
+	for _, tcp := range slices.Concat(change.TCPRoutes.Changed, change.TCPRoutes.Added) {
 		if err := e.addTCP(tcp); err != nil {
 			return err
 		}
@@ -195,7 +186,7 @@ func (e *edit) removeRule(id route.ID) error {
 
 // bucket returns the rules of a host, an empty bucket if there are none yet.
 func (e *edit) bucket(host string) *bucket {
-	hosts, name := e.hosts(host)
+	hosts, name := placeOf(e.exact, e.wildcard, host)
 	found := e.next.none
 	if hosts != nil {
 		found = hosts.get(name)
@@ -209,7 +200,7 @@ func (e *edit) bucket(host string) *bucket {
 // setBucket stores the rules of a host, whose highest priority was before; nil
 // removes it.
 func (e *edit) setBucket(host string, before int32, b *bucket) {
-	hosts, name := e.hosts(host)
+	hosts, name := placeOf(e.exact, e.wildcard, host)
 	if hosts != e.exact {
 		e.next.countWildcards(before, -1)
 		if b != nil {
@@ -226,16 +217,16 @@ func (e *edit) setBucket(host string, before int32, b *bucket) {
 	}
 }
 
-// hosts returns the index that a host is in, and its key there. Rules without a
-// host are in no index.
-func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
+// placeOf returns the index that a host or server name is in, and its key there. An
+// empty one is in no index.
+func placeOf[V keyed[string]](exact, wildcard *shardEdit[string, V], host string) (*shardEdit[string, V], string) {
 	if host == "" {
 		return nil, ""
 	}
-	if parent, wildcard := route.WildcardParent(host); wildcard {
-		return e.wildcard, parent
+	if parent, ok := route.WildcardParent(host); ok {
+		return wildcard, parent
 	}
-	return e.exact, host
+	return exact, host
 }
 
 // changeError returns the error of a change that was made for another Program.

@@ -82,7 +82,7 @@ func (l *tcpList) first(req *TCPRequest, entryPoint uint64) *compiledTCP {
 
 // earlierTCP returns the route that comes first in order; either may be nil.
 func earlierTCP(a, b *compiledTCP) *compiledTCP {
-	if a == nil || b != nil && b.source.Before(a.source) {
+	if a == nil || b != nil && b.source.Compare(a.source) < 0 {
 		return b
 	}
 	return a
@@ -107,7 +107,7 @@ func (t *tcpEdit) done() tcpIndex {
 
 // list copies the routes of a server name. The list is short.
 func (t *tcpEdit) list(serverName string) []*compiledTCP {
-	names, name := t.names(serverName)
+	names, name := placeOf(t.exact, t.wildcard, serverName)
 	list := t.none
 	if names != nil {
 		list = names.get(name)
@@ -120,7 +120,7 @@ func (t *tcpEdit) list(serverName string) []*compiledTCP {
 
 // setList stores the routes of a server name; an empty list removes it.
 func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
-	names, name := t.names(serverName)
+	names, name := placeOf(t.exact, t.wildcard, serverName)
 	switch {
 	case names == nil:
 		t.none = &tcpList{routes: routes}
@@ -129,18 +129,6 @@ func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
 	default:
 		names.set(&tcpList{name: name, routes: routes})
 	}
-}
-
-// names returns the index that a server name is in, and its key there. Routes
-// without a server name are in no index.
-func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string) {
-	if serverName == "" {
-		return nil, ""
-	}
-	if parent, wildcard := route.WildcardParent(serverName); wildcard {
-		return t.wildcard, parent
-	}
-	return t.exact, serverName
 }
 
 // addTCP validates, binds and inserts a TCP route, as addRule does.
@@ -189,13 +177,4 @@ func (e *edit) removeTCP(id route.TCPRouteID) error {
 	return nil
 }
 
-func compareTCP(a, b *compiledTCP) int {
-	switch {
-	case a.source.Before(b.source):
-		return -1
-	case b.source.Before(a.source):
-		return 1
-	default:
-		return 0
-	}
-}
+func compareTCP(a, b *compiledTCP) int { return a.source.Compare(b.source) }

@@ -3,6 +3,7 @@ package program
 import (
 	"iter"
 	"math/bits"
+	"slices"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
@@ -84,14 +85,12 @@ func (e *edit) changeBackends(change *route.Change) error {
 		}
 		e.backends.delete(id)
 	}
-	for _, changed := range [][]*route.Backend{delta.Changed, delta.EndpointsChanged} {
-		for _, backend := range changed {
-			used := e.backends.get(backend.ID)
-			if used == nil {
-				return e.changeError("backend %s is changed, but it is not there", backend.ID)
-			}
-			e.setBackend(backend, used.uses)
+	for _, backend := range slices.Concat(delta.Changed, delta.EndpointsChanged) {
+		used := e.backends.get(backend.ID)
+		if used == nil {
+			return e.changeError("backend %s is changed, but it is not there", backend.ID)
 		}
+		e.setBackend(backend, used.uses)
 	}
 	for _, backend := range delta.Added {
 		if e.backends.get(backend.ID) != nil {

@@ -288,8 +288,8 @@ func (x *exchange) remaining(wait time.Duration) time.Duration {
 
 // unavailable is the response when no endpoint could be picked.
 func unavailable(err error) *filter.LocalResponse {
-	var overload *upstream.OverloadError
-	if !errors.As(err, &overload) {
+	overload, ok := errors.AsType[*upstream.OverloadError](err)
+	if !ok {
 		return noEndpoint
 	}
 	return retryLater("Overloaded", overload.RetryAfter)

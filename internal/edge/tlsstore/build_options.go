@@ -1,8 +1,9 @@
 package tlsstore
 
 import (
-	"fmt"
 	"slices"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // addOptions validates all options and assigns them to their hosts.
@@ -11,8 +12,7 @@ func (b *builder) addOptions(in *Input) {
 	b.out.defaultOptions = base
 	if set, err := b.setOf(in.DefaultOptions); err != nil {
 		b.out.defaultOptions = b.refusedSet()
-		b.report(Problem{Kind: KindOptions, Object: ID{Name: "default"}, Reason: ReasonBadOptions,
-			Message: err.Error() + ". Hosts without options of their own are not served"})
+		b.reportOptions(ID{Name: "default"}, refusal.New("", ReasonBadOptions, "%s. Hosts without options of their own are not served", err))
 	} else {
 		b.out.defaultOptions = set
 	}
@@ -29,20 +29,17 @@ func (b *builder) addHostOptions(o *HostOptions) {
 	set, err := b.setOf(o.Options)
 	if err != nil {
 		set = b.refusedSet()
-		b.report(Problem{Kind: KindOptions, Object: o.ID, Reason: ReasonBadOptions,
-			Message: err.Error() + ". Its hosts are not served"})
+		b.reportOptions(o.ID, refusal.New("", ReasonBadOptions, "%s. Its hosts are not served", err))
 	}
 	for _, text := range o.Hosts {
 		host, ok := parsePattern(text)
 		if !ok {
-			b.report(Problem{Kind: KindOptions, Object: o.ID, Host: text, Reason: ReasonBadHost,
-				Message: fmt.Sprintf("host %q is no DNS name and no wildcard such as *.example.com; correct it", text)})
+			b.reportOptions(o.ID, refusal.New(text, ReasonBadHost, "host %q is no DNS name and no wildcard such as *.example.com; correct it", text))
 			continue
 		}
 		e := b.entry(host)
 		if !e.mayUse(o.Owner) {
-			b.report(Problem{Kind: KindOptions, Object: o.ID, Host: host.String(), Reason: ReasonHostOwned,
-				Message: fmt.Sprintf("host %q belongs to namespace %q; the options are not used for it", host, e.owner)})
+			b.reportOptions(o.ID, refusal.New(host.String(), ReasonHostOwned, "host %q belongs to namespace %q; the options are not used for it", host, e.owner))
 			continue
 		}
 		b.setHostOptions(e, host, o.ID, set)
@@ -60,8 +57,7 @@ func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet
 		e.options = set
 	case !e.options.refused && e.options != set:
 		e.options = b.refusedSet()
-		b.report(Problem{Kind: KindOptions, Object: from, Host: host.String(), Reason: ReasonConflict,
-			Message: fmt.Sprintf("host %q has other TLS options from %s; give both the same. The host is not served until then", host, e.from)})
+		b.reportOptions(from, refusal.New(host.String(), ReasonConflict, "host %q has other TLS options from %s; give both the same. The host is not served until then", host, e.from))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -45,11 +46,11 @@ func TestBrokenIsIsolated(t *testing.T) {
 		ca.certificate(t, "early", wanted{names: []string{"early.example"}, from: time.Now().Add(time.Hour)}),
 		good,
 	}
-	want := map[string]tlsstore.Reason{
-		"empty": tlsstore.ReasonUnreadable, "no-key": tlsstore.ReasonUnreadable, "garbage": tlsstore.ReasonUnreadable,
-		"garbage-key": tlsstore.ReasonUnreadable, "other-key": tlsstore.ReasonUnreadable, "truncated": tlsstore.ReasonUnreadable,
-		"bad-chain": tlsstore.ReasonUnreadable, "huge": tlsstore.ReasonTooLarge, "huge-key": tlsstore.ReasonTooLarge,
-		"long-chain": tlsstore.ReasonTooLarge, "stranger-host": tlsstore.ReasonNotCovered, "bad-host": tlsstore.ReasonBadHost,
+	want := map[string]refusal.Reason{
+		"empty": refusal.Unreadable, "no-key": refusal.Unreadable, "garbage": refusal.Unreadable,
+		"garbage-key": refusal.Unreadable, "other-key": refusal.Unreadable, "truncated": refusal.Unreadable,
+		"bad-chain": refusal.Unreadable, "huge": refusal.TooLarge, "huge-key": refusal.TooLarge,
+		"long-chain": refusal.TooLarge, "stranger-host": tlsstore.ReasonNotCovered, "bad-host": tlsstore.ReasonBadHost,
 		"nameless": tlsstore.ReasonNoNames, "expired": tlsstore.ReasonExpired, "early": tlsstore.ReasonNotYetValid,
 	}
 
@@ -59,10 +60,10 @@ func TestBrokenIsIsolated(t *testing.T) {
 		t.Errorf("%d problems, want %d: %v", len(problems), len(want), problems)
 	}
 	for _, p := range problems {
-		if p.Reason != want[p.Object.Name] || p.Message == "" {
-			t.Errorf("%s has the reason %s, want %s", p, p.Reason, want[p.Object.Name])
+		if p.Reason != want[p.Name] || p.Message == "" {
+			t.Errorf("%s has the reason %s, want %s", p, p.Reason, want[p.Name])
 		}
-		if served := p.Object.Name == "expired" || p.Object.Name == "early"; p.Served != served {
+		if served := p.Name == "expired" || p.Name == "early"; p.Served != served {
 			t.Errorf("%s: served is %t", p, p.Served)
 		}
 		if strings.Contains(p.String(), "PRIVATE KEY-----") {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // builder makes one index: a new one, or a changed copy of another.
@@ -51,19 +53,25 @@ func (b *builder) finish() (*Index, []Problem) {
 	for _, those := range b.out.certificateProblems {
 		problems = append(problems, those...)
 	}
-	sortProblems(problems)
+	// Every replica reports them in the same order.
+	slices.SortFunc(problems, func(a, b Problem) int { return a.Compare(b.Refusal) })
 	return b.out, problems
 }
 
-func (b *builder) report(p Problem) {
-	if p.Kind == KindOptions {
-		b.out.optionProblems = append(b.out.optionProblems, p)
-		return
-	}
+// report adds a problem of a certificate. The field is the host, empty for the
+// whole certificate; served is set if its hosts are served nevertheless.
+func (b *builder) report(id ID, refused *refusal.Refusal, served bool) {
 	if b.out.certificateProblems == nil {
 		b.out.certificateProblems = map[ID][]Problem{}
 	}
-	b.out.certificateProblems[p.Object] = append(b.out.certificateProblems[p.Object], p)
+	problem := Problem{Refusal: refused.Of(id.object(KindCertificate)), Served: served}
+	b.out.certificateProblems[id] = append(b.out.certificateProblems[id], problem)
+}
+
+// reportOptions is report for TLS options. None of their problems leaves a host
+// served.
+func (b *builder) reportOptions(id ID, refused *refusal.Refusal) {
+	b.out.optionProblems = append(b.out.optionProblems, Problem{Refusal: refused.Of(id.object(KindOptions))})
 }
 
 func (b *builder) names(p pattern) *shardsEdit[string, *entry] {

@@ -18,6 +18,7 @@ import (
 	"time"
 	"unique"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -124,33 +125,33 @@ func comparePatterns(a, b pattern) int {
 
 // parsePair parses a certificate and its key, and validates everything that can
 // be checked before a handshake.
-func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
+func parsePair(c Certificate, sum digest) (*pair, *refusal.Refusal) {
 	key := c.KeyPEM.Reveal()
 	switch {
 	case c.CertPEM == "":
-		return nil, ReasonUnreadable, fmt.Errorf("there is no certificate; put the PEM chain in tls.crt")
+		return nil, refusal.New("", refusal.Unreadable, "there is no certificate; put the PEM chain in tls.crt")
 	case key == "":
-		return nil, ReasonUnreadable, fmt.Errorf("there is no private key; put the PEM key in tls.key")
+		return nil, refusal.New("", refusal.Unreadable, "there is no private key; put the PEM key in tls.key")
 	case len(c.CertPEM) > maxCertPEM:
-		return nil, ReasonTooLarge, fmt.Errorf("the chain has %d bytes, more than %d; leave only the leaf and its intermediates", len(c.CertPEM), maxCertPEM)
+		return nil, refusal.New("", refusal.TooLarge, "the chain has %d bytes, more than %d; leave only the leaf and its intermediates", len(c.CertPEM), maxCertPEM)
 	case len(key) > maxKeyPEM:
-		return nil, ReasonTooLarge, fmt.Errorf("the private key has %d bytes, more than %d; put only the key in tls.key", len(key), maxKeyPEM)
+		return nil, refusal.New("", refusal.TooLarge, "the private key has %d bytes, more than %d; put only the key in tls.key", len(key), maxKeyPEM)
 	}
 	certificate, err := tls.X509KeyPair([]byte(c.CertPEM), []byte(key))
 	if err != nil {
-		return nil, ReasonUnreadable, fmt.Errorf("it cannot be read (%w); put a PEM certificate and its own key there", err)
+		return nil, refusal.New("", refusal.Unreadable, "it cannot be read (%s); put a PEM certificate and its own key there", err)
 	}
 	if len(certificate.Certificate) > maxChain {
-		return nil, ReasonTooLarge, fmt.Errorf("the chain has %d certificates, more than %d; leave only the leaf and its intermediates", len(certificate.Certificate), maxChain)
+		return nil, refusal.New("", refusal.TooLarge, "the chain has %d certificates, more than %d; leave only the leaf and its intermediates", len(certificate.Certificate), maxChain)
 	}
 	for i, der := range certificate.Certificate[1:] {
 		if _, err := x509.ParseCertificate(der); err != nil {
-			return nil, ReasonUnreadable, fmt.Errorf("certificate %d of the chain cannot be read (%w); remove or replace it", i+2, err)
+			return nil, refusal.New("", refusal.Unreadable, "certificate %d of the chain cannot be read (%s); remove or replace it", i+2, err)
 		}
 	}
 	kind, err := classifyKey(certificate.Leaf)
 	if err != nil {
-		return nil, ReasonKeyType, err
+		return nil, refusal.New("", ReasonKeyType, "%s", err)
 	}
 	leaf := certificate.Leaf
 	// A server's handshake does not need it, and it is most of the memory.
@@ -163,7 +164,7 @@ func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 		notAfter:    leaf.NotAfter.Unix(),
 		names:       leafNames(leaf),
 		issuer:      unique.Make(issuerOf(leaf)),
-	}, "", nil
+	}, nil
 }
 
 // maxIssuer bounds what is kept of the name of an issuer.

@@ -243,7 +243,7 @@ func TestOwners(t *testing.T) {
 		problems := loadWith(store, tlsstore.Input{Certificates: []tlsstore.Certificate{stranger, shop}, Owners: owners})
 		expect(t, address, "a.example", shop)
 		expect(t, address, "free.example", stranger)
-		if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Host != "a.example" || problems[0].Object != stranger.ID {
+		if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Field != "a.example" || problems[0].Namespace != stranger.ID.Namespace || problems[0].Name != stranger.ID.Name {
 			t.Errorf("problems: %v", problems)
 		}
 	})

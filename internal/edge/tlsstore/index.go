@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Input is everything that an index is built from.
@@ -173,14 +175,12 @@ func (b *builder) addCertificate(c *Certificate) {
 	if len(c.Hosts) > 0 {
 		hosts = b.coveredHosts(c, p)
 	} else if len(hosts) == 0 {
-		b.report(Problem{Object: c.ID, Reason: ReasonNoNames,
-			Message: "the certificate has no DNS names, so it is used for no host; issue it with the hosts as subject alternative names"})
+		b.report(c.ID, refusal.New("", ReasonNoNames, "the certificate has no DNS names, so it is used for no host; issue it with the hosts as subject alternative names"), false)
 	}
 	for _, host := range hosts {
 		e := b.entry(host)
 		if !e.mayUse(c.Owner) {
-			b.report(Problem{Object: c.ID, Host: host.String(), Reason: ReasonHostOwned,
-				Message: fmt.Sprintf("host %q belongs to namespace %q; the certificate is not used for it", host, e.owner)})
+			b.report(c.ID, refusal.New(host.String(), ReasonHostOwned, "host %q belongs to namespace %q; the certificate is not used for it", host, e.owner), false)
 			continue
 		}
 		e.all = append(e.all, candidate{pair: p, id: c.ID, owner: c.Owner})
@@ -196,11 +196,9 @@ func (b *builder) coveredHosts(c *Certificate, p *pair) []pattern {
 		host, ok := parsePattern(text)
 		switch {
 		case !ok:
-			b.report(Problem{Object: c.ID, Host: text, Reason: ReasonBadHost,
-				Message: fmt.Sprintf("host %q is no DNS name and no wildcard such as *.example.com; correct it", text)})
+			b.report(c.ID, refusal.New(text, ReasonBadHost, "host %q is no DNS name and no wildcard such as *.example.com; correct it", text), false)
 		case !p.covers(host):
-			b.report(Problem{Object: c.ID, Host: host.String(), Reason: ReasonNotCovered,
-				Message: fmt.Sprintf("the certificate is not made for host %q, only for %s; the default certificate is shown instead", host, listNames(p.names))})
+			b.report(c.ID, refusal.New(host.String(), ReasonNotCovered, "the certificate is not made for host %q, only for %s; the default certificate is shown instead", host, listNames(p.names)), false)
 		default:
 			hosts = append(hosts, host)
 		}
@@ -234,20 +232,16 @@ func (b *builder) pairOf(c *Certificate) *pair {
 	}
 	if p == nil {
 		b.out.parsed++
-		var reason Reason
-		var err error
-		if p, reason, err = parsePair(*c, sum); err != nil {
-			if last := b.previous.objects.get(c.ID); last != nil {
-				p = last.pairs[0]
-			}
-			message := err.Error()
-			if p != nil {
-				message += ". Its last good certificate is still served"
-			}
-			b.report(Problem{Object: c.ID, Reason: reason, Message: message, Served: p != nil})
-			if p == nil {
+		var refused *refusal.Refusal
+		if p, refused = parsePair(*c, sum); refused != nil {
+			last := b.previous.objects.get(c.ID)
+			if last == nil {
+				b.report(c.ID, refused, false)
 				return nil
 			}
+			p = last.pairs[0]
+			refused.Message += ". Its last good certificate is still served"
+			b.report(c.ID, refused, true)
 		}
 	}
 	b.pairs.set(p.digest, sharedPair{p, b.pairs.get(p.digest).uses + 1})
@@ -264,12 +258,10 @@ func (b *builder) reportValidity(id ID, p *pair) {
 	now := b.now.Unix()
 	switch {
 	case now > p.notAfter:
-		b.report(Problem{Object: id, Reason: ReasonExpired, Served: true,
-			Message: fmt.Sprintf("the certificate expired on %s; renew it", p.info(id).NotAfter.Format(time.RFC3339))})
+		b.report(id, refusal.New("", ReasonExpired, "the certificate expired on %s; renew it", p.info(id).NotAfter.Format(time.RFC3339)), true)
 	case now < p.notBefore:
 		b.out.nextValidityChange = min(b.out.nextValidityChange, p.notBefore)
-		b.report(Problem{Object: id, Reason: ReasonNotYetValid, Served: true,
-			Message: fmt.Sprintf("the certificate is not valid before %s; wait, or check the clock", p.info(id).NotBefore.Format(time.RFC3339))})
+		b.report(id, refusal.New("", ReasonNotYetValid, "the certificate is not valid before %s; wait, or check the clock", p.info(id).NotBefore.Format(time.RFC3339)), true)
 	default:
 		b.out.nextValidityChange = min(b.out.nextValidityChange, p.notAfter+1)
 	}

@@ -1,6 +1,7 @@
 package tlsstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -83,12 +84,8 @@ type optionSet struct {
 // withDefaults returns the canonical form of options, so that equal ones have
 // the same identity.
 func (o Options) withDefaults() Options {
-	if o.MinVersion == 0 {
-		o.MinVersion = tls.VersionTLS12
-	}
-	if o.MaxVersion == 0 {
-		o.MaxVersion = tls.VersionTLS13
-	}
+	o.MinVersion = cmp.Or(o.MinVersion, tls.VersionTLS12)
+	o.MaxVersion = cmp.Or(o.MaxVersion, tls.VersionTLS13)
 	o.CipherSuites = slices.Clone(o.CipherSuites)
 	slices.Sort(o.CipherSuites)
 	o.CipherSuites = slices.Compact(o.CipherSuites)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 )
 
@@ -136,7 +137,7 @@ func TestRefusedOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		options []tlsstore.Options
-		want    tlsstore.Reason
+		want    refusal.Reason
 	}{
 		{"no authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert}}, tlsstore.ReasonBadOptions},
 		{"bad authority", []tlsstore.Options{{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: "garbage"}}, tlsstore.ReasonBadOptions},
@@ -211,7 +212,7 @@ func TestOptionsOfStrangers(t *testing.T) {
 		Options: []tlsstore.HostOptions{strange, hostOptions("own", "a.example", tlsstore.Options{MinVersion: tls.VersionTLS13})},
 		Owners:  map[string]string{"a.example": "shop"},
 	})
-	if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Object != strange.ID {
+	if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Namespace != strange.ID.Namespace || problems[0].Name != strange.ID.Name {
 		t.Fatalf("problems: %v", problems)
 	}
 	if got := store.Verdict(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Serve {

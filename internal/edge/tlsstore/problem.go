@@ -2,8 +2,9 @@ package tlsstore
 
 import (
 	"cmp"
-	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // ID names the object that a certificate or options come from. It is a struct
@@ -26,67 +27,35 @@ func (a ID) String() string {
 	return a.Namespace + "/" + a.Name
 }
 
-// Kind is what a problem is about.
-type Kind uint8
-
-// The kinds of problems.
+// The kinds of the objects of problems, as words for messages.
 const (
-	KindCertificate Kind = iota
-	KindOptions
+	KindCertificate = "certificate"
+	KindOptions     = "TLS options"
 )
 
-// Reason is a problem in one word, for a status or a metric.
-type Reason string
-
-// The reasons for a problem.
+// The reasons for a problem, besides those that all packages share.
 const (
-	ReasonUnreadable  Reason = "Unreadable"      // no PEM, no X.509, or the key is not the certificate's
-	ReasonTooLarge    Reason = "TooLarge"        // beyond the limits on size, chain or key
-	ReasonKeyType     Reason = "KeyType"         // a kind of key that TLS does not use
-	ReasonNoNames     Reason = "NoNames"         // no DNS name to use it for
-	ReasonBadHost     Reason = "BadHost"         // a host that is no DNS name
-	ReasonNotCovered  Reason = "HostNotCovered"  // a host that the certificate is not made for
-	ReasonHostOwned   Reason = "HostOwned"       // a host that belongs to another namespace
-	ReasonExpired     Reason = "Expired"         // used only as long as nothing better covers the host
-	ReasonNotYetValid Reason = "NotYetValid"     // the same
-	ReasonBadOptions  Reason = "BadOptions"      // options that contradict themselves or cannot be read
-	ReasonConflict    Reason = "OptionsConflict" // two different options for one host
+	ReasonKeyType     refusal.Reason = "KeyType"         // a kind of key that TLS does not use
+	ReasonNoNames     refusal.Reason = "NoNames"         // no DNS name to use it for
+	ReasonBadHost     refusal.Reason = "BadHost"         // a host that is no DNS name
+	ReasonNotCovered  refusal.Reason = "HostNotCovered"  // a host that the certificate is not made for
+	ReasonHostOwned   refusal.Reason = "HostOwned"       // a host that belongs to another namespace
+	ReasonExpired     refusal.Reason = "Expired"         // used only as long as nothing better covers the host
+	ReasonNotYetValid refusal.Reason = "NotYetValid"     // the same
+	ReasonBadOptions  refusal.Reason = "BadOptions"      // options that contradict themselves or cannot be read
+	ReasonConflict    refusal.Reason = "OptionsConflict" // two different options for one host
 )
 
-// Problem is a part of an input that is not served as configured, with the
-// reason.
+// Problem is a part of an input that is not served as configured. Its field is the
+// host concerned; empty when it is the whole object.
 type Problem struct {
-	Kind   Kind
-	Object ID
-	// Host is the host concerned; empty when it is the whole object.
-	Host   string
-	Reason Reason
-	// Message is what is wrong and what to do.
-	Message string
+	refusal.Refusal
 	// Served is true when the hosts are served nevertheless: with an expired
 	// certificate, or with the object's last good one.
 	Served bool
 }
 
-// String is the problem for people.
-func (p Problem) String() string {
-	what := "certificate "
-	if p.Kind == KindOptions {
-		what = "TLS options "
-	}
-	return what + p.Object.String() + ": " + p.Message
-}
-
-// sortProblems sorts problems, so that every replica reports them in the same
-// order.
-func sortProblems(problems []Problem) {
-	slices.SortFunc(problems, func(a, b Problem) int {
-		return cmp.Or(
-			cmp.Compare(a.Kind, b.Kind),
-			a.Object.Compare(b.Object),
-			strings.Compare(a.Host, b.Host),
-			strings.Compare(string(a.Reason), string(b.Reason)),
-			strings.Compare(a.Message, b.Message),
-		)
-	})
+// object returns the identity as the object of a refusal.
+func (a ID) object(kind string) refusal.Object {
+	return refusal.Object{Kind: kind, Namespace: a.Namespace, Name: a.Name}
 }

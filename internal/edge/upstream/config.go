@@ -116,11 +116,7 @@ func (c Config) withDefaults() Config {
 	c.PingTimeout = cmp.Or(c.PingTimeout, d.PingTimeout)
 	c.Limits = cmp.Or(c.Limits, d.Limits)
 	c.Timeouts = cmp.Or(c.Timeouts, d.Timeouts)
-	if c.Pool == nil {
-		c.Pool = new(h1.BufferPool)
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Pool = cmp.Or(c.Pool, new(h1.BufferPool))
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -155,8 +155,7 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 // dialCause removes the address from an error, because a ConnectError has it
 // already.
 func dialCause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return op.Err
 	}
 	return err

@@ -3,12 +3,14 @@ package appset
 import (
 	"encoding/json"
 	"fmt"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
 // matrixSets returns every set of the first generator with every set of the
 // second, which can use parameters of the first. The number of sets is the
 // product of both; run counts it against maxSets.
-func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]map[string]any, error) {
+func (r *runner) matrixSets(generators []*v1alpha1.Generator, outer map[string]any) ([]map[string]any, error) {
 	for _, inner := range generators {
 		if err := refuseTemplate(inner); err != nil {
 			return nil, err
@@ -45,35 +47,35 @@ func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]ma
 // mergeSets returns the sets of the first generator, merged with sets of the
 // others that have the same keys. Later generators win. The result has as many
 // sets as the first generator, in its order.
-func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any, error) {
-	for _, inner := range g.merge {
+func (r *runner) mergeSets(g *v1alpha1.Generator, outer map[string]any) ([]map[string]any, error) {
+	for _, inner := range g.Merge {
 		if err := refuseTemplate(inner); err != nil {
 			return nil, err
 		}
 	}
-	if len(g.merge) < 2 || len(g.keys) == 0 {
+	if len(g.Merge) < 2 || len(g.MergeKeys) == 0 {
 		return nil, fmt.Errorf("merge has two generators or more, and mergeKeys")
 	}
-	sets, err := r.run(g.merge[0], outer)
+	sets, err := r.run(g.Merge[0], outer)
 	if err != nil {
 		return nil, err
 	}
-	places, err := byKeys(sets, g.keys, g.merge[0].place)
+	places, err := byKeys(sets, g.MergeKeys, g.Merge[0].Place)
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range g.merge[1:] {
+	for _, other := range g.Merge[1:] {
 		more, err := r.run(other, outer)
 		if err != nil {
 			return nil, err
 		}
 		// Keys must be unique in each generator: otherwise the result would
 		// depend on the order.
-		if _, err := byKeys(more, g.keys, other.place); err != nil {
+		if _, err := byKeys(more, g.MergeKeys, other.Place); err != nil {
 			return nil, err
 		}
 		for _, params := range more {
-			key, err := keyOf(params, g.keys)
+			key, err := keyOf(params, g.MergeKeys)
 			if err != nil {
 				return nil, err
 			}

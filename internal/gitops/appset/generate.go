@@ -48,7 +48,7 @@ func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([
 	names := map[string]bool{}
 	var twice []string
 	for i := range set.Spec.Generators {
-		generator := topGenerator(&set.Spec.Generators[i], fmt.Sprintf("spec.generators[%d]", i))
+		generator := set.Spec.Generators[i].At(fmt.Sprintf("spec.generators[%d]", i))
 		made, err := r.applications(generator, base)
 		if err != nil {
 			return nil, err
@@ -94,10 +94,10 @@ func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (
 
 // applications returns the Applications of one generator. The number is checked
 // before the templates are expanded, which is the expensive part.
-func (r *runner) applications(generator *generator, base map[string]any) ([]*v1alpha1.Application, error) {
+func (r *runner) applications(generator *v1alpha1.Generator, base map[string]any) ([]*v1alpha1.Application, error) {
 	template := base
-	if generator.template != nil {
-		own, err := encodeTemplate(generator.template)
+	if generator.Template != nil {
+		own, err := encodeTemplate(generator.Template)
 		if err != nil {
 			return nil, err
 		}

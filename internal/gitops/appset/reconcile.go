@@ -155,12 +155,12 @@ func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.Appli
 	var interval time.Duration
 	clusters := false
 	for i := range set.Spec.Generators {
-		topGenerator(&set.Spec.Generators[i], "").walk(func(g *generator) {
-			clusters = clusters || g.clusters != nil
-			if g.git == nil {
+		set.Spec.Generators[i].At("").Walk(func(g *v1alpha1.Generator) {
+			clusters = clusters || g.Clusters != nil
+			if g.Git == nil {
 				return
 			}
-			address := g.git.RepoURL
+			address := g.Git.RepoURL
 			// The address depends on parameters and is only known in a
 			// generation.
 			if strings.Contains(address, "{{") {
@@ -168,7 +168,7 @@ func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.Appli
 			}
 			repositories = append(repositories, address)
 			wanted := c.options.Interval
-			if seconds := g.git.RequeueAfterSeconds; seconds != nil && *seconds > 0 {
+			if seconds := g.Git.RequeueAfterSeconds; seconds != nil && *seconds > 0 {
 				// The limits avoid overflows and unreasonable intervals.
 				wanted = min(time.Duration(min(*seconds, 1<<30))*time.Second, 24*time.Hour)
 			}

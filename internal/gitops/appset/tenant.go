@@ -64,7 +64,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
 	templates := []*v1alpha1.ApplicationSetTemplate{&set.Spec.Template}
 	for i := range set.Spec.Generators {
-		if own := topGenerator(&set.Spec.Generators[i], "").template; own != nil {
+		if own := set.Spec.Generators[i].At("").Template; own != nil {
 			templates = append(templates, own)
 		}
 	}

@@ -260,8 +260,7 @@ func (c *issuerWorker) retryLater(ctx context.Context, known *job, err error) {
 	}
 	known.failures++
 	known.due = time.Now().Add(jittered(c.manager.timing.retryDelay(known.failures)))
-	var later *retryAfterError
-	if errors.As(err, &later) {
+	if later, ok := errors.AsType[*retryAfterError](err); ok {
 		if later.at.After(known.due) {
 			known.due = later.at
 		}

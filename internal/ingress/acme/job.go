@@ -78,8 +78,7 @@ func faultOf(known *job, resolver string, err error) *refusal.Refusal {
 // reasonOf returns the type and detail of an ACME problem (RFC 8555, section
 // 6.7), or the text of any other error.
 func reasonOf(err error) string {
-	var problem acme.Problem
-	if errors.As(err, &problem) && problem.Detail != "" {
+	if problem, ok := errors.AsType[acme.Problem](err); ok && problem.Detail != "" {
 		return shortened(strings.TrimPrefix(problem.Type, acme.ProblemTypeNamespace) + ": " + problem.Detail)
 	}
 	return shortened(err.Error())

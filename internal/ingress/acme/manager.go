@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"log/slog"
@@ -105,9 +106,7 @@ type Manager struct {
 
 // New returns a Manager. It issues nothing before Lead.
 func New(cluster *kube.Cluster, options Options) *Manager {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(prometheus.NewRegistry())
 	}

@@ -92,7 +92,7 @@ func filterReader(field declare.Field) func(*reading, place, string) {
 			return
 		}
 		var filter v1alpha1.Filter
-		reflect.ValueOf(&filter).Elem().Field(field.Position).Set(target)
+		reflect.ValueOf(&filter).Elem().FieldByIndex(field.Index).Set(target)
 		r.filters[field.Name] = filter
 	}
 }

@@ -16,7 +16,7 @@ import (
 // docs.
 func WriteReference(w io.Writer) error {
 	p := &page{}
-	p.text(introduction)
+	p.WriteString(introduction)
 	both := declared()
 	p.keys(both.ingress, "## On an Ingress", ownPrefix, false)
 	p.filters(both.ingress)
@@ -25,7 +25,7 @@ func WriteReference(w io.Writer) error {
 	p.fields(reflect.TypeFor[v1alpha1.StickyCookie]())
 	p.heading("### Fields of `slipway.dev/health-check`")
 	p.fields(reflect.TypeFor[v1alpha1.HealthCheck]())
-	p.text(traefikIntroduction)
+	p.WriteString(traefikIntroduction)
 	p.keys(both.ingress, "### On an Ingress", traefikPrefix, true)
 	p.keys(both.service, "### On a Service", traefikPrefix, true)
 	p.kinds()
@@ -34,7 +34,7 @@ func WriteReference(w io.Writer) error {
 		p.heading("### " + part.Name())
 		p.fields(part)
 	}
-	_, err := io.WriteString(w, p.out.String())
+	_, err := io.WriteString(w, p.String())
 	return err
 }
 
@@ -67,19 +67,17 @@ no effect there, as in Traefik, and are an Event.
 
 `
 
-// page builds the Markdown of the reference in memory. Writes to a Builder do
-// not fail, so that only the last write returns an error.
-type page struct{ out strings.Builder }
+// page builds the Markdown of the reference in memory, so that only the last
+// write returns an error.
+type page struct{ declare.Page }
 
-func (p *page) text(text string) { p.out.WriteString(text) }
-
-func (p *page) heading(text string) { p.out.WriteString(text + "\n\n") }
+func (p *page) heading(text string) { p.WriteString(text + "\n\n") }
 
 // keys writes the table of the keys with a prefix. Filters are left out; they
 // have a section of their own. short cuts the prefix from the names.
 func (p *page) keys(o *object, heading, prefix string, short bool) {
 	p.heading(heading)
-	p.text("| Annotation | Meaning | Form | Without it | Closes | Example |\n|---|---|---|---|---|---|\n")
+	p.Table("Annotation", "Meaning", "Form", "Without it", "Closes", "Example")
 	inline := map[string]bool{}
 	for name := range filterFields() {
 		inline[filterKey(name)] = true
@@ -92,21 +90,25 @@ func (p *page) keys(o *object, heading, prefix string, short bool) {
 		if !short {
 			rest = k.name
 		}
-		p.text(fmt.Sprintf("| `%s` | %s | %s | %s | %s | `%s` |\n", rest, cell(k.meaning), cell(k.form), cell(k.otherwise), yesNo(k.closes), cell(k.example)))
+		closes := "no"
+		if k.closes {
+			closes = "yes"
+		}
+		p.Row(declare.Code(rest), k.meaning, k.form, k.otherwise, closes, declare.Code(k.example))
 	}
-	p.text("\n")
+	p.WriteString("\n")
 }
 
 // filters writes the filters, in their order, and the fields of each.
 func (p *page) filters(o *object) {
 	p.heading("### Filters")
-	p.text("Each filter has an annotation, which closes the Ingress when it is not understood; the value `false` switches it off. " +
+	p.WriteString("Each filter has an annotation, which closes the Ingress when it is not understood; the value `false` switches it off. " +
 		"An object has no order of annotations, so requests pass them in this one:\n\n")
 	before, after := filterOrder()
 	number := 0
 	line := func(text string) {
 		number++
-		p.text(fmt.Sprintf("%d. %s\n", number, text))
+		p.Printf("%d. %s\n", number, text)
 	}
 	for _, name := range before {
 		line(fmt.Sprintf("[`%s`](#%s)", filterKey(name), anchor(name)))
@@ -115,13 +117,13 @@ func (p *page) filters(o *object) {
 	for _, name := range after {
 		line(fmt.Sprintf("[`%s`](#%s)", filterKey(name), anchor(name)))
 	}
-	p.text("\nFilters in another order belong into a [Middleware](#middleware), where a list says it.\n\n")
+	p.WriteString("\nFilters in another order belong into a [Middleware](#middleware), where a list says it.\n\n")
 	fields := filterFields()
 	for _, name := range append(before, after...) {
 		field := fields[name]
 		k := o.byName[filterKey(name)]
 		p.heading("#### " + name)
-		p.text(fmt.Sprintf("%s Form: %s.\n\n```yaml\n%s: %s\n```\n\n", field.Description, k.form, k.name, quoted(k.example)))
+		p.Printf("%s Form: %s.\n\n```yaml\n%s: %s\n```\n\n", field.Description, k.form, k.name, quoted(k.example))
 		p.fields(field.Type.Elem())
 	}
 }
@@ -129,14 +131,14 @@ func (p *page) filters(o *object) {
 // kinds writes the fields of our kinds.
 func (p *page) kinds() {
 	p.heading("## Kinds")
-	p.text("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. Names in them are those of objects in the same namespace; " +
+	p.WriteString("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. Names in them are those of objects in the same namespace; " +
 		"`namespace/name` leads into another one, where the option `allowCrossNamespace` allows it.\n\n")
 	for _, kind := range v1alpha1.Kinds() {
 		p.heading("### " + kind.Name)
-		p.text(kind.Description + " Fields of its spec:\n\n")
+		p.WriteString(kind.Description + " Fields of its spec:\n\n")
 		p.fields(kind.Spec)
 		if kind.Spec == reflect.TypeFor[v1alpha1.MiddlewareSpec]() {
-			p.text(middlewareExample)
+			p.WriteString(middlewareExample)
 			p.heading("#### chain")
 			p.fields(reflect.TypeFor[v1alpha1.Chain]())
 		}
@@ -170,23 +172,15 @@ spec:
 
 // fields writes the table of a struct.
 func (p *page) fields(of reflect.Type) {
-	p.text("| Field | Type | Meaning | Default |\n|---|---|---|---|\n")
+	p.Table("Field", "Type", "Meaning", "Default")
 	for _, field := range declare.Fields(of) {
 		form := typeName(&field)
 		if field.Required {
 			form += ", required"
 		}
-		p.text(fmt.Sprintf("| `%s` | %s | %s | %s |\n", field.Name, form, cell(field.Description), defaultName(&field)))
+		p.Row(declare.Code(field.Name), form, field.Description, declare.Code(field.Default))
 	}
-	p.text("\n")
-}
-
-// defaultName returns the default of a field as code, or an empty cell.
-func defaultName(field *declare.Field) string {
-	if field.Default == "" {
-		return ""
-	}
-	return "`" + field.Default + "`"
+	p.WriteString("\n")
 }
 
 // typeName returns the format of a field with its values or bounds.
@@ -244,17 +238,6 @@ func partName(of reflect.Type) string {
 
 // anchor returns the fragment that Markdown renderers make of a heading.
 func anchor(heading string) string { return strings.ToLower(heading) }
-
-// cell returns a text for a Markdown table.
-func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
-
-// yesNo returns a boolean as a table cell.
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
 
 // quoted returns a value as it is written in the YAML of an Ingress, always a string.
 func quoted(value string) string {

@@ -164,7 +164,7 @@ func TestConditionByEdge(t *testing.T) {
 	w.wantCondition(engine.Condition{Refused: true})
 	w.NoteRules(&result.Change, nil)
 	w.wantCondition(engine.Condition{})
-	w.NoteCertificates([]engine.CertificateProblem{{ID: route.CertificateID{Namespace: "shop", Name: "cert"}, Host: "one.example", Message: "not made for it"}})
+	w.NoteCertificates([]refusal.Refusal{{Object: refusal.Object{Kind: "certificate", Namespace: "shop", Name: "cert"}, Field: "one.example", Message: "not made for it"}})
 	w.wantCondition(engine.Condition{CertificateNotReady: true})
 	w.NoteCertificates(nil)
 	w.wantCondition(engine.Condition{})

@@ -20,7 +20,6 @@
 package engine
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -180,17 +179,6 @@ func (e *Engine) resolve() {
 func (e *Engine) Ours(ref snapshot.Ref) bool {
 	unit := e.ingresses[ref]
 	return unit != nil && unit.ours
-}
-
-// Wants returns the Secrets and objects of custom kinds that units have read.
-func (e *Engine) Wants() iter.Seq[snapshot.Ref] {
-	return func(yield func(snapshot.Ref) bool) {
-		for ref := range e.readers {
-			if wanted(ref) && !yield(ref) {
-				return
-			}
-		}
-	}
 }
 
 // toggleWant records that an object began or ceased to be wanted. Two changes in

@@ -147,16 +147,10 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	}
 }
 
-// CertificateProblem is a problem that the edge found with a certificate.
-type CertificateProblem struct {
-	ID      route.CertificateID
-	Host    string
-	Message string
-}
-
 // NoteCertificates records all current problems of the edge with certificates, in
-// the place of those before.
-func (e *Engine) NoteCertificates(problems []CertificateProblem) {
+// the place of those before. The field of each is the host, empty for the whole
+// certificate.
+func (e *Engine) NoteCertificates(problems []refusal.Refusal) {
 	// Ingresses with earlier problems get an empty entry, so that solved ones
 	// are cleared.
 	bySite := map[snapshot.Ref][]refusal.Refusal{}
@@ -166,9 +160,10 @@ func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 		}
 	}
 	for _, problem := range problems {
-		for _, u := range e.claimants(problem) {
+		id := route.CertificateID{Namespace: problem.Namespace, Name: problem.Name}
+		for _, u := range e.claimants(id, problem.Field) {
 			bySite[u.ref] = append(bySite[u.ref], refusal.Refusal{
-				Object: u.ref.Object(), Field: "spec.tls", Reason: refusal.Invalid, Message: "Secret " + problem.ID.String() + ": " + problem.Message,
+				Object: u.ref.Object(), Field: "spec.tls", Reason: refusal.Invalid, Message: "Secret " + id.String() + ": " + problem.Message,
 			})
 		}
 	}
@@ -178,20 +173,20 @@ func (e *Engine) NoteCertificates(problems []CertificateProblem) {
 	}
 }
 
-// claimants returns the Ingresses that name a certificate, for the host of the
-// problem if it has one.
-func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
-	shared := e.tls.certificates[problem.ID]
+// claimants returns the Ingresses that name a certificate: for one host, or for any
+// if the host is empty.
+func (e *Engine) claimants(id route.CertificateID, only string) []*ingressUnit {
+	shared := e.tls.certificates[id]
 	if shared == nil {
 		return nil
 	}
 	found := map[*ingressUnit]struct{}{}
 	for host := range shared.hosts {
-		if problem.Host != "" && host != problem.Host {
+		if only != "" && host != only {
 			continue
 		}
 		for u := range e.hosts[host].ingresses {
-			if u.claims(problem.ID) {
+			if u.claims(id) {
 				found[u] = struct{}{}
 			}
 		}

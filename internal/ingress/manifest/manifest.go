@@ -12,10 +12,12 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -29,6 +31,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -54,12 +58,17 @@ type Set struct {
 	Passed int
 }
 
-// Finding is a problem in a file. Object is zero, or has only a kind, if the
-// document could not be decoded.
+// Finding is one problem of a file, or of an object in files or a cluster.
 type Finding struct {
-	File    string
-	Object  snapshot.Ref
-	Message string
+	// Severity is error, or warning for a reference that may exist in the
+	// cluster.
+	Severity finding.Severity `json:"severity"`
+	File     string           `json:"file,omitempty"`
+	// Object is empty, or has only a kind, if the document could not be decoded.
+	Object  string         `json:"object,omitempty"`
+	Field   string         `json:"field,omitempty"`
+	Reason  refusal.Reason `json:"reason,omitempty"`
+	Message string         `json:"message"`
 }
 
 // Read reads files and directories; "-" means the input. Objects without a
@@ -192,7 +201,7 @@ func (s *Set) take(from source, document []byte, depth int) {
 }
 
 func (s *Set) find(file string, object snapshot.Ref, format string, args ...any) {
-	s.Findings = append(s.Findings, Finding{File: file, Object: object, Message: fmt.Sprintf(format, args...)})
+	s.Findings = append(s.Findings, Finding{Severity: finding.Error, File: file, Object: object.String(), Message: fmt.Sprintf(format, args...)})
 }
 
 // takeObject adds a built-in object to the set. It is decoded a second time to
@@ -235,14 +244,10 @@ func (s *Set) takeSecret(from source, document []byte) {
 		s.find(from.file, snapshot.Ref{Kind: snapshot.Secret}, "a Secret cannot be read: is its data encoded in base64?")
 		return
 	}
-	if object.Namespace == "" {
-		object.Namespace = from.namespace
-	}
+	object.Namespace = cmp.Or(object.Namespace, from.namespace)
 	s.place(from, snapshot.Secret, &object)
 	data := make(map[string][]byte, len(object.Data)+len(object.StringData))
-	for name, value := range object.Data {
-		data[name] = value
-	}
+	maps.Copy(data, object.Data)
 	for name, value := range object.StringData {
 		data[name] = []byte(value)
 	}
@@ -267,9 +272,7 @@ func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 		s.find(from.file, snapshot.Ref{Kind: known}, "%v", err)
 		return
 	}
-	if object.Namespace == "" {
-		object.Namespace = from.namespace
-	}
+	object.Namespace = cmp.Or(object.Namespace, from.namespace)
 	s.place(from, known, &object)
 	s.Snapshot.Put(&snapshot.Resource{Kind: known, Namespace: object.Namespace, Name: object.Name, Spec: object.Spec})
 }

@@ -74,7 +74,7 @@ func TestFindings(t *testing.T) {
 	}
 	var all []string
 	for _, finding := range set.Findings {
-		all = append(all, filepath.Base(finding.File)+" "+finding.Object.String()+" "+finding.Message)
+		all = append(all, filepath.Base(finding.File)+" "+finding.Object+" "+finding.Message)
 	}
 	text := strings.Join(all, "\n")
 	for _, want := range []string{`typo.yaml Ingress shop/a`, `Ingress shop/a unknown field "ruels"`, "twice.yml Service shop/a it is in", "broken.json  a document is not", "secret.yaml Secret a Secret cannot be read"} {

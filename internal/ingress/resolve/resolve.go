@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -97,16 +98,11 @@ func (r *resolver) summaryOf(id route.BackendID) BackendSummary {
 // finish sets the fields that are derived from all steps.
 func (r *resolver) finish() {
 	resolved := r.resolved
-	for host := range r.hosts {
-		resolved.Hosts = append(resolved.Hosts, host)
-	}
+	resolved.Hosts = slices.Collect(maps.Keys(r.hosts))
 	if slices.ContainsFunc(resolved.Paths, func(path Path) bool { return path.Host == "" }) {
 		resolved.Hosts = append(resolved.Hosts, "")
 	}
 	slices.Sort(resolved.Hosts)
-	for id := range r.summaries {
-		resolved.Backends = append(resolved.Backends, id)
-	}
-	slices.SortFunc(resolved.Backends, route.BackendID.Compare)
+	resolved.Backends = slices.SortedFunc(maps.Keys(r.summaries), route.BackendID.Compare)
 	r.reportOmitted()
 }

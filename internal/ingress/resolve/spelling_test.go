@@ -48,7 +48,10 @@ func FuzzSpelling(f *testing.F) {
 		if host == "" {
 			return
 		}
-		if want, err := normalize.RuleHost(host); err != nil || site.Paths[0].Host != want {
+		// Requests have no wildcard: what stands for it is left out of the comparison.
+		name, wildcard := strings.CutPrefix(host, "*.")
+		got, cut := strings.CutPrefix(site.Paths[0].Host, "*.")
+		if want, port, err := normalize.Host(nil, []byte(name)); err != nil || port != 0 || wildcard != cut || got != string(want) {
 			t.Fatalf("the host %q becomes %q, and %q in requests: %v", host, site.Paths[0].Host, want, err)
 		}
 	})

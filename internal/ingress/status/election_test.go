@@ -55,15 +55,15 @@ func TestOneReplicaWrites(t *testing.T) {
 	second := start(t, cluster, namespace, Options{IP: "192.0.2.1", Identity: "second"}, who.watch("second"))
 	makeIngress(t, cluster, namespace, "two", "ours")
 	waitStatus(t, cluster, namespace, 2, "192.0.2.1")
-	if !first.Leading() || second.Leading() || second.writes(resultWritten) != 0 {
+	if !first.leading.Load() || second.leading.Load() || second.writes(resultWritten) != 0 {
 		t.Error("the second replica writes")
 	}
 
 	first.gate.Close()
 	makeIngress(t, cluster, namespace, "three", "ours")
 	waitStatus(t, cluster, namespace, 3, "192.0.2.1")
-	programs.Until(t, "the first has noticed", func() bool { return !first.Leading() })
-	if !second.Leading() || second.count("leader", "") != 1 || first.count("leader", "") != 0 {
+	programs.Until(t, "the first has noticed", func() bool { return !first.leading.Load() })
+	if !second.leading.Load() || second.count("leader", "") != 1 || first.count("leader", "") != 0 {
 		t.Error("the second replica does not say that it leads")
 	}
 	first.gate.Open()
@@ -102,7 +102,7 @@ func TestRights(t *testing.T) {
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
 	programs.Until(t, "the log has the missing right", func() bool { return strings.Count(r.lines.String(), "leader election failed") == 1 })
-	if r.Leading() || strings.Count(r.lines.String(), "forbidden") != 1 {
+	if r.leading.Load() || strings.Count(r.lines.String(), "forbidden") != 1 {
 		t.Error("it leads without the right to")
 	}
 	waitStatus(t, cluster, namespace, 1, "")

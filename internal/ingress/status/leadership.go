@@ -2,6 +2,8 @@ package status
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,10 +129,7 @@ func (t *leadershipTerm) addressesChanged() {
 func (t *leadershipTerm) enqueueAll() {
 	w := t.writer
 	w.mu.Lock()
-	keys := make([]ingressKey, 0, len(w.records))
-	for at := range w.records {
-		keys = append(keys, at)
-	}
+	keys := slices.Collect(maps.Keys(w.records))
 	w.mu.Unlock()
 	for _, at := range keys {
 		t.ingresses.Add(at)

@@ -137,7 +137,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 	programs.Until(t, "it is noted again", noted)
 	first.stop()
 	<-ended
-	programs.Until(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.Leading() })
+	programs.Until(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.leading.Load() })
 }
 
 // A new leader tells what is refused again, which is still the same Event.

@@ -92,9 +92,7 @@ type Writer struct {
 
 // New returns a Writer. It sends nothing before Run.
 func New(cluster *kube.Cluster, options Options) *Writer {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
@@ -131,9 +129,6 @@ func madeIdentity() string {
 func (w *Writer) Run(ctx context.Context) error {
 	return w.cluster.Elect(ctx, w.election, w.lead)
 }
-
-// Leading reports whether this replica is the leader.
-func (w *Writer) Leading() bool { return w.leading.Load() }
 
 // Ingress sets an Ingress as it was last seen, with its status and managed fields,
 // whether it is ours, and its condition. It must not be called before ownership

@@ -1,6 +1,7 @@
 package traefik
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/base64"
 	"net/netip"
@@ -70,11 +71,8 @@ func addressStrategy(r *record) {
 // header.
 func (s *step) basicAuth(r *record) *route.Policy {
 	auth := &route.BasicAuth{
-		Realm: r.text("realm"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
-	}
-	// Browsers store passwords by realm, so a migrated host keeps Traefik's.
-	if auth.Realm == "" {
-		auth.Realm = "traefik"
+		// Browsers store passwords by realm, so a migrated host keeps Traefik's.
+		Realm: cmp.Or(r.text("realm"), "traefik"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
 	}
 	name := r.text("secret")
 	r.rest()

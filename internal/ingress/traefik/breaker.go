@@ -1,6 +1,7 @@
 package traefik
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -23,9 +24,7 @@ func circuitBreaker(r *record) *route.Policy {
 	breaker := &route.CircuitBreaker{
 		Window: route.Duration(breakerWindow), Open: route.Duration(r.span("fallbackDuration")),
 	}
-	if breaker.Open == 0 {
-		breaker.Open = route.Duration(breakerOpen)
-	}
+	breaker.Open = cmp.Or(breaker.Open, route.Duration(breakerOpen))
 	percent, problem := failurePercent(r.text("expression"))
 	if problem != "" {
 		r.fault("expression", refusal.Unsupported, "%s", problem)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -137,7 +138,7 @@ func (r *record) wholeIfSet(name string) (number int64, there bool) {
 	if !there {
 		return 0, false
 	}
-	number, ok := wholeNumber(value)
+	number, ok := declare.WholeNumber(value)
 	if !ok {
 		r.wrong(name, "a whole number")
 	}
@@ -161,7 +162,7 @@ func (r *record) span(name string) time.Duration {
 	if !there {
 		return 0
 	}
-	seconds, number := wholeNumber(value)
+	seconds, number := declare.WholeNumber(value)
 	// A number without a unit is no duration in Go, so it is parsed as seconds
 	// when ParseDuration fails.
 	if text, is := value.(string); is {
@@ -192,7 +193,7 @@ func (r *record) notNegative(name string, span time.Duration) time.Duration {
 // textOrNumber takes a value of either type, such as a port.
 func (r *record) textOrNumber(name string) string {
 	value, _ := r.take(name)
-	if number, ok := wholeNumber(value); ok {
+	if number, ok := declare.WholeNumber(value); ok {
 		return strconv.FormatInt(number, 10)
 	}
 	return r.text(name)
@@ -267,23 +268,6 @@ func (r *record) pairs(name string) []pair {
 		pairs = append(pairs, pair{key, inner.text(key)})
 	}
 	return pairs
-}
-
-// wholeNumber converts a JSON number.
-func wholeNumber(value any) (int64, bool) {
-	switch number := value.(type) {
-	case int64:
-		return number, true
-	case int:
-		return int64(number), true
-	case float64:
-		// Beyond 2^53 a float is not exact.
-		if number != math.Trunc(number) || math.Abs(number) > 1<<53 {
-			return 0, false
-		}
-		return int64(number), true
-	}
-	return 0, false
 }
 
 // asksNothing reports whether a value is the zero value of its type: a manifest that

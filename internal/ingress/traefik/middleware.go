@@ -86,88 +86,60 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 // rather than no policy: it may be a filter of a newer Traefik that restricts
 // access.
 func (s *step) read(kind string, spec *record) []route.Policy {
-	if policies, known := s.readRequest(kind, spec); known {
-		return policies
-	}
-	if instead, known := notDone(kind); known {
-		spec.fault(kind, refusal.Unsupported, "is not supported: %s", instead)
+	if convert := s.converter(kind); convert != nil {
+		if policy := convert(spec.inner(kind)); policy != nil {
+			return []route.Policy{*policy}
+		}
 		return nil
 	}
-	if kind == "contentType" {
+	switch kind {
+	case "headers":
+		return headers(spec.inner(kind))
+	case "contentType":
 		return s.contentType(spec.inner(kind))
 	}
-	spec.fault(kind, refusal.Unsupported, "no such Middleware is known: correct its name, or remove it")
+	if instead, known := unsupportedKinds[kind]; known {
+		spec.fault(kind, refusal.Unsupported, "is not supported: %s", instead)
+	} else {
+		spec.fault(kind, refusal.Unsupported, "no such Middleware is known: correct its name, or remove it")
+	}
 	return nil
 }
 
-// readRequest converts the kinds that are supported. A nil policy of a known
-// kind means that the Middleware has no effect, such as a retry with one
-// attempt.
-func (s *step) readRequest(kind string, spec *record) (policies []route.Policy, known bool) {
-	var policy *route.Policy
-	switch kind {
-	case "addPrefix":
-		policy = addPrefix(spec.inner(kind))
-	case "stripPrefix":
-		policy = stripPrefix(spec.inner(kind))
-	case "stripPrefixRegex":
-		policy = stripPrefixRegex(spec.inner(kind))
-	case "replacePath":
-		policy = replacePath(spec.inner(kind))
-	case "replacePathRegex":
-		policy = replacePathRegex(spec.inner(kind))
-	case "redirectRegex":
-		policy = redirectRegex(spec.inner(kind))
-	case "redirectScheme":
-		policy = redirectScheme(spec.inner(kind))
-	case "headers":
-		return headers(spec.inner(kind)), true
-	case "ipAllowList", "ipWhiteList":
-		policy = ipAllowList(spec.inner(kind))
-	case "basicAuth":
-		policy = s.basicAuth(spec.inner(kind))
-	case "forwardAuth":
-		policy = s.forwardAuth(spec.inner(kind))
-	case "rateLimit":
-		policy = rateLimit(spec.inner(kind))
-	case "inFlightReq":
-		policy = inFlight(spec.inner(kind))
-	case "buffering":
-		policy = buffering(spec.inner(kind))
-	case "circuitBreaker":
-		policy = circuitBreaker(spec.inner(kind))
-	case "compress":
-		policy = compress(spec.inner(kind))
-	case "retry":
-		policy = retry(spec.inner(kind))
-	case "errors":
-		policy = s.errorPages(spec.inner(kind))
-	case "passTLSClientCert":
-		policy = passCertificate(spec.inner(kind))
-	default:
-		return nil, false
-	}
-	if policy == nil {
-		return nil, true
-	}
-	return []route.Policy{*policy}, true
+// converter returns the function for a kind that becomes one policy, nil for other
+// kinds. The function returns nil if the Middleware has no effect, such as a retry
+// with one attempt.
+func (s *step) converter(kind string) func(*record) *route.Policy {
+	return map[string]func(*record) *route.Policy{
+		"addPrefix":         addPrefix,
+		"stripPrefix":       stripPrefix,
+		"stripPrefixRegex":  stripPrefixRegex,
+		"replacePath":       replacePath,
+		"replacePathRegex":  replacePathRegex,
+		"redirectRegex":     redirectRegex,
+		"redirectScheme":    redirectScheme,
+		"ipAllowList":       ipAllowList,
+		"ipWhiteList":       ipAllowList,
+		"basicAuth":         s.basicAuth,
+		"forwardAuth":       s.forwardAuth,
+		"rateLimit":         rateLimit,
+		"inFlightReq":       inFlight,
+		"buffering":         buffering,
+		"circuitBreaker":    circuitBreaker,
+		"compress":          compress,
+		"retry":             retry,
+		"errors":            s.errorPages,
+		"passTLSClientCert": passCertificate,
+	}[kind]
 }
 
-// notDone returns the advice for a kind that is known and unsupported.
-func notDone(kind string) (instead string, known bool) {
-	switch kind {
-	case "digestAuth":
-		return "its passwords are hashed with MD5, so use basicAuth over TLS, or forwardAuth", true
-	case "grpcWeb":
-		return "let the backend, or a proxy beside it, speak gRPC-Web", true
-	case "encodedCharacters":
-		return "the entry point decides which encoded characters a path may have, for all its routes", true
-	case "plugin":
-		return "plugins of Traefik are programs that the edge does not run; use a Middleware that it has, or forwardAuth", true
-	case "tap":
-		return "copies of requests are made by the policy mirror of a Middleware of slipway.dev", true
-	}
-	return "", false
+// unsupportedKinds has the advice for the kinds that are known and unsupported.
+var unsupportedKinds = map[string]string{
+	"digestAuth":        "its passwords are hashed with MD5, so use basicAuth over TLS, or forwardAuth",
+	"grpcWeb":           "let the backend, or a proxy beside it, speak gRPC-Web",
+	"encodedCharacters": "the entry point decides which encoded characters a path may have, for all its routes",
+	"plugin":            "plugins of Traefik are programs that the edge does not run; use a Middleware that it has, or forwardAuth",
+	"tap":               "copies of requests are made by the policy mirror of a Middleware of slipway.dev",
 }
 
 // contentType enables the detection of a missing Content-Type in Traefik. The edge

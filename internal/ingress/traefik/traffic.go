@@ -1,6 +1,7 @@
 package traefik
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -18,9 +19,7 @@ func rateLimit(r *record) *route.Policy {
 		Burst:    max(1, r.count("burst")),
 		Key:      sourceCriterion(r, route.KeyClient),
 	}
-	if limit.Period == 0 {
-		limit.Period = route.Duration(time.Second)
-	}
+	limit.Period = cmp.Or(limit.Period, route.Duration(time.Second))
 	r.refuse("redis", "each replica of the edge counts on its own; remove it")
 	r.rest()
 	if limit.Requests == 0 {

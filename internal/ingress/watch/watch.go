@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +117,7 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		}
 	}
 	options.Namespaces = slices.Compact(slices.Sorted(slices.Values(options.Namespaces)))
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	w := &Watcher{
 		cluster: cluster, options: options, timing: defaultTiming(),
 		failures:     newFailures(options.Log),

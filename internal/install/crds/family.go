@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/declare"
 	own "slipway.dev/slipway/api/v1alpha1"
 )
 
@@ -108,35 +109,21 @@ func definitions(families []Family) ([]definition, error) {
 
 // brought returns the definitions of a family that the chart has.
 func (f Family) brought() ([]definition, error) {
-	var texts [][]byte
+	var kinds []declare.Kind
 	switch f {
 	case ArgoCD:
-		for _, kind := range argo.Kinds() {
-			text, err := kind.CRD()
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, text)
-		}
+		kinds = argo.Kinds()
 	case Slipway:
-		for _, kind := range own.Kinds() {
-			text, err := kind.CRD()
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, text)
-		}
+		kinds = own.Kinds()
 	case Rollouts, Workflows, Events:
 	}
 	var made []definition
-	for _, text := range texts {
-		// Only the name is decoded here. object decodes the rest when it is
-		// applied.
-		var read struct{ Metadata struct{ Name string } }
-		if err := yaml.Unmarshal(text, &read); err != nil {
-			return nil, fmt.Errorf("read a definition of the chart: %w", err)
+	for _, kind := range kinds {
+		text, err := kind.CRD()
+		if err != nil {
+			return nil, err
 		}
-		made = append(made, definition{name: read.Metadata.Name, family: f, text: text})
+		made = append(made, definition{name: kind.Plural + "." + kind.Group, family: f, text: text})
 	}
 	return made, nil
 }

@@ -2,7 +2,7 @@ package values
 
 import (
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +40,7 @@ func wrong(code, key, message, fix string) []finding.Finding {
 // walk checks a mapping against the tree of keys.
 func (c Catalogue) walk(at *node, given map[string]any) []finding.Finding {
 	var found []finding.Finding
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value, key := given[name], strings.TrimPrefix(at.path+"."+name, ".")
 		next := at.child(name)
 		switch {
@@ -93,79 +93,61 @@ func (v Value) check(key string, given any) []finding.Finding {
 	}
 	// otherKind is the finding of a value of another kind. The cases share it.
 	otherKind := wrong(CodeKind, key, "it is "+kindOf(given)+", and has to be "+v.wanted(), "write "+v.wanted())
-	switch v.Kind {
-	case Flag:
-		if _, ok := given.(bool); !ok {
+	var found []finding.Finding
+	switch content := given.(type) {
+	case bool:
+		if v.Kind != Flag {
 			return otherKind
 		}
-	case Count:
-		number, ok := whole(given)
-		if !ok {
+	case string:
+		if v.Kind != Text {
 			return otherKind
 		}
-		if number < v.Rule.Least || number > v.Rule.Most {
+		return v.checkText(key, content)
+	case []any:
+		if v.Kind != TextList && v.Kind != ObjectList {
+			return otherKind
+		}
+		for i, each := range content {
+			found = append(found, v.checkElement(fmt.Sprintf("%s[%d]", key, i), each)...)
+		}
+	case map[string]any:
+		if v.Kind != TextMap && v.Kind != Object {
+			return otherKind
+		}
+		// The fields of an object are not declared here. The API server checks
+		// them, or the program whose options they are.
+		for _, name := range slices.Sorted(maps.Keys(content)) {
+			if v.Kind == TextMap {
+				found = append(found, v.checkElement(key+"."+name, content[name])...)
+			}
+		}
+	default:
+		number, ok := declare.WholeNumber(given)
+		if !ok || v.Kind != Count {
+			return otherKind
+		}
+		if number < int64(v.Rule.Least) || number > int64(v.Rule.Most) {
 			return wrong(CodeRule, key, fmt.Sprintf("it is %d", number), fmt.Sprintf("choose a number from %d to %d", v.Rule.Least, v.Rule.Most))
 		}
-	case TextList, ObjectList:
-		return v.checkList(key, given, otherKind)
-	case TextMap, Object:
-		return v.checkMap(key, given, otherKind)
-	case Text:
-		text, ok := given.(string)
-		if !ok {
-			return otherKind
-		}
-		return v.checkText(key, text)
-	}
-	return nil
-}
-
-// checkList checks a list and its elements.
-func (v Value) checkList(key string, given any, otherKind []finding.Finding) []finding.Finding {
-	list, ok := given.([]any)
-	if !ok {
-		return otherKind
-	}
-	var found []finding.Finding
-	for i, each := range list {
-		at := key + "[" + strconv.Itoa(i) + "]"
-		found = append(found, v.checkElement(at, each, v.Kind == TextList)...)
 	}
 	return found
 }
 
-// checkMap checks a map and its values.
-func (v Value) checkMap(key string, given any, otherKind []finding.Finding) []finding.Finding {
-	all, ok := given.(map[string]any)
-	if !ok {
-		return otherKind
-	}
-	// The fields of an object are not declared here. The API server checks
-	// them, or the program whose options they are.
-	if v.Kind == Object {
+// checkElement checks one element of a list or map, which is an object or a
+// text.
+func (v Value) checkElement(key string, given any) []finding.Finding {
+	text, isText := given.(string)
+	_, isObject := given.(map[string]any)
+	switch {
+	case v.Kind == ObjectList && !isObject:
+		return wrong(CodeKind, key, "it is "+kindOf(given)+", and has to be an object", "write its fields below it")
+	case v.Kind == ObjectList:
 		return nil
-	}
-	var found []finding.Finding
-	for _, name := range sortedKeys(all) {
-		found = append(found, v.checkElement(key+"."+name, all[name], true)...)
-	}
-	return found
-}
-
-// checkElement checks one element of a list or map: a text if text is set, an
-// object otherwise.
-func (v Value) checkElement(key string, given any, text bool) []finding.Finding {
-	if !text {
-		if _, ok := given.(map[string]any); !ok {
-			return wrong(CodeKind, key, "it is "+kindOf(given)+", and has to be an object", "write its fields below it")
-		}
-		return nil
-	}
-	word, ok := given.(string)
-	if !ok {
+	case !isText:
 		return wrong(CodeKind, key, "it is "+kindOf(given)+", and has to be a text", "put it in quotes")
 	}
-	return v.checkText(key, word)
+	return v.checkText(key, text)
 }
 
 // checkText checks a text against the rule.
@@ -211,18 +193,4 @@ func kindOf(value any) string {
 		return "nothing"
 	}
 	return "a number"
-}
-
-// whole converts a number as YAML and JSON decoders return it. The bound keeps
-// the conversion of a float64 exact.
-func whole(value any) (int, bool) {
-	switch number := value.(type) {
-	case int:
-		return number, true
-	case int64:
-		return int(number), true
-	case float64:
-		return int(number), number == math.Trunc(number) && math.Abs(number) < 1<<31
-	}
-	return 0, false
 }

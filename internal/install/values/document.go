@@ -1,11 +1,9 @@
 package values
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -69,7 +67,7 @@ func withoutText(err error) string {
 			return line
 		}
 	}
-	return errors.New("it has to be one map of keys").Error()
+	return "it has to be one map of keys"
 }
 
 // New returns a document of decoded values. Aliases are resolved when values
@@ -165,14 +163,4 @@ func Objects[T any](d Document, key string) ([]T, error) {
 		return nil, fmt.Errorf("%s has a field that is not known or of another kind", key)
 	}
 	return made, nil
-}
-
-// sortedKeys are the keys of a map in order.
-func sortedKeys(of map[string]any) []string {
-	keys := make([]string, 0, len(of))
-	for key := range of {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

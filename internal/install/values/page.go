@@ -3,28 +3,30 @@ package values
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // Page returns the reference page of the charts' values in Markdown, one table
 // for each chart.
 func Page(charts ...Catalogue) ([]byte, error) {
-	var text strings.Builder
-	text.WriteString("# Values of the charts\n\n")
-	text.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
-	text.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
+	var page declare.Page
+	page.WriteString("# Values of the charts\n\n")
+	page.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
+	page.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
 		"without an installation, and says everything that is wrong at once.\n")
 	for _, chart := range charts {
-		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| Key | Default | What it is for |\n|---|---|---|\n", chart.Chart, chart.About)
+		page.Printf("\n## %s\n\n%s\n\n", chart.Chart, chart.About)
+		page.Table("Key", "Default", "What it is for")
 		for _, value := range chart.Values {
 			shown, err := value.shownDefault()
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", value.Key, shown, cell(value.explained()))
+			page.Row(declare.Code(value.Key), shown, value.explained())
 		}
 	}
-	return []byte(text.String()), nil
+	return []byte(page.String()), nil
 }
 
 // explained returns the description with rule and alias.
@@ -53,8 +55,5 @@ func (v Value) shownDefault() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("show the default of %s: %w", v.Key, err)
 	}
-	return "`" + cell(string(encoded)) + "`", nil
+	return declare.Code(string(encoded)), nil
 }
-
-// cell escapes a text for a cell of a Markdown table.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

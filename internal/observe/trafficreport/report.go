@@ -1,6 +1,10 @@
 package trafficreport
 
-import "time"
+import (
+	"time"
+
+	"slipway.dev/slipway/api/refusal"
+)
 
 // Purpose is the use of the secret that edges and the agent share.
 const Purpose = "edge traffic"
@@ -44,7 +48,9 @@ type Table struct {
 	Routes       []Route       `json:"routes"`
 	Backends     []Backend     `json:"backends"`
 	Certificates []Certificate `json:"certificates"`
-	Refusals     []Refusal     `json:"refusals"`
+	// Refusals are the parts of objects that are not served as written. The kind of
+	// a custom resource contains its group: Middleware.slipway.dev.
+	Refusals []refusal.Refusal `json:"refusals"`
 	// More is how many of each are not listed.
 	MoreRoutes       int `json:"moreRoutes,omitempty"`
 	MoreCertificates int `json:"moreCertificates,omitempty"`
@@ -122,17 +128,6 @@ type Certificate struct {
 	Issuer    string    `json:"issuer,omitempty"`
 	NotBefore time.Time `json:"notBefore"`
 	NotAfter  time.Time `json:"notAfter"`
-}
-
-// Refusal is a part of an object that is not served as written.
-type Refusal struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Field     string `json:"field,omitempty"`
-	Reason    string `json:"reason"`
-	// Message is the problem and what to do.
-	Message string `json:"message"`
 }
 
 // RouteCount is the count of one route.

@@ -6,47 +6,17 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
-
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/tools/generator"
 )
 
 // folder is where Helm installs CRDs from, one file per kind.
 const folder = "charts/gitops-runtime/crds/"
 
-// main writes the files below --root and exits with 1 on an error.
-func main() {
-	root := flag.String("root", ".", "folder of the repository")
-	flag.Parse()
-	if err := run(*root); err != nil {
-		fmt.Fprintln(os.Stderr, "argocrds:", err)
-		os.Exit(1)
-	}
-}
+func main() { generator.Main("argocrds", generate) }
 
-// run writes the generated files.
-func run(root string) error {
-	files, err := generate()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(root, filepath.FromSlash(folder)), 0o755); err != nil {
-		return err
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), content, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// generate returns the files by their path in the repository. It does not touch
-// the disk, so that the test can compare.
-func generate() (map[string][]byte, error) {
+// generate returns the files by their path in the repository.
+func generate(string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, kind := range v1alpha1.Kinds() {
 		crd, err := kind.CRD()

@@ -7,45 +7,14 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
-
 	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/tools/generator"
 )
 
-// main writes the files below --root and exits with 1 on an error.
-func main() {
-	root := flag.String("root", ".", "folder of the repository")
-	flag.Parse()
-	if err := run(*root); err != nil {
-		fmt.Fprintln(os.Stderr, "chartgen:", err)
-		os.Exit(1)
-	}
-}
+func main() { generator.Main("chartgen", generate) }
 
-// run writes the generated files.
-func run(root string) error {
-	files, err := generate()
-	if err != nil {
-		return err
-	}
-	for name, content := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// generate returns the files by their path in the repository. It does not touch
-// the disk, so that the test can compare.
-func generate() (map[string][]byte, error) {
+// generate returns the files by their path in the repository.
+func generate(string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, catalogue := range []values.Catalogue{values.Runtime(), values.Platform()} {
 		folder := "charts/" + catalogue.Chart + "/"

@@ -24,6 +24,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"slipway.dev/slipway/internal/tools/generator"
 )
 
 const (
@@ -144,15 +146,10 @@ func generate(command *exec.Cmd, request *pluginpb.CodeGeneratorRequest, out str
 	if response.GetError() != "" {
 		return fmt.Errorf("%s", response.GetError())
 	}
+	// The plugin returns the contents; the caller of a plugin writes them.
+	files := map[string][]byte{}
 	for _, file := range response.GetFile() {
-		// The plugin returns the contents; the caller of a plugin writes them.
-		path := filepath.Join(out, filepath.FromSlash(file.GetName()))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(file.GetContent()), 0o644); err != nil {
-			return err
-		}
+		files[file.GetName()] = []byte(file.GetContent())
 	}
-	return nil
+	return generator.Write(out, files)
 }

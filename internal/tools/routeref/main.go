@@ -9,32 +9,20 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"slipway.dev/slipway/internal/tools/generator"
 )
 
-// main parses the flags and exits with 1 on an error.
-func main() {
-	source := flag.String("route", "internal/route", "folder of package route")
-	examples := flag.String("examples", "internal/tools/routeref/examples", "folder with one routes file for each policy")
-	out := flag.String("out", "docs/reference/routes.md", "file to write")
-	flag.Parse()
-	if err := run(*source, *examples, *out); err != nil {
-		fmt.Fprintln(os.Stderr, "routeref:", err)
-		os.Exit(1)
-	}
-}
+func main() { generator.Main("routeref", generate) }
 
-// run writes the page.
-func run(source, examples, out string) error {
-	page, err := reference(source, examples)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(out, []byte(page), 0o644)
+// generate returns the page by its path in the repository.
+func generate(root string) (map[string][]byte, error) {
+	page, err := reference(filepath.Join(root, "internal/route"), filepath.Join(root, "internal/tools/routeref/examples"))
+	return map[string][]byte{"docs/reference/routes.md": []byte(page)}, err
 }
 
 // reference returns the text of the page.

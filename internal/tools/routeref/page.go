@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/api/declare"
 )
 
 // generatedNote is the first line of the page.
@@ -35,7 +37,7 @@ var scalars = map[string]string{
 // refers to it, the order of rules below Rule, and the policies with their
 // examples below Policy.
 func (m *model) page(examples map[string]string) (string, error) {
-	var out strings.Builder
+	var out declare.Page
 	out.WriteString(generatedNote + intro)
 	// The order of sections is that of the references, so a reader meets a type
 	// after the field that uses it.
@@ -72,7 +74,7 @@ func (m *model) page(examples map[string]string) (string, error) {
 				return "", fmt.Errorf("the policy %s has no example: add %s.yaml to the examples", field.key, field.key)
 			}
 			m.section(&out, "### ", field.kind.name)
-			fmt.Fprintf(&out, "```yaml\n%s```\n\n", example)
+			out.Printf("```yaml\n%s```\n\n", example)
 		}
 	}
 	return strings.TrimRight(out.String(), "\n") + "\n", nil
@@ -106,28 +108,28 @@ func (m *model) reachable(first string) []string {
 }
 
 // section writes one type as a table of its fields or values.
-func (m *model) section(out *strings.Builder, level, name string) {
+func (m *model) section(out *declare.Page, level, name string) {
 	out.WriteString(level + name + "\n\n")
 	if c := m.choices[name]; c != nil {
-		out.WriteString(m.prose(c.text, nil) + "\n\n| Value | Meaning |\n|---|---|\n")
+		out.WriteString(m.prose(c.text, nil) + "\n\n")
+		out.Table("Value", "Meaning")
 		for _, v := range c.values {
-			fmt.Fprintf(out, "| `%s` | %s |\n", v.literal, m.cell(v.text, nil))
+			out.Row(declare.Code(v.literal), m.line(v.text, nil))
 		}
 		out.WriteString("\n")
 		return
 	}
 	s := m.structs[name]
-	out.WriteString(m.prose(s.text, s) + "\n\n| Field | Type | Description |\n|---|---|---|\n")
+	out.WriteString(m.prose(s.text, s) + "\n\n")
+	out.Table("Field", "Type", "Description")
 	for _, field := range s.fields {
-		text := field.text
+		text, of := field.text, s
 		// A field without a comment gets the first sentence of its type's.
 		if below := m.structs[field.kind.name]; text == "" && below != nil {
 			text, _, _ = strings.Cut(strings.ReplaceAll(below.text, "\n", " "), ". ")
-			text = strings.TrimSuffix(text, ".") + "."
-			fmt.Fprintf(out, "| `%s` | %s | %s |\n", field.key, m.kindText(field), m.cell(text, below))
-			continue
+			text, of = strings.TrimSuffix(text, ".")+".", below
 		}
-		fmt.Fprintf(out, "| `%s` | %s | %s |\n", field.key, m.kindText(field), m.cell(text, s))
+		out.Row(declare.Code(field.key), m.kindText(field), m.line(text, of))
 	}
 	out.WriteString("\n")
 }
@@ -164,10 +166,9 @@ func (m *model) prose(text string, s *structure) string {
 	return m.fileNames(strings.TrimSpace(text), s)
 }
 
-// cell returns a comment as one line for a table, with pipes escaped.
-func (m *model) cell(text string, s *structure) string {
-	line := strings.Join(strings.Fields(text), " ")
-	return strings.ReplaceAll(m.fileNames(line, s), "|", `\|`)
+// line returns a comment as one line, for a table.
+func (m *model) line(text string, s *structure) string {
+	return m.fileNames(strings.Join(strings.Fields(text), " "), s)
 }
 
 // goLink matches a doc link such as [Rule], goSelector a field such as

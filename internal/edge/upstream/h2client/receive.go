@@ -23,8 +23,7 @@ func (c *Conn) readLoop() {
 func (c *Conn) readFrames() error {
 	for first := true; ; first = false {
 		read, err := c.framer.ReadFrame()
-		var stream http2.StreamError
-		if errors.As(err, &stream) {
+		if stream, ok := errors.AsType[http2.StreamError](err); ok {
 			c.resetStream(stream)
 			continue
 		}
