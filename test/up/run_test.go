@@ -23,10 +23,7 @@ import (
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
-const (
-	stopDeadline  = time.Minute
-	checkInterval = 50 * time.Millisecond
-)
+const stopDeadline = time.Minute
 
 // slipway is one run of the built binary.
 type slipway struct{ *programs.Process }

@@ -22,10 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTimeout bounds every wait of a test. It is never waited for when the code is
-// right.
-const testTimeout = 60 * time.Second
-
 // canary is the token of every agent here. It must not appear anywhere.
 const canary = "canary-c1a9d0"
 

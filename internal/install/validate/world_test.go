@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +27,6 @@ import (
 const (
 	adminEmail = "admin@example.com"
 	userEmail  = "user@example.com"
-	patience   = time.Minute
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
