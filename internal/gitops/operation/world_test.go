@@ -123,6 +123,8 @@ type openGate struct{}
 
 func (openGate) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
 
+func (openGate) TakesOver(tracking.Key) *refusal.Refusal { return nil }
+
 // build makes the plan of a sync or a deletion, as it would be made now.
 func (w *world) build(manifests string, options plan.Options, build func(*plan.Set, plan.Input) (*plan.Plan, error)) *plan.Plan {
 	w.t.Helper()

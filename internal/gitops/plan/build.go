@@ -90,7 +90,9 @@ func (b *builder) desired(desired *Desired) {
 	}
 	options, _ := b.Options.ObjectOptions.of(desired.Object)
 	live := b.Live[desired.Key]
-	if !b.allowed(desired.Key, desired.Object) || !b.isFreeOrOwn(desired, live) {
+	// The live object counts as well: the desired one can be of this project, and
+	// the one that it would overwrite of another.
+	if !b.allowed(desired.Key, desired.Object) || live != nil && !b.allowed(desired.Key, live) || !b.isFreeOrOwn(desired, live) {
 		return
 	}
 	if desired.unknown && b.set.definitions[desired.Key.GroupKind()] == nil && !options.SkipDryRunOnMissingResource {
@@ -152,6 +154,10 @@ func (b *builder) isFreeOrOwn(desired *Desired, live *unstructured.Unstructured)
 	owner, owned := b.set.source.Tracker.OwnerOf(live)
 	if !owned || owner == b.app() {
 		return true
+	}
+	if refused := b.Gate.TakesOver(desired.Key); refused != nil {
+		b.plan.Refusals = append(b.plan.Refusals, refused.Of(refusal.Object(desired.Key)))
+		return false
 	}
 	message := fmt.Sprintf("it is part of applications %s and %s", b.app(), owner)
 	if desired.Hook != nil || b.Options.FailOnSharedResource {

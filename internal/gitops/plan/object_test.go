@@ -44,6 +44,14 @@ func (g gate) Allows(key tracking.Key, _ *unstructured.Unstructured, _ string) *
 	return nil
 }
 
+// TakesOver refuses what has "kept" in its name.
+func (g gate) TakesOver(key tracking.Key) *refusal.Refusal {
+	if strings.Contains(key.Name, "kept") {
+		return refusal.New("", refusal.NotAllowed, "another Application owns it")
+	}
+	return nil
+}
+
 // parseKey reads Deployment.apps shop/web.
 func parseKey(text string) tracking.Key {
 	kindText, name, _ := strings.Cut(text, " ")

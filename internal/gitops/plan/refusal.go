@@ -36,10 +36,14 @@ func warning(code string, object tracking.Key, message string) finding.Finding {
 	return finding.Finding{Code: code, Severity: finding.Warning, Subject: object.String(), Message: message}
 }
 
-// Gate decides what an Application may touch. It returns nil, or why not. The
-// object is the desired one, or the live one of a deletion.
+// Gate decides what an Application may touch. Its methods return nil, or why
+// not.
 type Gate interface {
+	// Allows judges an object: the desired one, and the live one that would be
+	// changed or deleted.
 	Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *refusal.Refusal
+	// TakesOver judges whether an object of another Application may be taken.
+	TakesOver(key tracking.Key) *refusal.Refusal
 }
 
 // maxMessage bounds a message of an operation. It ends in the status of an

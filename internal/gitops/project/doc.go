@@ -29,8 +29,13 @@
 //
 //   - reaches the control namespace only if one of its destinations names it, a
 //     pattern does not do, and only for Applications that are there themselves;
-//   - writes AppProjects there, and Applications and ApplicationSets of another
-//     project, only if namespaceResourceWhitelist names the kind.
+//   - writes Applications and ApplicationSets of its own there, and everything
+//     else only if namespaceResourceWhitelist names the kind: a Secret there is a
+//     credential, a Deployment can run as the agent;
+//   - overwrites and deletes none of another project: the live object is judged
+//     like the desired one;
+//   - takes over nothing that another Application owns;
+//   - never touches what the charts of the runtime install.
 //
 // A project without any limit, as default is made, is not concerned: its
 // Applications can do everything anyway. Neither are Applications that are

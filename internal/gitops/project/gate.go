@@ -60,10 +60,13 @@ func (g *gate) allowsClusterObject(key tracking.Key) *refusal.Refusal {
 }
 
 // allowsControl keeps projects that have limits from giving themselves more in
-// the control namespace.
+// the control namespace. There every object counts: Secrets are credentials, a
+// Deployment can run as the agent, a RoleBinding gives its rights away. So only
+// Applications and ApplicationSets of the project itself are allowed, and what
+// an administrator has listed by its kind.
 func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *refusal.Refusal {
 	p := g.project
-	if p.control == "" || key.Namespace != p.control || p.unlimited || g.destination.Server != LocalServer {
+	if !g.limitedControl(key) {
 		return nil
 	}
 	if namespaceOfApp != p.control {
@@ -73,19 +76,46 @@ func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured
 		return refuse("it is in the control namespace %s, which a pattern does not reach: name it in spec.destinations of project %s if the project is for administrators",
 			p.control, p.name)
 	}
-	if key.Group != v1alpha1.Group || p.namespaced.names(key) {
+	// Before the list of kinds: the runtime is changed by its release, or by a
+	// project without limits.
+	if object != nil && object.GetLabels()[partOfLabel] == partOfRuntime {
+		return refuse("it is a part of the runtime, which a project with limits must not touch: use a project without limits")
+	}
+	if p.namespaced.names(key) {
 		return nil
 	}
-	switch key.Kind {
-	case v1alpha1.KindAppProject:
-		return refuse("it decides what projects may do: name the kind %s in spec.namespaceResourceWhitelist of project %s if the project is for administrators", key.Kind, p.name)
-	case v1alpha1.KindApplication, v1alpha1.KindApplicationSet:
-		if projectOf(object) != p.name {
-			return refuse("it is in another project than %s, and in namespace %s it could be in any: give it the same project, or name the kind %s in spec.namespaceResourceWhitelist if the project is for administrators",
-				p.name, p.control, key.Kind)
+	if key.Group == v1alpha1.Group && (key.Kind == v1alpha1.KindApplication || key.Kind == v1alpha1.KindApplicationSet) {
+		if projectOf(object) == p.name {
+			return nil
 		}
+		return refuse("it is in another project than %s, and in namespace %s it could be in any: give it the same project, or name the kind %s in spec.namespaceResourceWhitelist if the project is for administrators",
+			p.name, p.control, key.Kind)
 	}
-	return nil
+	return refuse("in the control namespace %s project %s may write its Applications and ApplicationSets only: choose another namespace, or name %s in spec.namespaceResourceWhitelist if the project is for administrators",
+		p.control, p.name, nameOf(key))
+}
+
+// The label of everything that the charts of the runtime install.
+const (
+	partOfLabel   = "app.kubernetes.io/part-of"
+	partOfRuntime = "slipway"
+)
+
+// limitedControl reports whether an object is in the control namespace and the
+// project has limits there.
+func (g *gate) limitedControl(key tracking.Key) bool {
+	p := g.project
+	return p.control != "" && key.Namespace == p.control && !p.unlimited && g.destination.Server == LocalServer
+}
+
+// TakesOver is nil, or why an object that another Application owns stays with
+// it. Elsewhere the namespace is the border between tenants, and the last one to
+// sync gets the object, as in Argo CD; all Applications share this namespace.
+func (g *gate) TakesOver(key tracking.Key) *refusal.Refusal {
+	if !g.limitedControl(key) || g.project.namespaced.names(key) {
+		return nil
+	}
+	return refuse("another Application owns it, and project %s has limits in the control namespace: remove it there, or choose another name", g.project.name)
 }
 
 // projectOf is the project of an Application, or of those that an ApplicationSet

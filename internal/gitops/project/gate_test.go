@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -106,6 +110,13 @@ func TestControlNamespace(t *testing.T) {
 		starred = named + "\nnamespaceResourceWhitelist: [{group: '*', kind: '*'}]"
 		all     = pattern + "\nsourceRepos: ['*']\nclusterResourceWhitelist: [{group: '*', kind: '*'}]"
 
+		configMaps = named + "\nnamespaceResourceWhitelist: [{group: '', kind: ConfigMap}]"
+		binding    = "rbac.authorization.k8s.io/v1 RoleBinding argocd/a"
+		account    = "v1 ServiceAccount argocd/a"
+		deployment = "apps/v1 Deployment argocd/a"
+		settings   = "v1 ConfigMap argocd/a"
+		partOf     = "metadata.labels.app.kubernetes.io/part-of"
+
 		secret      = "v1 Secret argocd/a"
 		application = "argoproj.io/v1alpha1 Application argocd/a"
 		appProject  = "argoproj.io/v1alpha1 AppProject argocd/a"
@@ -120,7 +131,15 @@ func TestControlNamespace(t *testing.T) {
 		want                     string // part of the refused, empty if it is allowed
 	}{
 		{"a pattern does not reach it", pattern, secret, control, nil, "spec.destinations"},
-		{"a name does", named, secret, control, nil, ""},
+		{"a name does, for Applications of the project only", named, secret, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a RoleBinding", named, binding, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a ServiceAccount", named, account, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a Deployment, which could run as the agent", named, deployment, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a ConfigMap, which could be a setting", starred, settings, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a ConfigMap, as an administrator", configMaps, settings, control, nil, ""},
+		{"a part of the runtime, as an administrator", configMaps, settings, control, []string{partOf, "slipway"}, "part of the runtime"},
+		{"a part of something else, as an administrator", configMaps, settings, control, []string{partOf, "shop"}, ""},
+		{"a part of the runtime, without limits", all, settings, control, []string{partOf, "slipway"}, ""},
 		{"not for Applications of other namespaces", named, secret, "tenant", nil, "control namespace"},
 		{"an Application of the same project", named, application, control, []string{inSpec, "team"}, ""},
 		{"of another project", named, application, control, []string{inSpec, "other"}, "spec.namespaceResourceWhitelist"},
@@ -187,6 +206,52 @@ func TestLimits(t *testing.T) {
 		refused := ask(compile(t, spec.String()).Gate(to("|x")), "argoproj.io/v1alpha1 AppProject argocd/a", control)
 		if (refused == nil) != (field == "") {
 			t.Errorf("%s %s: %v", field, value, refused)
+		}
+	}
+}
+
+// The live object is judged as well: a project must not overwrite the
+// Application of another one with one of its own, nor take what another
+// Application owns.
+func TestControlNamespaceLive(t *testing.T) {
+	const text = "argoproj.io/v1alpha1 Application argocd/victim"
+	for name, test := range map[string]struct {
+		project string // of the live object; empty if there is none
+		owner   string // Application that owns the live object
+		spec    string
+		want    string
+	}{
+		"nothing there":                        {want: ""},
+		"of the same project":                  {project: "team", want: ""},
+		"of another project":                   {project: "bank", want: "in another project"},
+		"of the same project, with an owner":   {project: "team", owner: "other", want: "another Application owns it"},
+		"of another project, as administrator": {project: "bank", owner: "other", spec: "\nnamespaceResourceWhitelist: [{group: argoproj.io, kind: Application}]"},
+	} {
+		gate := compile(t, "destinations: [{server: '*', namespace: argocd}]"+test.spec).Gate(to("|argocd"))
+		of := func(project string) *unstructured.Unstructured {
+			object := objectOf(text)
+			object.Object["spec"] = map[string]any{"project": project}
+			return object
+		}
+		tracker := tracking.Tracker{ControlNamespace: control}
+		set := plan.Prepare(plan.Source{
+			App: tracking.App{Namespace: control, Name: "mine"}, Tracker: tracker, Namespace: control,
+			Scope: func(schema.GroupKind) plan.Scope { return plan.NamespaceScope }, Objects: []*unstructured.Unstructured{of("team")},
+		})
+		live := map[tracking.Key]*unstructured.Unstructured{}
+		if test.project != "" {
+			object := of(test.project)
+			if test.owner != "" {
+				tracker.Stamp(object, tracking.App{Namespace: control, Name: test.owner})
+			}
+			live[tracking.KeyOf(object)] = object
+		}
+		made, err := plan.Build(set, plan.Input{Live: live, Gate: gate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Blocked != (test.want != "") || made.Blocked && !strings.Contains(made.Refusals[0].Message, test.want) {
+			t.Errorf("%s: %v, want %q", name, made.Refusals, test.want)
 		}
 	}
 }

@@ -266,11 +266,15 @@ func TestAllowsCluster(t *testing.T) {
 	}
 }
 
-// ask reads apiVersion kind namespace/name.
+// ask reads apiVersion kind namespace/name. The name of a label may have dots.
 func ask(gate plan.Gate, text, namespaceOfApp string, fields ...string) *refusal.Refusal {
 	object := objectOf(text)
 	for i := 0; i+1 < len(fields); i += 2 {
-		_ = unstructured.SetNestedField(object.Object, fields[i+1], strings.Split(fields[i], ".")...)
+		depth := -1
+		if strings.HasPrefix(fields[i], "metadata.labels.") {
+			depth = 3
+		}
+		_ = unstructured.SetNestedField(object.Object, fields[i+1], strings.SplitN(fields[i], ".", depth)...)
 	}
 	return gate.Allows(tracking.KeyOf(object), object, namespaceOfApp)
 }

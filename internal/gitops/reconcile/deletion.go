@@ -48,6 +48,9 @@ type allowAll struct{}
 // Allows permits everything.
 func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
 
+// TakesOver permits everything.
+func (allowAll) TakesOver(tracking.Key) *refusal.Refusal { return nil }
+
 // finalizersOf returns the finalizers that are ours to remove, and whether one
 // of them deletes the objects.
 func finalizersOf(app *v1alpha1.Application) (ours []string, cascades bool) {
