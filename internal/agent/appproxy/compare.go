@@ -72,7 +72,7 @@ func (s *Service) render(ctx context.Context, comparison *inspect.Comparison, re
 		// Cached refs are good enough for a preview.
 		admitted, err := comparison.Project.Admit(wanted)
 		if err != nil {
-			return nil, "", preconditionError(err)
+			return nil, "", connect.NewError(connect.CodeFailedPrecondition, err)
 		}
 		found, err := s.options.Sources.Resolve(ctx, admitted, -1)
 		if err != nil {
@@ -104,7 +104,7 @@ func (s *Service) desired(ctx context.Context, app *inspect.Application, key tra
 	}
 	objects, err := comparison.Prepare(rendered)
 	if err != nil {
-		return nil, preconditionError(err)
+		return nil, s.toConnectError(err, app.ID())
 	}
 	for _, object := range objects {
 		if object.Key == key {
@@ -113,9 +113,6 @@ func (s *Service) desired(ctx context.Context, app *inspect.Application, key tra
 	}
 	return nil, nil
 }
-
-// preconditionError is for objects that a sync would refuse.
-func preconditionError(err error) error { return connect.NewError(connect.CodeFailedPrecondition, err) }
 
 // Diff returns what a sync would change. It reads from Git and the cluster and
 // changes neither. The size of the response is bounded; a larger diff is an
@@ -140,12 +137,6 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 		return nil, s.toConnectError(err, app.ID())
 	}
 	answer.Revision = revision
-	// Prepare alone distinguishes objects that a sync would refuse from
-	// failures of the cluster in Run.
-	if _, err := comparison.Prepare(rendered); err != nil {
-		return nil, preconditionError(err)
-	}
-	answer.Warnings = nil // Run prepares again and adds them again
 	diffs, err := comparison.Run(ctx, rendered)
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())

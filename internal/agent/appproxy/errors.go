@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -31,6 +32,7 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 	var access *inspect.AccessError
 	var fetching *source.Error
 	var rendering *render.Error
+	var refused refusal.Refusal
 	switch {
 	case err == nil:
 		return nil
@@ -44,9 +46,9 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("it took too long: try again later"))
 	case errors.As(err, &access) && apierrors.IsNotFound(err):
 		return notFound(place)
-	// Errors of Git and of rendering are written for users and contain no
-	// credentials.
-	case errors.As(err, &fetching), errors.As(err, &rendering):
+	// Errors of Git and of rendering, and what a sync would refuse, are written
+	// for users and contain no credentials.
+	case errors.As(err, &fetching), errors.As(err, &rendering), errors.As(err, &refused):
 		return connect.NewError(connect.CodeFailedPrecondition, err)
 	}
 	return s.clusterError(err, place)

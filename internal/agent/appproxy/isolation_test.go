@@ -135,6 +135,7 @@ metadata: {name: narrow}
 spec:
   sourceRepos: ["*"]
   destinations: [{server: https://kubernetes.default.svc, namespace: NAMESPACE}]
+  namespaceResourceWhitelist: [{group: '', kind: ConfigMap}, {group: 'argoproj.io', kind: '*'}]
 `)
 	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{
 		"evil.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kube-system}\ndata: {a: b}\n",
@@ -159,6 +160,17 @@ spec:
 	repository.Commit(t, map[string]string{"evil.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\n"}, "good")
 	if _, err := apps.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: shopRef(), Revision: repository.Head(t)})); err != nil {
 		t.Errorf("what the project allows: %v", err)
+	}
+	// Of this project in Git, and of another one in the cluster.
+	w.application(t, "victim", "https://git.example/bank.git")
+	repository.Commit(t, map[string]string{"evil.yaml": `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: victim}
+spec: {project: narrow, source: {repoURL: "https://git.example/x.git", path: "."}, destination: {namespace: x}}
+`}, "taken over")
+	answer, err = apps.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: shopRef(), Revision: repository.Head(t)}))
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "another project") {
+		t.Errorf("the difference with another project's Application is %v, %v", answer, err)
 	}
 }
 

@@ -100,20 +100,27 @@ func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Des
 	}
 	// The gate is checked before anything is read: a refused object must not be
 	// disclosed by its diff.
-	if c.Gate != nil {
-		for _, object := range c.set.Objects {
-			if one := c.Gate.Allows(object.Key, object.Object, c.App.Namespace); one != nil {
-				refused = append(refused, one.Of(refusal.Object(object.Key)))
-			}
-		}
+	for _, object := range c.set.Objects {
+		refused = append(refused, c.check(object.Key, object.Object))
 	}
-	if len(refused) > 0 {
-		return nil, errors.Join(refused...)
+	if err := errors.Join(refused...); err != nil {
+		return nil, err
 	}
 	for _, warning := range c.set.Warnings {
 		c.warn(warning.Message)
 	}
 	return c.set.Objects, nil
+}
+
+// check returns why the gate refuses an object; nil if it does not.
+func (c *Comparison) check(key tracking.Key, object *unstructured.Unstructured) error {
+	if c.Gate == nil {
+		return nil
+	}
+	if refused := c.Gate.Allows(key, object, c.App.Namespace); refused != nil {
+		return refused.Of(refusal.Object(key))
+	}
+	return nil
 }
 
 // Run prepares rendered objects, reads the live ones, and predicts the result
@@ -135,6 +142,16 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 		return nil, fmt.Errorf("ignoreDifferences of %s: %w", c.App.ID(), err)
 	}
 	if err := c.fetch(ctx); err != nil {
+		return nil, err
+	}
+	// A live object can be of another project than the desired one.
+	var refused []error
+	for _, desired := range c.set.Objects {
+		if live := c.live[desired.Key]; live != nil {
+			refused = append(refused, c.check(desired.Key, live))
+		}
+	}
+	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
 	applier := c.Applier
