@@ -34,7 +34,8 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 	if len(email) > emailMax || len(request.Msg.GetPassword()) > passwordMax {
 		return nil, s.apiError(errSignIn())
 	}
-	user, renewed, err := s.checkPassword(ctx, email, password, address)
+	device := s.cookies.find(request.Header(), s.cookies.device)
+	user, renewed, err := s.checkPassword(ctx, email, password, address, device)
 	if err != nil {
 		return nil, s.apiError(err)
 	}
@@ -57,23 +58,28 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 		User: userMessage(opened.user), Account: accountMessage(account),
 		CsrfToken: opened.csrf.Reveal(), ExpiresAt: timestamppb.New(opened.ExpiresAt),
 	})
-	response.Header().Add("Set-Cookie", opened.cookie.String())
+	s.setSignInCookies(response.Header(), opened.openedSession, opened.user)
 	return response, nil
 }
 
 // checkPassword returns the user with the email and password, and the hash to
 // store from now on. Unknown users take the same time as wrong passwords.
-func (s authService) checkPassword(ctx context.Context, email string, password secret.Text, address string) (user store.User, renewed string, err error) {
+func (s authService) checkPassword(ctx context.Context, email string, password secret.Text, address, device string) (user store.User, renewed string, err error) {
 	user, err = s.store.UserByEmail(ctx, email)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.User{}, "", err
 	}
 	// The attempt is counted before the password is checked: concurrent
 	// guesses count too.
-	attempt := s.limits.attempt(email, address)
-	if err := attempt.begin(ctx); err != nil {
+	attempt := s.limits.stranger(email, address)
+	if id := deviceID(device, user, s.now()); id != "" {
+		attempt = s.limits.known("device:" + id)
+	}
+	done, err := attempt.begin(ctx)
+	if err != nil {
 		return store.User{}, "", withAuditUser(user, err)
 	}
+	defer done()
 	stored := parseStored(user.PasswordHash)
 	ok, err := s.passwords.check(ctx, stored.hash, password)
 	switch {
@@ -200,21 +206,24 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 		return nil, s.apiError(err)
 	}
 	response := connect.NewResponse(&platformv1.ChangePasswordResponse{})
-	response.Header().Add("Set-Cookie", opened.cookie.String())
+	s.setSignInCookies(response.Header(), opened, user)
 	return response, nil
 }
 
 // checkOldPassword verifies the current password, so that an unattended
-// session is not enough. Failures count as failed sign-ins.
+// session is not enough. Failures have a counter of their own: strangers must
+// not keep a user from changing the password.
 func (s authService) checkOldPassword(ctx context.Context, caller Caller, old secret.Text) error {
 	wrong := forbidden("the old password is wrong")
 	if len(old.Reveal()) > passwordMax {
 		return wrong
 	}
-	attempt := s.limits.attempt(caller.User.Email, caller.Address)
-	if err := attempt.begin(ctx); err != nil {
+	attempt := s.limits.known("change:" + caller.User.ID)
+	done, err := attempt.begin(ctx)
+	if err != nil {
 		return err
 	}
+	defer done()
 	ok, err := s.passwords.check(ctx, parseStored(caller.User.PasswordHash).hash, old)
 	if err != nil {
 		return err

@@ -18,6 +18,8 @@
 //     that fails, the change is not made. Other changes are written afterwards,
 //     and the call fails if that fails. Denied calls are written on a
 //     best-effort basis.
+//   - Strangers' wrong passwords keep neither other accounts nor known devices
+//     of the same account out.
 //
 // It rejects cookies on cross-origin requests, requests with a cookie but
 // without the CSRF token, and sign-ins above the rate limit.

@@ -79,7 +79,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 		return nil, err
 	}
 	i.passwords = passwords
-	i.limits = &limiter{store: options.Store, now: i.now}
+	i.limits = newLimiter(options.Store, i.now)
 	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
 	// Only loopback URLs may use http: browsers keep Secure cookies elsewhere
 	// for https only.

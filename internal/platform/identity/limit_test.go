@@ -53,21 +53,6 @@ func retryAfter(t *testing.T, err error) int {
 	return seconds
 }
 
-// A place that tries many names is refused as well. Addresses of one IPv6 network
-// are one place.
-func TestSignInLimitOfAPlace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.admin()
-	for range 200 {
-		must(t, w.store.AddAttempt(t.Context(), "address:2001:db8:1:2::/64"))
-	}
-	_, err := w.nobody().from("2001:db8:1:2::77").signIn(adminEmail, adminPassword)
-	want(t, "a place that has tried enough", err, connect.CodeResourceExhausted)
-	_, err = w.nobody().from("2001:db8:1:3::77").signIn(adminEmail, adminPassword)
-	want(t, "the network beside it", err, 0)
-}
-
 // Nobody gets around the limit by writing X-Forwarded-For: what counts is what a
 // trusted proxy wrote last.
 func TestForgedAddress(t *testing.T) {

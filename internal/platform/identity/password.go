@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
@@ -39,14 +38,10 @@ const (
 	passwordMax = 1024
 )
 
-// hashWait bounds how long a sign-in waits for the hasher.
-const hashWait = 10 * time.Second
-
-// hasher computes and verifies password hashes. It bounds concurrency, so
-// that sign-ins cannot exhaust the memory, and the queue of waiting sign-ins.
+// hasher computes and verifies password hashes, in a lane that bounds their
+// memory.
 type hasher struct {
-	running chan struct{}
-	waiting chan struct{}
+	lane
 	// dummyHash is verified when there is no user, so that the time reveals
 	// nothing.
 	dummyHash string
@@ -54,34 +49,10 @@ type hasher struct {
 
 // newHasher returns a hasher with two to four concurrent hashes.
 func newHasher(ctx context.Context) (*hasher, error) {
-	h := &hasher{
-		running: make(chan struct{}, min(max(runtime.GOMAXPROCS(0), 2), 4)),
-		waiting: make(chan struct{}, 64),
-	}
+	h := &hasher{lane: newLane(min(max(runtime.GOMAXPROCS(0), 2), 4))}
 	dummyHash, err := h.hash(ctx, secret.New(rand.Text()))
 	h.dummyHash = dummyHash
 	return h, err
-}
-
-// acquire waits for a slot. It fails at once when the queue is full.
-func (h *hasher) acquire(ctx context.Context) (done func(), err error) {
-	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many concurrent sign-ins; retry in a few seconds", RetryAfter: 5 * time.Second}
-	// The queue is bounded: further sign-ins fail immediately instead of
-	// piling up.
-	select {
-	case h.waiting <- struct{}{}:
-		defer func() { <-h.waiting }()
-	default:
-		return nil, busy
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, hashWait, busy)
-	defer cancel()
-	select {
-	case h.running <- struct{}{}:
-		return func() { <-h.running }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // hash encodes a password for the store.

@@ -46,7 +46,7 @@ func TestHash(t *testing.T) {
 
 // An unknown name is hashed too: it queues like any other.
 func TestUnknownNamesAreHashed(t *testing.T) {
-	h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 2), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
+	h := &hasher{lane: newLane(1), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
 	ctx, cancel := context.WithCancel(t.Context())
 	h.running <- struct{}{}
 	cancel()
@@ -62,7 +62,7 @@ func TestUnknownNamesAreHashed(t *testing.T) {
 // Few hashes run, few wait, and not forever.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
+		h := lane{running: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
 		done, err := h.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestTurns(t *testing.T) {
 		if _, err := h.acquire(t.Context()); !errors.As(err, &denied) || denied.RetryAfter == 0 {
 			t.Errorf("the queue has no end: %v", err)
 		}
-		if err := <-waited; !errors.As(err, &denied) || time.Since(began) != hashWait {
+		if err := <-waited; !errors.As(err, &denied) || time.Since(began) != laneWait {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		done()

@@ -29,21 +29,21 @@ const (
 // sessionChars is the length of a session's secret in its cookie.
 var sessionChars = base64.RawURLEncoding.EncodedLen(32)
 
-// cookieNames holds the names of the session cookie and of the cookie of an
-// OpenID sign-in in progress. With the prefix __Host- browsers reject cookies
+// cookieNames holds the names of the session cookie, the device cookie and the
+// cookie of an OpenID sign-in in progress. With the prefix __Host- browsers reject cookies
 // that another host or an unencrypted page set (RFC 6265bis).
 type cookieNames struct {
-	session, flow string
-	secure        bool
+	session, device, flow string
+	secure                bool
 }
 
 // newCookieNames returns the names; without TLS browsers reject the __Host-
 // prefix.
 func newCookieNames(secure bool) cookieNames {
 	if secure {
-		return cookieNames{session: "__Host-slipway", flow: "__Host-slipway-oidc", secure: true}
+		return cookieNames{session: "__Host-slipway", device: "__Host-slipway-device", flow: "__Host-slipway-oidc", secure: true}
 	}
-	return cookieNames{session: "slipway", flow: "slipway-oidc"}
+	return cookieNames{session: "slipway", device: "slipway-device", flow: "slipway-oidc"}
 }
 
 // cookie returns a cookie; an empty value deletes it. SameSite=Lax keeps it

@@ -7,10 +7,10 @@ import (
 )
 
 // attemptRetention is how long failed sign-ins are kept.
-const attemptRetention = 24 * time.Hour
+const attemptRetention = time.Hour
 
 // CountAttempts returns the number of failed sign-ins of a key since a time,
-// at most 24 hours ago. The caller chooses the key, such as an email or an
+// at most an hour ago. The caller chooses the key, such as an email or an
 // address; only its hash is stored.
 func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) (int, error) {
 	count, err := readOne(ctx, s, scanNumber, "SELECT count(*) FROM sign_in_attempts WHERE key_hash = $1 AND at >= $2", attemptKey(key), micros(since))
