@@ -56,6 +56,7 @@ var groupTitles = map[string]string{
 	"runtimes":                    "Runtimes behind an Ingress or a mesh",
 	"firstStart":                  "First start",
 	"audit":                       "Audit log",
+	"keys":                        "API keys",
 	"oidc":                        "Identity provider",
 }
 

@@ -18,6 +18,7 @@ type Platform struct {
 	Peer       PeerServer      `yaml:"peer"`
 	Runtimes   RuntimesReached `yaml:"runtimes"`
 	FirstStart FirstStart      `yaml:"firstStart"`
+	Keys       APIKeys         `yaml:"keys"`
 	Audit      AuditLog        `yaml:"audit"`
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
 }
@@ -73,6 +74,12 @@ type FirstStart struct {
 	Email   string `yaml:"email" description:"Email of the admin that the first start makes. The password is printed once, is good for one sign-in, and has to be changed then."`
 }
 
+// APIKeys bounds how long the keys of users are good.
+type APIKeys struct {
+	DefaultLifetime Duration `yaml:"defaultLifetime" description:"How long an API key is good whose request has no lifetime, as those of slipway login and slipway api-key create. 0 is keys.maxLifetime."`
+	MaxLifetime     Duration `yaml:"maxLifetime" description:"How long a new API key may be good at most; requests for more are refused. 0 allows keys that do not expire. Keys that exist, those of slipway platform create-key and the credentials of runtimes are not affected."`
+}
+
 // AuditLog configures how long audit entries are kept.
 type AuditLog struct {
 	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them for ever."`
@@ -105,6 +112,7 @@ func (p *Platform) Defaults() {
 		Admin:      AdminServer{Address: "127.0.0.1:8092"},
 		Health:     HealthServer{Address: ":8087"},
 		FirstStart: FirstStart{Account: "default", Email: "admin@localhost"},
+		Keys:       APIKeys{DefaultLifetime: 90 * day, MaxLifetime: 365 * day},
 		Audit:      AuditLog{Retention: 365 * day},
 	}
 }

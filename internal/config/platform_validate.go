@@ -20,11 +20,27 @@ func (p *Platform) Validate() error {
 	c.tunnel(&p.Tunnel)
 	c.webURL("peer.url", p.Peer.URL, "http", "https")
 	c.firstStart(&p.FirstStart)
+	c.keys(&p.Keys)
 	c.notNegative("audit.retention", p.Audit.Retention)
 	if p.OIDC != nil {
 		c.oidc(p.OIDC)
 	}
 	return errors.Join(c.findings...)
+}
+
+// keys checks the lifetimes of API keys. A day is what the installation of a
+// runtime requests.
+func (c *checker) keys(keys *APIKeys) {
+	const day = Duration(24 * 3600 * 1e9)
+	c.notNegative("keys.defaultLifetime", keys.DefaultLifetime)
+	c.notNegative("keys.maxLifetime", keys.MaxLifetime)
+	switch {
+	case keys.MaxLifetime <= 0:
+	case keys.MaxLifetime < day:
+		c.add("keys.maxLifetime", "is %s: write at least 24h, which the key of a runtime's installation needs, or 0 for no limit", keys.MaxLifetime)
+	case keys.DefaultLifetime > keys.MaxLifetime:
+		c.add("keys.defaultLifetime", "is %s, more than keys.maxLifetime with %s", keys.DefaultLifetime, keys.MaxLifetime)
+	}
 }
 
 // platformServer checks that sessions and keys do not travel unencrypted by

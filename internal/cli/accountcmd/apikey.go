@@ -31,8 +31,7 @@ func APIKey() *cobra.Command {
 // platform keeps only its hash.
 func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	var scopes []string
-	// The default is that of a key that a login creates.
-	life := lifetime(loginKeyLife)
+	life := platformDefault
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a key, and print its secret once",
@@ -44,7 +43,7 @@ login made: create a key that outlives your login in the console.`,
 		Args: cobra.ExactArgs(1),
 	}
 	command.Flags().StringSliceVar(&scopes, "scope", []string{"all"}, "what it may be used for: all, read or runtime-register")
-	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever")
+	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever, if the platform allows it (default that of the platform, usually 90d)")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		wanted := &platformv1.CreateKeyRequest{Name: args[0]}
 		// All scopes are parsed before the request, so that a typo creates no
@@ -56,8 +55,7 @@ login made: create a key that outlives your login in the console.`,
 			}
 			wanted.Scopes = append(wanted.Scopes, scope)
 		}
-		// A request without a lifetime creates a key that does not expire.
-		if life > 0 {
+		if life != platformDefault {
 			wanted.Lifetime = durationpb.New(time.Duration(life))
 		}
 		response, err := apiclient.Call(command.Context(), client, client.Keys().CreateKey, wanted)
@@ -149,6 +147,10 @@ func scopeWords(scopes []platformv1.Scope) string {
 // time.ParseDuration does not have.
 type lifetime time.Duration
 
+// platformDefault leaves the lifetime to the platform. Set refuses negative
+// values, so a flag never has it.
+const platformDefault lifetime = -1
+
 // Set parses a duration such as 12h or 90d and refuses negative ones. A hundred
 // years is the bound for days, below the overflow of time.Duration.
 func (l *lifetime) Set(text string) error {
@@ -172,6 +174,9 @@ func (l *lifetime) Set(text string) error {
 // default in the help reads 90d and not 2160h0m0s.
 func (l *lifetime) String() string {
 	const day = 24 * time.Hour
+	if *l == platformDefault {
+		return ""
+	}
 	if d := time.Duration(*l); d > 0 && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
 	}

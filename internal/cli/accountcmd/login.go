@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/exit"
@@ -22,10 +21,6 @@ import (
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
-
-// loginKeyLife is the lifetime of the key that a login creates. It bounds how
-// long a lost or forgotten laptop keeps its access.
-const loginKeyLife = 90 * 24 * time.Hour
 
 // loginFlags are the flags of login. No flag takes a password or a key itself:
 // command lines are visible to other users of the machine.
@@ -297,7 +292,7 @@ func (s *session) makeKey(ctx context.Context, made *apiclient.Context) error {
 		host = "a machine"
 	}
 	key, err := apiclient.Call(ctx, s.Client, s.Keys().CreateKey, &platformv1.CreateKeyRequest{
-		Name: "cli on " + host, Scopes: []platformv1.Scope{platformv1.Scope_SCOPE_ALL}, Lifetime: durationpb.New(loginKeyLife),
+		Name: "cli on " + host, Scopes: []platformv1.Scope{platformv1.Scope_SCOPE_ALL},
 	})
 	if err != nil {
 		return err

@@ -139,6 +139,7 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
 		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
+		KeyLifetimes:   identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
 		AuditRetention: time.Duration(options.Audit.Retention),
 	}
 	scheme := "http"

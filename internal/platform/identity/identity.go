@@ -36,6 +36,7 @@ type Options struct {
 	PublicURL *url.URL
 	// TrustedProxies are the networks whose X-Forwarded-For header is used.
 	TrustedProxies []netip.Prefix
+	KeyLifetimes   KeyLifetimes
 	Log            *slog.Logger
 	Now            func() time.Time
 	// Version is returned by Me.

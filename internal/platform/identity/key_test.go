@@ -103,6 +103,56 @@ func TestKeyOfAKey(t *testing.T) {
 	}
 }
 
+// The settings bound the lifetimes of new keys, and are the default of requests
+// without one.
+func TestKeyLifetimes(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name     string
+		settings identity.KeyLifetimes
+		request  *durationpb.Duration
+		want     time.Duration // 0 is no expiry
+		refused  string
+	}{
+		{"no settings", identity.KeyLifetimes{}, nil, 0, ""},
+		{"no settings, for ever", identity.KeyLifetimes{}, durationpb.New(0), 0, ""},
+		{"a default", identity.KeyLifetimes{Default: 90 * day}, nil, 90 * day, ""},
+		{"a default, for ever", identity.KeyLifetimes{Default: 90 * day}, durationpb.New(0), 0, ""},
+		{"a default and longer", identity.KeyLifetimes{Default: 90 * day}, durationpb.New(91 * day), 91 * day, ""},
+		{"both", identity.KeyLifetimes{Default: 90 * day, Max: 365 * day}, nil, 90 * day, ""},
+		{"the maximum alone", identity.KeyLifetimes{Max: 365 * day}, nil, 365 * day, ""},
+		{"exactly the maximum", identity.KeyLifetimes{Max: 365 * day}, durationpb.New(365 * day), 365 * day, ""},
+		{"above the maximum", identity.KeyLifetimes{Max: 365 * day}, durationpb.New(365*day + 1), 0, "at most 365 days on this platform"},
+		{"for ever", identity.KeyLifetimes{Max: 36 * time.Hour}, durationpb.New(0), 0, "at most 36h0m0s on this platform"},
+		{"in the past", identity.KeyLifetimes{}, durationpb.New(-time.Hour), 0, "between a minute and ten years"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(o *identity.Options) { o.KeyLifetimes = tt.settings })
+			made, err := w.admin().keys().CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "ci", Lifetime: tt.request}))
+			if tt.refused != "" {
+				want(t, "the request", err, connect.CodeInvalidArgument)
+				if err != nil && !strings.Contains(err.Error(), tt.refused) {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			must(t, err)
+			key := made.Msg.GetKey()
+			if tt.want == 0 {
+				if key.GetExpiresAt() != nil {
+					t.Errorf("it expires at %v", key.GetExpiresAt().AsTime())
+				}
+				return
+			}
+			if life := key.GetExpiresAt().AsTime().Sub(key.GetCreatedAt().AsTime()).Round(time.Minute); life != tt.want {
+				t.Errorf("it is good for %v, want %v", life, tt.want)
+			}
+		})
+	}
+}
+
 // Revoking a key ends the keys that were created with it, and theirs.
 func TestRevokedFamily(t *testing.T) {
 	t.Parallel()
@@ -111,6 +161,9 @@ func TestRevokedFamily(t *testing.T) {
 	root := admin.key("root", 0)
 	child := w.bearer(root.GetSecret()).key("child", 0)
 	family := map[string]string{"the key": root.GetSecret(), "its child": child.GetSecret(), "its grandchild": w.bearer(child.GetSecret()).key("grandchild", 0).GetSecret()}
+	if parent := child.GetKey().GetParentId(); parent != root.GetKey().GetId() || root.GetKey().GetParentId() != "" {
+		t.Errorf("the parent of the child is %q, and of the key %q", parent, root.GetKey().GetParentId())
+	}
 	other := w.bearer(admin.key("other", 0).GetSecret())
 	for name, key := range family {
 		want(t, name, w.bearer(key).may(), 0)

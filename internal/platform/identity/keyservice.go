@@ -1,8 +1,10 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,7 +16,15 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Limits of a key's lifetime.
+// KeyLifetimes are the settings for the lifetimes of new keys.
+type KeyLifetimes struct {
+	// Default is for requests without a lifetime; 0 means Max.
+	Default time.Duration
+	// Max bounds all requests; 0 allows keys that do not expire.
+	Max time.Duration
+}
+
+// Limits of a key's lifetime, whatever the settings are.
 const (
 	keyLifeMin = time.Minute
 	keyLifeMax = 10 * 366 * 24 * time.Hour
@@ -67,12 +77,19 @@ func (s keyService) CreateKey(ctx context.Context, request *connect.Request[plat
 
 // keyExpiry returns the expiry of a new key; zero means none.
 func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyRequest) (time.Time, error) {
-	var expires time.Time
+	allowed := s.options.KeyLifetimes
+	life := cmp.Or(allowed.Default, allowed.Max)
 	if request.GetLifetime() != nil {
-		life := request.GetLifetime().AsDuration()
-		if request.GetLifetime().CheckValid() != nil || life < keyLifeMin || life > keyLifeMax {
-			return time.Time{}, invalid("the lifetime of a key is between a minute and ten years; leave it out for a key that does not expire")
+		life = request.GetLifetime().AsDuration()
+		if request.GetLifetime().CheckValid() != nil || (life != 0 && life < keyLifeMin) || life > keyLifeMax {
+			return time.Time{}, invalid("the lifetime of a key is between a minute and ten years, or 0 for a key that does not expire")
 		}
+		if allowed.Max > 0 && (life == 0 || life > allowed.Max) {
+			return time.Time{}, invalid("the lifetime of a key is at most %s on this platform: request less, or let the operator raise keys.maxLifetime", lifetimeText(allowed.Max))
+		}
+	}
+	var expires time.Time
+	if life > 0 {
 		expires = s.now().UTC().Add(life)
 	}
 	// A stolen key must not create a successor that outlives it.
@@ -80,6 +97,15 @@ func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyReques
 		expires = caller.Key.ExpiresAt
 	}
 	return expires, nil
+}
+
+// lifetimeText formats a lifetime, whole days as days.
+func lifetimeText(life time.Duration) string {
+	const day = 24 * time.Hour
+	if life%day != 0 {
+		return life.String()
+	}
+	return fmt.Sprintf("%d days", life/day)
 }
 
 // ListKeys lists the caller's keys, or all keys of the account for an admin.
@@ -145,7 +171,7 @@ func scopesOf(scopes []platformv1.Scope) ([]string, error) {
 // keyMessage converts a key to its API message, without the secret's hash.
 func keyMessage(key store.Key) *platformv1.Key {
 	message := &platformv1.Key{
-		Id: key.ID, Name: key.Name, Prefix: key.Prefix, UserId: key.UserID, CreatedAt: timestamppb.New(key.CreatedAt),
+		Id: key.ID, Name: key.Name, Prefix: key.Prefix, UserId: key.UserID, ParentId: key.ParentID, CreatedAt: timestamppb.New(key.CreatedAt),
 		ExpiresAt: wire.Timestamp(key.ExpiresAt), LastUsedAt: wire.Timestamp(key.LastUsedAt), RevokedAt: wire.Timestamp(key.RevokedAt),
 	}
 	for _, scope := range key.Scopes {

@@ -65,6 +65,8 @@ type Options struct {
 	// password of the created admin.
 	Account, Email string
 	Announce       func(email string, password secret.Text) error
+	// KeyLifetimes bounds the API keys that users create.
+	KeyLifetimes identity.KeyLifetimes
 	// AuditRetention is how long audit entries are kept; 0 means forever.
 	AuditRetention time.Duration
 	// Values validates chart values without the store.
@@ -169,7 +171,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	verifier := fleet.NewVerifier(p.store, p.signer)
 	p.identity, err = identity.New(ctx, identity.Options{
 		Store: p.store, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
-		TrustedProxies: p.TrustedProxies, Log: p.Log, Version: p.Version,
+		TrustedProxies: p.TrustedProxies, KeyLifetimes: p.KeyLifetimes, Log: p.Log, Version: p.Version,
 	})
 	if err != nil {
 		return err

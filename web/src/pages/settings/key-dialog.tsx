@@ -15,7 +15,6 @@ const lifetimes = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
   { value: "365", label: "1 year" },
-  { value: "0", label: "Never" },
 ];
 
 interface Props {
@@ -38,7 +37,7 @@ export function CreateKeyDialog({ onClose, onMade }: Props) {
         const made = await platform.keys.createKey({
           name: name.trim(),
           scopes: [scopes[scope] ?? Scope.READ],
-          ...(days === "0" ? {} : { lifetime: { seconds: BigInt(days) * 86_400n } }),
+          lifetime: { seconds: BigInt(days) * 86_400n },
         });
         onMade(name.trim(), made.secret);
       }}
