@@ -15,8 +15,11 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \
 	-X $(KUBE_VERSION).gitMajor=$(word 1,$(KUBE_PARTS)) -X $(KUBE_VERSION).gitMinor=$(word 2,$(KUBE_PARTS)) \
 	-X $(KUBE_VERSION).gitCommit= -X $(KUBE_VERSION).gitTreeState=release
 
-# One set of flags for building, vetting and linting, so that Kubernetes is compiled once.
-GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false"
+# One set of flags for building, vetting and testing, so that Kubernetes is compiled once; scripts/test.sh has the same.
+# Binaries are stripped, so nothing would read the DWARF that the compiler spends an eighth of its time on.
+GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false"
+# The compiler collects garbage less often: a fifth less processor time for more memory.
+GO_BUILD  := GOGC=400 $(GO_STATIC)
 
 # The timeout only ends a package that hangs: every wait in a test has a bound of its own.
 HANG_GUARD := -timeout 80m
@@ -52,18 +55,18 @@ console: $(CONSOLE) ## Build the console that bin/slipway has in it
 .PHONY: build-slipway
 build-slipway: console ## Build bin/slipway with the console
 	@mkdir -p bin
-	$(GO_STATIC) go build -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
+	$(GO_BUILD) go build -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
 
 .PHONY: build-devcluster
 build-devcluster: ## Build bin/slipway-devcluster: Kubernetes for development and tests
 	@mkdir -p bin
 	@test -x bin/slipway-devcluster || echo "Building Kubernetes $(KUBERNETES); the first time takes about six minutes on two cores."
-	cd devcluster && $(GO_STATIC) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-devcluster ./cmd/slipway-devcluster
+	cd devcluster && $(GO_BUILD) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-devcluster ./cmd/slipway-devcluster
 
 .PHONY: build-node
 build-node: ## Build bin/slipway-node: the kubelet and kube-proxy of the end-to-end test
 	@mkdir -p bin
-	cd devcluster && $(GO_STATIC) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-node ./cmd/slipway-node
+	cd devcluster && $(GO_BUILD) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-node ./cmd/slipway-node
 
 # The time of the commit and not that of the building: the same commit gives the same image.
 IMAGE     ?= slipway.dev/slipway:$(VERSION)
@@ -78,7 +81,7 @@ image: build-slipway ## Write the container image to bin/slipway-image.tar, with
 e2e: build build-node ## Install, upgrade under traffic and uninstall Slipway on a real node (root; about 5 minutes after the building; see E2E_FLAGS)
 	@scripts/install-packages.sh e2e
 	@mkdir -p bin/e2e
-	$(GO_STATIC) go build -ldflags '-s -w' -o bin/slipway-e2e ./test/e2e
+	$(GO_BUILD) go build -ldflags '-s -w' -o bin/slipway-e2e ./test/e2e
 	$(OCI_IMAGE) --out bin/e2e/slipway.tar --binary bin/slipway --name slipway.dev/slipway:e2e-1 --version $(VERSION) --revision $(COMMIT)
 	$(OCI_IMAGE) --out bin/e2e/pause.tar --binary bin/slipway-e2e --authorities= --name slipway.dev/e2e-pause:v1 pause
 	$(OCI_IMAGE) --out bin/e2e/web.tar --binary bin/slipway-e2e --authorities= --name slipway.dev/e2e-web:v1 web
@@ -109,16 +112,16 @@ race: deps build ## Test all packages with the race detector (about 25 minutes)
 .PHONY: vet
 vet: console-modules ## Formatting and go vet, and the same for the console
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	$(GO_STATIC) go vet ./...
-	cd devcluster && $(GO_STATIC) go vet $(DEVCLUSTER)
+	$(GO_BUILD) go vet ./...
+	cd devcluster && $(GO_BUILD) go vet $(DEVCLUSTER)
 	cd web && npm run check
 
 .PHONY: lint
 lint: vet ## Also staticcheck, and vet for all of devcluster (five minutes more with a cold cache)
-	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	$(GO_BUILD) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(GO_STATIC) bin/staticcheck ./...
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck $(DEVCLUSTER)
-	cd devcluster && $(GO_STATIC) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
+	cd devcluster && $(GO_BUILD) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
 
 .PHONY: generate
 generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts

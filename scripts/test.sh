@@ -18,6 +18,6 @@ console=$(go list ./test/{console,acme,runtime,traffic})
 others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console")
 
 go test -race -p 3 "${flags[@]}" $raced
-export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false" # as the program is built
+export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false -gcflags=all=-dwarf=false" # as the program is built
 go test -p 4 "${flags[@]}" $others
 go test -p 2 "${flags[@]}" $console

@@ -216,7 +216,7 @@ func hasImages(t *testing.T, w *world, dir string) {
 	writeFile(t, filepath.Join(dir, "values.yaml"), "global:\n  platform:\n    url: "+platformURL+"\n    accountId: "+w.account(t)+"\n    userToken: {secretKeyRef: {name: slipway-user-token, key: token}}\n  runtime: {name: prod}\n")
 	tool := filepath.Join(dir, "ociimage")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "slipway.dev/slipway/internal/tools/ociimage")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

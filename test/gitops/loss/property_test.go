@@ -24,6 +24,7 @@ var (
 type allowAll struct{}
 
 func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal { return nil }
+func (allowAll) TakesOver(tracking.Key) *refusal.Refusal                                  { return nil }
 
 // scopeOf is a cluster without the kinds of unheard.example.
 func scopeOf(kind schema.GroupKind) plan.Scope {
