@@ -6,6 +6,7 @@
 # only ends a package that hangs, with a dump of its goroutines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false" # as the program is built: see the Makefile
 flags=(-vet=off -ldflags='-s -w' -timeout 80m)
 
 # Where goroutines meet and no cluster is needed: to compile Kubernetes' client once more
@@ -18,6 +19,6 @@ console=$(go list ./test/{console,acme,runtime,traffic})
 others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console")
 
 go test -race -p 3 "${flags[@]}" $raced
-export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false -gcflags=all=-dwarf=false" # as the program is built
+export CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false"
 go test -p 4 "${flags[@]}" $others
 go test -p 2 "${flags[@]}" $console
