@@ -48,6 +48,7 @@ func HouseTable() Table {
 		kube        = "./internal/kube/..."
 		observe     = "./internal/observe/..."
 		platform    = "./internal/platform/..."
+		rights      = "./internal/rights"
 		route       = "./internal/route/..."
 		secret      = "./internal/secret"
 		web         = "./web/..."
@@ -110,13 +111,13 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", wire, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", rights, wire, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},
 
 			// The control plane.
-			{Packages: platform, MayUse: []string{finding, refusal, wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: platform, MayUse: []string{finding, refusal, rights, wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/client-go/...", Reason: "the platform reaches a cluster through its runtime only"},
 				{Package: agent, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "the edge runs without the platform"},
@@ -147,6 +148,8 @@ func HouseTable() Table {
 			{Packages: secret, MayUse: nothing, Foreign: nothing},
 			{Packages: backoff, MayUse: nothing, Foreign: nothing},
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
+			// Both ends decide with it; its patterns are those of AppProjects.
+			{Packages: rights, MayUse: []string{refusal, "./internal/gitops/glob"}, Foreign: nothing},
 			{Packages: kube, MayUse: []string{observe, secret, backoff, "./internal/programs"}, Foreign: anything}, // kubetest runs its cluster with programs
 			{Packages: "./internal/programs", MayUse: nothing, Foreign: []string{"golang.org/x/sys/..."}},
 			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},

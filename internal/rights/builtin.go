@@ -1,0 +1,77 @@
+package rights
+
+import "fmt"
+
+// The resources and the actions that callers name.
+const (
+	Applications = "applications"
+	Projects     = "projects"
+	Logs         = "logs"
+	Exec         = "exec"
+
+	Get      = "get"
+	Create   = "create"
+	Update   = "update"
+	Delete   = "delete"
+	Sync     = "sync"
+	Override = "override"
+	// Rollback is allowed by rules about it and by rules about sync.
+	Rollback = "rollback"
+)
+
+// Resources returns the names that rules may have in the field of the resource.
+func Resources() []string {
+	return []string{
+		Applications, "applicationsets", "clusters", Projects, "repositories", "write-repositories",
+		"accounts", "certificates", "gpgkeys", Logs, Exec, "extensions",
+	}
+}
+
+// Actions returns the verbs that rules may have in the field of the action.
+// update, delete and action may have a path behind them.
+func Actions() []string {
+	return []string{Get, Create, Update, Delete, Sync, Override, Rollback, "action", "invoke"}
+}
+
+// projectResources are the resources whose objects begin with a project, if
+// they belong to one.
+var projectResources = []string{Applications, "applicationsets", Logs, Exec, "clusters", "repositories", "write-repositories"}
+
+// builtinText defines the two built-in roles. The user admin of Argo CD is
+// missing on purpose: here a user is admin by a role of the platform, and an
+// identity provider could call a user or a group so.
+const builtinText = `
+p, role:readonly, applications, get, */*, allow
+p, role:readonly, applicationsets, get, */*, allow
+p, role:readonly, certificates, get, *, allow
+p, role:readonly, clusters, get, *, allow
+p, role:readonly, repositories, get, *, allow
+p, role:readonly, write-repositories, get, *, allow
+p, role:readonly, projects, get, *, allow
+p, role:readonly, accounts, get, *, allow
+p, role:readonly, gpgkeys, get, *, allow
+p, role:readonly, logs, get, */*, allow
+
+p, role:admin, applications, *, */*, allow
+p, role:admin, applicationsets, *, */*, allow
+p, role:admin, certificates, *, *, allow
+p, role:admin, clusters, *, *, allow
+p, role:admin, repositories, *, *, allow
+p, role:admin, write-repositories, *, *, allow
+p, role:admin, projects, *, *, allow
+p, role:admin, accounts, *, *, allow
+p, role:admin, gpgkeys, *, *, allow
+p, role:admin, exec, create, */*, allow
+
+g, role:admin, role:readonly
+`
+
+// builtin is part of every decision. Its patterns are globs, whatever the mode
+// of a policy.
+var builtin = func() *Policy {
+	policy, refusals := Parse(builtinText, "built-in")
+	if len(refusals) > 0 {
+		panic(fmt.Sprintf("the built-in policy is wrong: %v", refusals))
+	}
+	return policy
+}()
