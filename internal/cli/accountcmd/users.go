@@ -130,8 +130,10 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 			}
 			change.Role = &parsed
 		}
-		// Both flags, or neither, leave the state as it is.
-		if disable != enable {
+		if disable && enable {
+			return exit.UsageError{Err: errors.New("--disable and --enable exclude each other")}
+		}
+		if disable || enable {
 			change.Disabled = &disable
 		}
 		if change.Name == nil && change.Role == nil && change.Disabled == nil {

@@ -44,12 +44,12 @@ type limiter struct {
 	// sign-ins are not all counted as the first.
 	counting sync.Mutex
 	// slow has the sign-ins of addresses above their limit.
-	slow lane
+	slow concurrencyLimit
 }
 
-// newLimiter returns a limiter whose slow lane has one sign-in at a time.
+// newLimiter returns a limiter whose slow queue has one sign-in at a time.
 func newLimiter(database *store.Store, now func() time.Time) *limiter {
-	return &limiter{store: database, now: now, slow: newLane(1)}
+	return &limiter{store: database, now: now, slow: newConcurrencyLimit(1)}
 }
 
 // bound is a counter with its limit.

@@ -23,7 +23,7 @@ func testLimiter(t *testing.T) *limiter {
 
 // Strangers of an address that has failed often sign in one after the other.
 // Addresses of one IPv6 network are one, and known devices do not wait.
-func TestSlowLane(t *testing.T) {
+func TestSlowAddress(t *testing.T) {
 	limits := testLimiter(t)
 	failing := limits.stranger("eve@example.com", "2001:db8:1:2::1")
 	for n := range attemptsAddress {
@@ -43,7 +43,7 @@ func TestSlowLane(t *testing.T) {
 	}
 }
 
-// begins begins a sign-in, which takes a number of slots of the slow lane.
+// begins begins a sign-in, which takes a number of slots of the slow queue.
 func begins(t *testing.T, a attempt, slots int) {
 	t.Helper()
 	done, err := a.begin(t.Context())
@@ -51,11 +51,11 @@ func begins(t *testing.T, a attempt, slots int) {
 		t.Fatal(err)
 	}
 	if got := len(a.limiter.slow.running); got != slots {
-		t.Errorf("the slow lane has %d sign-ins, want %d", got, slots)
+		t.Errorf("the slow queue has %d sign-ins, want %d", got, slots)
 	}
 	done()
 	if got := len(a.limiter.slow.running); got != 0 {
-		t.Errorf("the slow lane has %d sign-ins after the end", got)
+		t.Errorf("the slow queue has %d sign-ins after the end", got)
 	}
 }
 

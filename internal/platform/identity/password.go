@@ -38,10 +38,10 @@ const (
 	passwordMax = 1024
 )
 
-// hasher computes and verifies password hashes, in a lane that bounds their
-// memory.
+// hasher computes and verifies password hashes, as many at once as the memory
+// allows.
 type hasher struct {
-	lane
+	concurrencyLimit
 	// dummyHash is verified when there is no user, so that the time reveals
 	// nothing.
 	dummyHash string
@@ -49,7 +49,7 @@ type hasher struct {
 
 // newHasher returns a hasher with two to four concurrent hashes.
 func newHasher(ctx context.Context) (*hasher, error) {
-	h := &hasher{lane: newLane(min(max(runtime.GOMAXPROCS(0), 2), 4))}
+	h := &hasher{concurrencyLimit: newConcurrencyLimit(min(max(runtime.GOMAXPROCS(0), 2), 4))}
 	dummyHash, err := h.hash(ctx, secret.New(rand.Text()))
 	h.dummyHash = dummyHash
 	return h, err

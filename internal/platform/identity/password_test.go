@@ -46,7 +46,7 @@ func TestHash(t *testing.T) {
 
 // An unknown name is hashed too: it queues like any other.
 func TestUnknownNamesAreHashed(t *testing.T) {
-	h := &hasher{lane: newLane(1), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
+	h := &hasher{concurrencyLimit: newConcurrencyLimit(1), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
 	ctx, cancel := context.WithCancel(t.Context())
 	h.running <- struct{}{}
 	cancel()
@@ -55,14 +55,14 @@ func TestUnknownNamesAreHashed(t *testing.T) {
 	}
 	<-h.running
 	if ok, err := h.check(t.Context(), "", secret.New("x")); ok || err != nil {
-		t.Errorf("with a turn: %v %v", ok, err)
+		t.Errorf("with a free slot: %v %v", ok, err)
 	}
 }
 
 // Few hashes run, few wait, and not forever.
-func TestTurns(t *testing.T) {
+func TestConcurrencyLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := lane{running: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
+		h := concurrencyLimit{running: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
 		done, err := h.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -78,12 +78,12 @@ func TestTurns(t *testing.T) {
 		if _, err := h.acquire(t.Context()); !errors.As(err, &denied) || denied.RetryAfter == 0 {
 			t.Errorf("the queue has no end: %v", err)
 		}
-		if err := <-waited; !errors.As(err, &denied) || time.Since(began) != laneWait {
+		if err := <-waited; !errors.As(err, &denied) || time.Since(began) != queueTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		done()
 		if _, err := h.acquire(t.Context()); err != nil {
-			t.Errorf("a turn that is over: %v", err)
+			t.Errorf("a slot that is released: %v", err)
 		}
 	})
 }

@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// laneWait bounds how long a sign-in waits for its lane.
-	laneWait = 10 * time.Second
-	// laneQueue bounds how many sign-ins wait in a lane.
-	laneQueue = 64
+	// queueTimeout bounds how long a sign-in waits for a slot.
+	queueTimeout = 10 * time.Second
+	// queueSize bounds how many sign-ins wait for a slot.
+	queueSize = 64
 )
 
-// lane bounds how many sign-ins run at once, so that they cannot exhaust the
+// concurrencyLimit bounds how many sign-ins run at once, so that they cannot exhaust the
 // memory, and the queue of those that wait.
-type lane struct {
+type concurrencyLimit struct {
 	running chan struct{}
 	waiting chan struct{}
 }
 
-// newLane returns a lane for a number of concurrent sign-ins.
-func newLane(concurrent int) lane {
-	return lane{running: make(chan struct{}, concurrent), waiting: make(chan struct{}, laneQueue)}
+// newConcurrencyLimit returns a limit for a number of concurrent sign-ins.
+func newConcurrencyLimit(concurrent int) concurrencyLimit {
+	return concurrencyLimit{running: make(chan struct{}, concurrent), waiting: make(chan struct{}, queueSize)}
 }
 
 // acquire waits for a slot. It fails at once when the queue is full.
-func (l lane) acquire(ctx context.Context) (done func(), err error) {
+func (l concurrencyLimit) acquire(ctx context.Context) (done func(), err error) {
 	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many concurrent sign-ins; retry in a few seconds", RetryAfter: 5 * time.Second}
 	// The queue is bounded: further sign-ins fail immediately instead of
 	// piling up.
@@ -37,7 +37,7 @@ func (l lane) acquire(ctx context.Context) (done func(), err error) {
 	default:
 		return nil, busy
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, laneWait, busy)
+	ctx, cancel := context.WithTimeoutCause(ctx, queueTimeout, busy)
 	defer cancel()
 	select {
 	case l.running <- struct{}{}:
