@@ -57,6 +57,7 @@ var groupTitles = map[string]string{
 	"firstStart":                  "First start",
 	"audit":                       "Audit log",
 	"keys":                        "API keys",
+	"identity":                    "Sign-in",
 	"oidc":                        "Identity provider",
 }
 

@@ -18,6 +18,7 @@ type Platform struct {
 	Peer       PeerServer      `yaml:"peer"`
 	Runtimes   RuntimesReached `yaml:"runtimes"`
 	FirstStart FirstStart      `yaml:"firstStart"`
+	Identity   Identity        `yaml:"identity"`
 	Keys       APIKeys         `yaml:"keys"`
 	Audit      AuditLog        `yaml:"audit"`
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
@@ -74,6 +75,17 @@ type FirstStart struct {
 	Email   string `yaml:"email" description:"Email of the admin that the first start makes. The password is printed once, is good for one sign-in, and has to be changed then."`
 }
 
+// Values of identity.passwords.
+const (
+	PasswordsEnabled  = "enabled"
+	PasswordsDisabled = "disabled"
+)
+
+// Identity configures how users sign in.
+type Identity struct {
+	Passwords string `yaml:"passwords" description:"enabled, or disabled: users sign in through the identity provider (oidc) only, and sessions that a password opened are refused. At the first sign-in through the identity provider a user with a password loses it; they are matched by the verified email. API keys remain valid."`
+}
+
 // APIKeys bounds how long the keys of users are good.
 type APIKeys struct {
 	DefaultLifetime Duration `yaml:"defaultLifetime" description:"How long an API key is good whose request has no lifetime, as those of slipway login and slipway api-key create. 0 is keys.maxLifetime."`
@@ -112,6 +124,7 @@ func (p *Platform) Defaults() {
 		Admin:      AdminServer{Address: "127.0.0.1:8092"},
 		Health:     HealthServer{Address: ":8087"},
 		FirstStart: FirstStart{Account: "default", Email: "admin@localhost"},
+		Identity:   Identity{Passwords: PasswordsEnabled},
 		Keys:       APIKeys{DefaultLifetime: 90 * day, MaxLifetime: 365 * day},
 		Audit:      AuditLog{Retention: 365 * day},
 	}

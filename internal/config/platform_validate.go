@@ -20,12 +20,21 @@ func (p *Platform) Validate() error {
 	c.tunnel(&p.Tunnel)
 	c.webURL("peer.url", p.Peer.URL, "http", "https")
 	c.firstStart(&p.FirstStart)
+	c.identity(p)
 	c.keys(&p.Keys)
 	c.notNegative("audit.retention", p.Audit.Retention)
 	if p.OIDC != nil {
 		c.oidc(p.OIDC)
 	}
 	return errors.Join(c.findings...)
+}
+
+// identity checks that users can sign in.
+func (c *checker) identity(p *Platform) {
+	c.oneOf("identity.passwords", p.Identity.Passwords, PasswordsEnabled, PasswordsDisabled)
+	if p.Identity.Passwords == PasswordsDisabled && p.OIDC == nil {
+		c.add("identity.passwords", "is disabled and there is no identity provider: no user could sign in; set oidc.issuer and oidc.clientID")
+	}
 }
 
 // keys checks the lifetimes of API keys. A day is what the installation of a

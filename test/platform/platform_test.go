@@ -277,6 +277,36 @@ func TestCreateKey(t *testing.T) {
 	})
 }
 
+// TestPasswordsDisabled: without passwords the first start prints none, and the
+// operator's key is the way in while the identity provider is away.
+func TestPasswordsDisabled(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		at.args = append(at.args, "--identity.passwords=disabled", "--oidc.issuer=http://127.0.0.1:1", "--oidc.clientID=slipway")
+		p := start(t, at)
+		if p.Out.String() != "" {
+			t.Errorf("the first start prints %q", p.Out)
+		}
+		if out, err := run(t, at, "reset-password", email); err == nil || !strings.Contains(out, "slipway platform create-key") {
+			t.Errorf("reset a password: %v\n%s", err, out)
+		}
+		// The running platform decides, whatever options the command has.
+		if at.url == "" {
+			if out, err := run(t, place{args: at.args[:1]}, "reset-password", email); err == nil || !strings.Contains(out, "identity.passwords is disabled") {
+				t.Errorf("reset a password without the option: %v\n%s", err, out)
+			}
+		}
+		key, err := run(t, at, "create-key", email, "break-glass", "--days=1")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, key)
+		}
+		me, err := p.with(t, strings.TrimSpace(key)).auth.Me(t.Context(), connect.NewRequest(&platformv1.MeRequest{}))
+		if err != nil || me.Msg.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN || !me.Msg.GetUser().GetExternal() {
+			t.Errorf("with the operator's key: %v, %v", me, err)
+		}
+		p.Stop(t)
+	})
+}
+
 // TestOneFolderOnePlatform: a second process is refused, and does the first no harm.
 func TestOneFolderOnePlatform(t *testing.T) {
 	at := sqlitePlace(t)

@@ -139,6 +139,7 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
 		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
+		SignIn:         signInPolicy(options),
 		KeyLifetimes:   identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
 		AuditRetention: time.Duration(options.Audit.Retention),
 	}
@@ -178,6 +179,11 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 		given.OIDC = oidcOptions(options.OIDC)
 	}
 	return given, nil
+}
+
+// signInPolicy converts the options for how users sign in.
+func signInPolicy(options *config.Platform) identity.SignInPolicy {
+	return identity.SignInPolicy{PasswordsDisabled: options.Identity.Passwords == config.PasswordsDisabled}
 }
 
 // oidcOptions converts the options of the identity provider. Every configured

@@ -41,10 +41,13 @@ type platformTask struct {
 // given, and the state that the task works on.
 type taskCall struct {
 	place platformPlace
-	words []string
-	given map[string]bool
-	value map[string]string
-	out   io.Writer
+	// signIn is the policy of the options, which need not be that of a running
+	// platform.
+	signIn identity.SignInPolicy
+	words  []string
+	given  map[string]bool
+	value  map[string]string
+	out    io.Writer
 }
 
 // platformTasks returns the subcommands of slipway platform. The hidden serve
@@ -127,6 +130,7 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 	if call.place, err = platformPlaceOf(loaded.Platform); err != nil {
 		return err
 	}
+	call.signIn = signInPolicy(loaded.Platform)
 	return t.run(command.Context(), call)
 }
 
@@ -254,6 +258,9 @@ func rotateTask(ctx context.Context, call taskCall) error {
 // platforms where no admin can sign in.
 func resetPasswordTask(ctx context.Context, call taskCall) error {
 	email := call.words[0]
+	if call.signIn.PasswordsDisabled {
+		return errors.New(identity.NoPasswordsAdvice)
+	}
 	var response strings.Builder
 	err := call.ask(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &response, func(database *store.Store) error {
 		password, err := identity.ResetPassword(ctx, database, email)

@@ -81,6 +81,8 @@ func (s accountService) CreateUser(ctx context.Context, request *connect.Request
 	// Such a user could never sign in.
 	case request.Msg.GetExternal() && s.oidc == nil:
 		return nil, precondition("there is no identity provider that the user could sign in through")
+	case !request.Msg.GetExternal() && s.options.SignIn.PasswordsDisabled:
+		return nil, precondition("passwords are disabled on this platform: create the user as external, who signs in through the identity provider")
 	case !request.Msg.GetExternal():
 		once = oneTimePassword()
 		user.MustChangePassword = true
@@ -150,6 +152,8 @@ func (s accountService) ResetPassword(ctx context.Context, request *connect.Requ
 		return nil, s.apiError(err)
 	}
 	switch {
+	case s.options.SignIn.PasswordsDisabled:
+		return nil, s.errNoPasswords()
 	case user.ID == caller.User.ID:
 		return nil, precondition("change your own password instead")
 	case user.Subject != "":

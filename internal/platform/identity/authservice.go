@@ -26,8 +26,16 @@ func errDisabled() *DeniedError {
 	return unauthenticated("the user is disabled; an admin of the account can enable it")
 }
 
+// errNoPasswords is the same for every user and password: neither is checked.
+func (i *Identity) errNoPasswords() error {
+	return precondition("passwords are disabled on this platform: sign in through %s", i.oidc.options.Name)
+}
+
 // SignIn verifies a password and opens a session.
 func (s authService) SignIn(ctx context.Context, request *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
+	if s.options.SignIn.PasswordsDisabled {
+		return nil, s.errNoPasswords()
+	}
 	address := clientAddress(request.Peer().Addr, request.Header(), s.options.TrustedProxies)
 	email, password := strings.TrimSpace(request.Msg.GetEmail()), secret.New(request.Msg.GetPassword())
 	// Oversized input is rejected before it is hashed.
@@ -236,7 +244,7 @@ func (s authService) checkOldPassword(ctx context.Context, caller Caller, old se
 
 // Methods returns the available ways to sign in.
 func (s authService) Methods(context.Context, *connect.Request[platformv1.MethodsRequest]) (*connect.Response[platformv1.MethodsResponse], error) {
-	response := &platformv1.MethodsResponse{Password: true}
+	response := &platformv1.MethodsResponse{Password: !s.options.SignIn.PasswordsDisabled}
 	if s.oidc != nil {
 		response.OidcUrl = s.options.PublicURL.JoinPath(oidcLoginPath).String()
 		response.OidcName = s.oidc.options.Name

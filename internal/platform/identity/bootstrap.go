@@ -12,9 +12,10 @@ import (
 )
 
 // Bootstrap creates the first account and its admin if there are no users
-// yet, and returns the one-time password. Of replicas that start together,
-// exactly one creates them.
-func Bootstrap(ctx context.Context, database *store.Store, account, email string) (password secret.Text, created bool, err error) {
+// yet, and returns the one-time password; without passwords it is empty, and
+// the admin signs in through the identity provider with this email. Of replicas
+// that start together, exactly one creates them.
+func Bootstrap(ctx context.Context, database *store.Store, account, email string, policy SignInPolicy) (password secret.Text, created bool, err error) {
 	email, err = checkEmail(email)
 	if err != nil {
 		return secret.Text{}, false, fmt.Errorf("the first admin: %w", err)
@@ -26,20 +27,20 @@ func Bootstrap(ctx context.Context, database *store.Store, account, email string
 	if err != nil || ready {
 		return secret.Text{}, false, err
 	}
-	passwords, err := newHasher(ctx)
-	if err != nil {
-		return secret.Text{}, false, err
-	}
+	admin := store.User{AccountID: first.ID, Email: email, Name: orElse("", email), Role: store.RoleAdmin}
 	// The password exists only in memory and in the caller's output.
-	once := oneTimePassword()
-	hash, err := passwords.hash(ctx, once)
-	if err != nil {
-		return secret.Text{}, false, err
+	var once secret.Text
+	if !policy.PasswordsDisabled {
+		passwords, err := newHasher(ctx)
+		if err != nil {
+			return secret.Text{}, false, err
+		}
+		once, admin.MustChangePassword = oneTimePassword(), true
+		if admin.PasswordHash, err = passwords.hash(ctx, once); err != nil {
+			return secret.Text{}, false, err
+		}
 	}
-	_, err = database.CreateUser(ctx, store.User{
-		AccountID: first.ID, Email: email, Name: orElse("", email), Role: store.RoleAdmin,
-		PasswordHash: hash, MustChangePassword: true,
-	})
+	_, err = database.CreateUser(ctx, admin)
 	// Another replica created the admin first and prints the password.
 	if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		return secret.Text{}, false, nil

@@ -23,7 +23,7 @@ func TestBootstrapAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			password, created, err := identity.Bootstrap(t.Context(), database, "Example", adminEmail)
+			password, created, err := identity.Bootstrap(t.Context(), database, "Example", adminEmail, identity.SignInPolicy{})
 			if err != nil || created == password.IsZero() {
 				t.Errorf("created %v, with a password %v: %v", created, !password.IsZero(), err)
 			}
@@ -49,11 +49,11 @@ func TestBootstrapAgain(t *testing.T) {
 	account, err := database.CreateAccount(t.Context(), store.Account{Name: "Example"})
 	must(t, err)
 	for _, email := range []string{"", "not an email"} {
-		if _, _, err := identity.Bootstrap(t.Context(), database, "Example", email); err == nil {
+		if _, _, err := identity.Bootstrap(t.Context(), database, "Example", email, identity.SignInPolicy{}); err == nil {
 			t.Errorf("the email %q was taken", email)
 		}
 	}
-	_, created, err := identity.Bootstrap(t.Context(), database, "Example", adminEmail)
+	_, created, err := identity.Bootstrap(t.Context(), database, "Example", adminEmail, identity.SignInPolicy{})
 	must(t, err)
 	user, err := database.UserByEmail(t.Context(), adminEmail)
 	must(t, err)

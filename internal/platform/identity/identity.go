@@ -36,12 +36,24 @@ type Options struct {
 	PublicURL *url.URL
 	// TrustedProxies are the networks whose X-Forwarded-For header is used.
 	TrustedProxies []netip.Prefix
+	SignIn         SignInPolicy
 	KeyLifetimes   KeyLifetimes
 	Log            *slog.Logger
 	Now            func() time.Time
 	// Version is returned by Me.
 	Version string
 }
+
+// SignInPolicy are the settings for how users sign in.
+type SignInPolicy struct {
+	// PasswordsDisabled leaves the identity provider as the only way to a
+	// session.
+	PasswordsDisabled bool
+}
+
+// NoPasswordsAdvice is for an operator who would reset a password that no user
+// can sign in with.
+const NoPasswordsAdvice = "identity.passwords is disabled, so no password can be used: slipway platform create-key creates an API key without a sign-in"
 
 // Identity authenticates and authorizes callers. It is safe for concurrent
 // use.
@@ -68,6 +80,9 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	}
 	if options.PublicURL == nil || options.PublicURL.Host == "" || (options.PublicURL.Scheme != "http" && options.PublicURL.Scheme != "https") {
 		return nil, errors.New("the public URL of the platform must begin with https:// or http:// and have a host")
+	}
+	if options.SignIn.PasswordsDisabled && options.OIDC == nil {
+		return nil, errors.New("without passwords users need an identity provider to sign in")
 	}
 	i := &Identity{store: options.Store, options: options, log: options.Log, now: options.Now}
 	i.log = cmp.Or(i.log, slog.New(slog.DiscardHandler))

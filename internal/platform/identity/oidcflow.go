@@ -114,7 +114,11 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	provider, err := o.provider(r.Context())
 	if err != nil {
 		o.identity.log.Error("identity provider unreachable", "err", err)
-		badGatewayPage(w, "The identity provider does not respond. Try again later, or sign in with a password.")
+		message := "The identity provider does not respond. Try again later"
+		if !o.identity.options.SignIn.PasswordsDisabled {
+			message += ", or sign in with a password"
+		}
+		badGatewayPage(w, message+".")
 		return
 	}
 	// State protects against CSRF, the nonce against token injection, and the
@@ -189,7 +193,9 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	}
 	caller := Caller{Account: account, User: user, Address: o.identity.Address(r)}
 	opened, err := o.identity.completeSignIn(ctx, caller, r.Header, func(now *store.User) error {
-		now.Subject = who.subject
+		// A user of the identity provider has no password, also when
+		// passwords are enabled again.
+		now.Subject, now.PasswordHash, now.MustChangePassword = who.subject, "", false
 		if who.role != "" {
 			now.Role = who.role
 		}
@@ -227,11 +233,11 @@ func (o *oidcLogin) user(ctx context.Context, who externalUser) (store.User, err
 // linkOrCreateUser links an identity to the user that an admin created for
 // it, or creates one.
 func (o *oidcLogin) linkOrCreateUser(ctx context.Context, who externalUser) (store.User, error) {
-	// Linking by email is limited to users without a password and without
-	// another identity.
+	// Linking by email is limited to users without another identity, and
+	// without a password that they could sign in with.
 	user, err := o.identity.store.UserByEmail(ctx, who.email)
 	switch {
-	case err == nil && user.Subject == "" && user.PasswordHash == "":
+	case err == nil && user.Subject == "" && (user.PasswordHash == "" || o.identity.options.SignIn.PasswordsDisabled):
 		return user, nil
 	case err == nil:
 		// The provider must not take over a user that it did not create.

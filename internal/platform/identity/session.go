@@ -149,6 +149,11 @@ func (i *Identity) authenticateSession(ctx context.Context, in inbound, value se
 	if err := i.loadUser(ctx, &caller, session.UserID, session.AccountID); err != nil {
 		return Caller{}, err
 	}
+	// Only users of the identity provider have a subject, so a password opened
+	// this session, before it was disabled.
+	if i.options.SignIn.PasswordsDisabled && caller.User.Subject == "" {
+		return Caller{}, unauthenticated("the session has ended, because passwords are disabled on this platform: sign in through %s", i.oidc.options.Name)
+	}
 	i.touchSession(ctx, session)
 	return caller, nil
 }

@@ -35,7 +35,7 @@ func TestFirstSignIn(t *testing.T) {
 	want(t, "the session from before the new password", err, connect.CodeUnauthenticated)
 	_, err = w.nobody().signIn(adminEmail, w.once.Reveal())
 	want(t, "the one-time password again", err, connect.CodeUnauthenticated)
-	if _, created, err := identity.Bootstrap(t.Context(), w.store, "Other", "eve@example.com"); created || err != nil {
+	if _, created, err := identity.Bootstrap(t.Context(), w.store, "Other", "eve@example.com", identity.SignInPolicy{}); created || err != nil {
 		t.Errorf("a second start made an admin: %v %v", created, err)
 	}
 }

@@ -75,13 +75,22 @@ func newWorld(t *testing.T, change ...func(*identity.Options)) *world {
 	must(t, err)
 	t.Cleanup(func() { _ = w.store.Close() })
 	var created bool
-	w.once, created, err = identity.Bootstrap(ctx, w.store, "Example", adminEmail)
+	w.once, created, err = identity.Bootstrap(ctx, w.store, "Example", adminEmail, identity.SignInPolicy{})
 	must(t, err)
 	if !created {
 		t.Fatal("nothing was made")
 	}
 	w.signer, err = signing.New(ctx, w.store, secret.New("0123456789abcdef0123456789abcdef"), w.clock.now)
 	must(t, err)
+	w.listen(change...)
+	return w
+}
+
+// listen serves the world's store on a new port, as a restart with other
+// options does.
+func (w *world) listen(change ...func(*identity.Options)) {
+	w.t.Helper()
+	t := w.t
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	w.url = "http://" + listener.Addr().String()
@@ -95,10 +104,9 @@ func newWorld(t *testing.T, change ...func(*identity.Options)) *world {
 	for _, f := range change {
 		f(&options)
 	}
-	w.identity, err = identity.New(ctx, options)
+	w.identity, err = identity.New(t.Context(), options)
 	must(t, err)
 	w.serve(listener)
-	return w
 }
 
 // serve serves the services of identity, and the fleet's services as stubs behind

@@ -111,6 +111,10 @@ func (p *platform) rotate(w http.ResponseWriter, r *http.Request) {
 
 // resetPassword returns a one-time password for a user.
 func (p *platform) resetPassword(w http.ResponseWriter, r *http.Request) {
+	if p.SignIn.PasswordsDisabled {
+		http.Error(w, identity.NoPasswordsAdvice, http.StatusConflict)
+		return
+	}
 	password, err := identity.ResetPassword(r.Context(), p.store, r.FormValue("email"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

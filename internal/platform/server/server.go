@@ -65,6 +65,8 @@ type Options struct {
 	// password of the created admin.
 	Account, Email string
 	Announce       func(email string, password secret.Text) error
+	// SignIn is how users sign in.
+	SignIn identity.SignInPolicy
 	// KeyLifetimes bounds the API keys that users create.
 	KeyLifetimes identity.KeyLifetimes
 	// AuditRetention is how long audit entries are kept; 0 means forever.
@@ -171,7 +173,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	verifier := fleet.NewVerifier(p.store, p.signer)
 	p.identity, err = identity.New(ctx, identity.Options{
 		Store: p.store, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
-		TrustedProxies: p.TrustedProxies, KeyLifetimes: p.KeyLifetimes, Log: p.Log, Version: p.Version,
+		TrustedProxies: p.TrustedProxies, SignIn: p.SignIn, KeyLifetimes: p.KeyLifetimes, Log: p.Log, Version: p.Version,
 	})
 	if err != nil {
 		return err
@@ -204,10 +206,14 @@ func (p *platform) build(ctx context.Context) (err error) {
 
 // bootstrap creates the first account and announces its password.
 func (p *platform) bootstrap(ctx context.Context) error {
-	password, created, err := identity.Bootstrap(ctx, p.store, p.Account, p.Email)
+	password, created, err := identity.Bootstrap(ctx, p.store, p.Account, p.Email, p.SignIn)
 	if err != nil || !created {
 		return err
 	}
 	p.Log.Info("first account and admin created", "account", p.Account, "email", p.Email)
+	if password.IsZero() {
+		p.Log.Info("passwords are disabled: the first admin signs in through the identity provider", "email", p.Email)
+		return nil
+	}
 	return p.Announce(p.Email, password)
 }

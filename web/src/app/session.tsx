@@ -22,6 +22,13 @@ export const sessionQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** methodsQuery loads the ways to sign in. */
+export const methodsQuery = queryOptions({
+  queryKey: ["methods"],
+  queryFn: () => platform.auth.methods({}),
+  staleTime: 60_000,
+});
+
 export interface Session {
   userID: string;
   email: string;

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
-import { useSession } from "../../app/session";
+import { methodsQuery, useSession } from "../../app/session";
 import { Checkbox, RadioCards, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";
@@ -23,12 +23,15 @@ interface CreateProps {
 
 export function CreateUserDialog({ onClose, onMade }: CreateProps) {
   const queries = useQueryClient();
-  const methods = useQuery({ queryKey: ["methods"], queryFn: () => platform.auth.methods({}), staleTime: 60_000 });
+  const methods = useQuery(methodsQuery);
   const [email, setEmail] = useState("");
   const [name, setName] = useState("");
   const [role, setRole] = useState("user");
-  const [external, setExternal] = useState(false);
+  const [chosen, setExternal] = useState(false);
   const hasProvider = Boolean(methods.data?.oidcUrl);
+  // Without passwords there is nothing to choose.
+  const passwords = methods.data?.password ?? true;
+  const external = chosen || !passwords;
   return (
     <FormDialog
       title="Add user"
@@ -50,7 +53,7 @@ export function CreateUserDialog({ onClose, onMade }: CreateProps) {
       <TextField label="Email" type="email" value={email} onChange={setEmail} autoComplete="off" autoFocus />
       <TextField label="Name" value={name} onChange={setName} autoComplete="off" description="Optional." />
       <RadioCards label="Role" value={role} onChange={setRole} options={roles} />
-      {hasProvider && (
+      {hasProvider && passwords && (
         <Checkbox isSelected={external} onChange={setExternal}>
           Signs in through {methods.data?.oidcName || "the identity provider"} only
         </Checkbox>

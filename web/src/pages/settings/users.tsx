@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
-import { useSession } from "../../app/session";
+import { methodsQuery, useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { Menu, type MenuEntry } from "../../ui/menu";
@@ -39,6 +39,7 @@ export function UsersSection() {
 function Users() {
   const session = useSession();
   const users = useQuery(usersQuery);
+  const passwords = useQuery(methodsQuery).data?.password ?? true;
   const [creating, setCreating] = useState(false);
   const [doing, setDoing] = useState<Doing | null>(null);
   const [handed, setHanded] = useState<Handed | null>(null);
@@ -74,7 +75,7 @@ function Users() {
       cell: (user) => (
         <Menu
           label={`Actions for ${user.email}`}
-          entries={entries(user, user.id === session.userID, (what) => setDoing({ what, user }))}
+          entries={entries(user, user.id === session.userID, passwords, (what) => setDoing({ what, user }))}
         />
       ),
     },
@@ -119,11 +120,11 @@ function Users() {
   );
 }
 
-function entries(user: User, own: boolean, act: (what: Doing["what"]) => void): MenuEntry[] {
+function entries(user: User, own: boolean, passwords: boolean, act: (what: Doing["what"]) => void): MenuEntry[] {
   const all: MenuEntry[] = [{ id: "edit", label: own ? "Change the name" : "Change", onAction: () => act("edit") }];
   // Nobody can take their own rights away: the platform refuses it too.
   if (own) return all;
-  if (!user.external) all.push({ id: "reset", label: "Reset the password", onAction: () => act("reset") });
+  if (passwords && !user.external) all.push({ id: "reset", label: "Reset the password", onAction: () => act("reset") });
   all.push(
     user.disabled
       ? { id: "enable", label: "Enable", onAction: () => act("enable") }

@@ -6,7 +6,7 @@ import { type FormEvent, useEffect, useRef, useState } from "react";
 import { explain } from "../../api/errors";
 import { platform, setSession } from "../../api/transport";
 import { queries } from "../../app/queries";
-import { sessionQuery } from "../../app/session";
+import { methodsQuery, sessionQuery } from "../../app/session";
 import { Button, buttonClass } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { Failure, Loading, Note } from "../../ui/page";
@@ -18,7 +18,7 @@ const route = getRouteApi("/sign-in");
 export function SignInPage() {
   const next = safeNext(route.useSearch().next);
   const router = useRouter();
-  const methods = useQuery({ queryKey: ["methods"], queryFn: () => platform.auth.methods({}), staleTime: 60_000 });
+  const methods = useQuery(methodsQuery);
   const session = useQuery(sessionQuery);
   const signedIn = Boolean(session.data);
   useEffect(() => {
