@@ -88,6 +88,52 @@ func TestGitDown(t *testing.T) {
 	s.told(s.control, "ErrorOccurred", "False", "")
 }
 
+// Generators that suddenly give nothing delete nothing: the set shows what to do,
+// also after a restart, and the annotation confirms it.
+func TestEmptyResultKeepsApplications(t *testing.T) {
+	s := newScene(t)
+	repository := s.git.Repository(t, "a", map[string]string{"apps/web/x.yaml": "", "apps/api/x.yaml": ""})
+	s.gitSet(s.control, "default", repository)
+	s.awaits(s.control, "api,web")
+	s.told(s.control, "ErrorOccurred", "False", "")
+	repository.Commit(t, map[string]string{"apps/web/x.yaml": gittest.Gone, "apps/api/x.yaml": gittest.Gone, "applications/web/x.yaml": ""}, "rename")
+	s.refresh(repository)
+	s.told(s.control, "ErrorOccurred", "True", "2 exist, which are kept")
+	s.told(s.control, "ResourcesUpToDate", "False", `set the annotation slipway.dev/allow-empty: "true"`)
+	s.told(s.control, "ParametersGenerated", "True", "")
+	s.stop()
+	s.start()
+	s.askAgain(s.control)
+	s.awaits(s.control, "api,web")
+	// One that comes back is a result like any other.
+	repository.Commit(t, map[string]string{"apps/web/x.yaml": ""}, "back")
+	s.refresh(repository)
+	s.awaits(s.control, "web")
+	s.told(s.control, "ErrorOccurred", "False", "")
+	repository.Commit(t, map[string]string{"apps/web/x.yaml": gittest.Gone}, "gone")
+	s.refresh(repository)
+	s.told(s.control, "ErrorOccurred", "True", "1 exist, which are kept")
+	s.patch(s.sets(s.control), "set", `{"metadata": {"annotations": {"slipway.dev/allow-empty": "true"}}}`)
+	s.awaits(s.control, "")
+	s.told(s.control, "ErrorOccurred", "False", "up to date")
+}
+
+// A policy that deletes nothing has nothing to keep, and a set that never gave
+// anything is in order.
+func TestEmptyResultWithoutEffect(t *testing.T) {
+	s := newScene(t)
+	s.listSet(s.control, "a", "  syncPolicy: {preserveResourcesOnDeletion: true, applicationsSync: create-update}\n")
+	s.awaits(s.control, "a")
+	s.patch(s.sets(s.control), "set", `{"spec": {"generators": [{"list": {"elements": []}}]}}`)
+	s.askAgain(s.control)
+	s.told(s.control, "ErrorOccurred", "False", "up to date")
+	s.awaits(s.control, "a")
+	repository := s.git.Repository(t, "a", map[string]string{"README.md": "x"})
+	s.cluster.Apply(t, s.control, `{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: free}, spec: {sourceRepos: ["*"], sourceNamespaces: ["*"], destinations: [{server: "*", namespace: "*"}]}}`)
+	s.gitSet(s.tenant, "free", repository)
+	s.told(s.tenant, "ErrorOccurred", "False", "up to date")
+}
+
 // What others change is put right, but for what is preserved; and nothing is
 // written when nothing differs.
 func TestDrift(t *testing.T) {

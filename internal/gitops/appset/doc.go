@@ -24,7 +24,8 @@
 //
 // The Controller writes only what differs. It deletes only Applications that it
 // created (their controller is the ApplicationSet), and only after a complete
-// generation.
+// generation. A generation without any Application deletes none while some
+// exist, unless an annotation of the set allows it. Argo CD deletes all.
 //
 // # Tenants
 //

@@ -107,6 +107,9 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 	}
 	reason, err := c.synchronize(ctx, set, taken.desired)
 	told := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true})
+	if errors.Is(err, errKept) {
+		err = nil
+	}
 	return untilNext(taken.next), errors.Join(err, told, c.removeRefreshAnnotation(ctx, taken.object))
 }
 

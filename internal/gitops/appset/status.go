@@ -35,7 +35,9 @@ const (
 	reasonCreate     = "CreateApplicationError"
 	reasonUpdate     = "UpdateApplicationError"
 	reasonDelete     = "DeleteApplicationError"
-	reasonIgnored    = "FieldsIgnored" // not one of Argo CD's
+	// Not Argo CD's.
+	reasonIgnored = "FieldsIgnored"
+	reasonKept    = "ApplicationsKept"
 )
 
 const (

@@ -96,9 +96,10 @@ func (b *store) putSet(object *unstructured.Unstructured, from origin) bool {
 	}
 	before := entry.object
 	entry.object = object
-	// Our own writes of the status change neither of these. A refresh counts
+	// Our own writes of the status change none of these. A refresh counts
 	// when it is added, and not when it is removed.
 	changed := before.GetGeneration() != object.GetGeneration() || isDeleting(before) != isDeleting(object) ||
+		object.GetAnnotations()[allowEmptyAnnotation] != before.GetAnnotations()[allowEmptyAnnotation] ||
 		object.GetAnnotations()[refreshAnnotation] != "" && before.GetAnnotations()[refreshAnnotation] == ""
 	entry.due = entry.due || changed
 	return changed

@@ -77,14 +77,42 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 			note(reasonUpdate, c.update(ctx, set, wanted[name], known))
 		}
 	}
-	// An empty result deletes all Applications: it is a valid result, because
-	// generators fail as a whole.
+	if err := keptError(set, wanted, live); err != nil && allowed.remove {
+		return reasonKept, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		if _, stays := wanted[name]; !stays && allowed.remove && !live[name].deleting && ctx.Err() == nil {
 			note(reasonDelete, c.remove(ctx, set, name, live[name]))
 		}
 	}
 	return reason, errors.Join(failures...)
+}
+
+// allowEmptyAnnotation lets generators without a result delete all Applications
+// of a set.
+const allowEmptyAnnotation = "slipway.dev/allow-empty"
+
+// errKept is the error of a set whose Applications are kept. A retry does not
+// help: the generators or the annotation have to change.
+var errKept = errors.New("the generators give no Applications")
+
+// keptError is why no Application of a set is deleted, or nil. A folder that was
+// renamed, a pattern or a selector with a typo give nothing, and look like a set
+// that is not needed any more. What they would delete has all the workloads of
+// the set below it, so that an empty result has to be confirmed. It is decided
+// by what exists, and not by the last result, which a restart forgets.
+func keptError(set *v1alpha1.ApplicationSet, wanted map[string]*desired, live map[string]record) error {
+	existing := 0
+	for _, one := range live {
+		if !one.deleting {
+			existing++
+		}
+	}
+	if len(wanted) > 0 || existing == 0 || set.Annotations[allowEmptyAnnotation] == "true" {
+		return nil
+	}
+	return fmt.Errorf("%w, and %d exist, which are kept: check what the generators read, or set the annotation %s: \"true\" on the ApplicationSet to delete them",
+		errKept, existing, allowEmptyAnnotation)
 }
 
 // client is the client for the Applications of a namespace.
