@@ -42,6 +42,8 @@ type Options struct {
 	// temporary directory is used and removed at the end.
 	CacheDir     string
 	FetchTimeout time.Duration
+	// IndexBytes bounds the index of a Helm repository.
+	IndexBytes int64
 	// Credential is a credential for repositories that is read from a file; nil
 	// if there is none.
 	Credential *FileCredential
@@ -189,19 +191,20 @@ func (a *agent) open() (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	a.sources, err = source.New(source.Options{
-		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
-		Log: a.log, Observe: a.metrics.engine.Fetched,
-	})
-	if err != nil {
-		removeFolder()
-		return nil, err
-	}
 	limits := a.options.Render
 	limits.Log, limits.Observe = a.log, a.metrics.rendered
 	a.renderer, err = render.New(limits)
 	if err != nil {
-		_ = a.sources.Close()
+		removeFolder()
+		return nil, err
+	}
+	a.sources, err = source.New(source.Options{
+		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
+		Limits: source.Limits{IndexBytes: a.options.IndexBytes}, Indexes: a.renderer,
+		Log: a.log, Observe: a.metrics.engine.Fetched,
+	})
+	if err != nil {
+		_ = a.renderer.Close()
 		removeFolder()
 		return nil, err
 	}

@@ -185,6 +185,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 	}
 	sets := appset.NewController(appset.ControllerOptions{
 		Cluster: cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
+		Generator: a.renderer,
 		Facts: &appset.ClusterFacts{
 			Cluster: cluster, Namespace: a.options.ControlNamespace, Sources: a.sources, MaxAge: a.options.Interval,
 		},

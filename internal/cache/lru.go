@@ -60,19 +60,51 @@ func (c *LRU[K, V]) Get(key K) (V, bool) {
 // too large. Keeping the older value is right because keys identify content:
 // two goroutines that miss at the same time add equal values.
 func (c *LRU[K, V]) Add(key K, value V, size int64) {
-	if size > c.limits.ValueBytes {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, found := c.elements[key]; found {
+	if _, found := c.elements[key]; !found {
+		c.add(key, value, size)
+	}
+}
+
+// Put caches the value of a key in the place of the one it has. It is for keys
+// that identify something that changes.
+func (c *LRU[K, V]) Put(key K, value V, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, found := c.elements[key]; found {
+		c.remove(element)
+	}
+	c.add(key, value, size)
+}
+
+// RemoveIf removes the values whose keys match.
+func (c *LRU[K, V]) RemoveIf(matches func(K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, element := range c.elements {
+		if matches(key) {
+			c.remove(element)
+		}
+	}
+}
+
+// add caches a value of a key that has none, and evicts others. The lock is
+// held.
+func (c *LRU[K, V]) add(key K, value V, size int64) {
+	if size > c.limits.ValueBytes {
 		return
 	}
 	c.elements[key] = c.order.PushFront(&lruEntry[K, V]{key, value, size})
 	c.bytes += size
 	for c.bytes > c.limits.Bytes || c.limits.Entries > 0 && c.order.Len() > c.limits.Entries {
-		oldest := c.order.Remove(c.order.Back()).(*lruEntry[K, V])
-		delete(c.elements, oldest.key)
-		c.bytes -= oldest.size
+		c.remove(c.order.Back())
 	}
+}
+
+// remove drops an element. The lock is held.
+func (c *LRU[K, V]) remove(element *list.Element) {
+	entry := c.order.Remove(element).(*lruEntry[K, V])
+	delete(c.elements, entry.key)
+	c.bytes -= entry.size
 }

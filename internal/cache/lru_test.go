@@ -45,6 +45,30 @@ func TestLRUKeepsTheFirstValueOfAKey(t *testing.T) {
 	}
 }
 
+func TestLRUPutReplaces(t *testing.T) {
+	c := cache.NewLRU[string, int](cache.Limits{Bytes: 10, ValueBytes: 8})
+	c.Put("a", 1, 8)
+	c.Put("a", 2, 4)
+	c.Put("b", 3, 6)
+	if got, found := c.Get("a"); !found || got != 2 {
+		t.Errorf("a: %d, %v; Put must replace the value and its size", got, found)
+	}
+	// A value that has become too large is gone, and so is the older one.
+	c.Put("a", 4, 9)
+	wantCached(t, c, map[string]bool{"a": false, "b": true})
+}
+
+func TestLRURemoveIf(t *testing.T) {
+	c := cache.NewLRU[string, int](cache.Limits{Bytes: 10})
+	c.Add("a", 1, 5)
+	c.Add("b", 2, 5)
+	c.RemoveIf(func(key string) bool { return key == "a" })
+	wantCached(t, c, map[string]bool{"a": false, "b": true})
+	// What was removed does not count.
+	c.Add("c", 3, 5)
+	wantCached(t, c, map[string]bool{"b": true, "c": true})
+}
+
 func wantCached(t *testing.T, c *cache.LRU[string, int], want map[string]bool) {
 	t.Helper()
 	for key, cached := range want {

@@ -46,6 +46,7 @@ type Applications struct {
 type SourceCache struct {
 	CacheDir     string   `yaml:"cacheDir" description:"Folder for what was fetched: bare Git repositories and charts. It is made if it is not there, must belong to the agent alone, and can be deleted while the agent does not run. When empty, it is a new folder that is deleted at the end, and everything is fetched anew at each start."`
 	FetchTimeout Duration `yaml:"fetchTimeout" description:"Longest time that one request to a Git server, chart repository or registry may take."`
+	IndexLimit   string   `yaml:"indexLimit" description:"Size that the index of a Helm repository may have, in bytes or with Ki, Mi or Gi. It is read in a worker with the limits of rendering."`
 
 	Credentials SourceCredentials `yaml:"credentials"`
 }
@@ -62,9 +63,9 @@ type SourceCredentials struct {
 // processes, so that a chart that exceeds them cannot harm the agent.
 type RenderLimits struct {
 	Workers     int      `yaml:"workers" description:"How many Applications are rendered at a time. 0 is one for each processor."`
-	Timeout     Duration `yaml:"timeout" description:"Longest time that one render may take. It is ended then, and the Application says so."`
-	MemoryLimit string   `yaml:"memoryLimit" description:"Memory that one render may use, in bytes or with Ki, Mi or Gi."`
-	OutputLimit string   `yaml:"outputLimit" description:"Size that all objects of one Application may have together, in bytes or with Ki, Mi or Gi."`
+	Timeout     Duration `yaml:"timeout" description:"Longest time that one render may take. It is ended then, and the Application says so. It is also for an index of a Helm repository and for an ApplicationSet."`
+	MemoryLimit string   `yaml:"memoryLimit" description:"Memory that one worker may use, in bytes or with Ki, Mi or Gi. Beside the renders there are up to two workers for indexes of Helm repositories and for ApplicationSets."`
+	OutputLimit string   `yaml:"outputLimit" description:"Size that all objects of one Application, or all Applications of one ApplicationSet, may have together, in bytes or with Ki, Mi or Gi."`
 }
 
 // WebhookServer is the server that receives push events of Git hosts.
@@ -124,7 +125,7 @@ func (a *Agent) Defaults() {
 		Admin:        AdminServer{Address: "127.0.0.1:8091"},
 		Health:       HealthServer{Address: ":8083"},
 		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
-		Sources:      SourceCache{FetchTimeout: 90 * second},
+		Sources:      SourceCache{FetchTimeout: 90 * second, IndexLimit: "128Mi"},
 		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "16Mi"},
 		Webhooks:     WebhookServer{Address: ":8084", Secret: "argocd-secret"},
 		LeaderElection: LeaderElection{

@@ -113,6 +113,7 @@ func TestAgentValidate(t *testing.T) {
 		{"timeout", "--render.timeout=0s", "render.timeout is 0s"},
 		{"memory", "--render.memoryLimit=1Mi", "render.memoryLimit is \"1Mi\": it has to be at least"},
 		{"unit", "--render.outputLimit=1MB", "render.outputLimit is \"1MB\": write a number of bytes"},
+		{"index", "--sources.indexLimit=128", "sources.indexLimit is \"128\": it has to be at least"},
 		{"secret", "--webhooks.secret=a_b", "webhooks.secret is \"a_b\""},
 		{"lease", "--leaderElection.leaseName=", "leaderElection.leaseName is \"\""},
 	} {

@@ -30,6 +30,7 @@ func (a *Agent) Validate() error {
 	}
 	c.applications(&a.Applications)
 	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
+	c.size("sources.indexLimit", a.Sources.IndexLimit, 64<<10)
 	c.sourceCredentials(&a.Sources.Credentials)
 	c.render(&a.Render)
 	if !validSubdomain(a.Webhooks.Secret) {
@@ -104,20 +105,18 @@ func (c *checker) render(given *RenderLimits) {
 	const prefix = "render."
 	c.within(prefix+"workers", given.Workers, 0, maxWorkers)
 	c.above(prefix+"timeout", given.Timeout)
-	for _, size := range []struct {
-		option, text string
-		least        int64
-	}{
-		{prefix + "memoryLimit", given.MemoryLimit, 64 << 20},
-		{prefix + "outputLimit", given.OutputLimit, 64 << 10},
-	} {
-		number, err := ParseSize(size.text)
-		switch {
-		case err != nil:
-			c.add(size.option, "is %s: %v", quoted(size.text), err)
-		case number < size.least:
-			c.add(size.option, "is %s: it has to be at least %d", quoted(size.text), size.least)
-		}
+	c.size(prefix+"memoryLimit", given.MemoryLimit, 64<<20)
+	c.size(prefix+"outputLimit", given.OutputLimit, 64<<10)
+}
+
+// size checks a number of bytes and its minimum.
+func (c *checker) size(option, text string, least int64) {
+	number, err := ParseSize(text)
+	switch {
+	case err != nil:
+		c.add(option, "is %s: %v", quoted(text), err)
+	case number < least:
+		c.add(option, "is %s: it has to be at least %d", quoted(text), least)
 	}
 }
 

@@ -138,13 +138,14 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 func agentOptions(options *config.Agent) (agent.Options, error) {
 	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
 	output, errOutput := config.ParseSize(options.Render.OutputLimit)
+	index, errIndex := config.ParseSize(options.Sources.IndexLimit)
 	identity, errIdentity := replicaName()
 	given := agent.Options{
 		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
 		Destinations: options.Applications.Destinations,
 		Interval:     time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
 		Workers:  options.Applications.Workers,
-		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
+		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout), IndexBytes: index,
 		Render: render.Options{
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
@@ -158,7 +159,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	if options.LeaderElection.Enabled {
 		given.Lease = options.LeaderElection.LeaseName
 	}
-	return given, errors.Join(errMemory, errOutput, errIdentity)
+	return given, errors.Join(errMemory, errOutput, errIndex, errIdentity)
 }
 
 // replicaName returns the identity of this process in leader election: the host

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -41,14 +42,14 @@ type ClusterFacts struct {
 // project are used, so that credentials cannot become parameters. The Secrets
 // are read for each generation and never cached. The own cluster is added
 // unless a Secret describes it, as in Argo CD.
-func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
+func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]generate.Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	list, err := f.Cluster.Client.CoreV1().Secrets(f.Namespace).List(ctx, metav1.ListOptions{LabelSelector: clusterSecrets})
 	if err != nil {
 		return nil, fmt.Errorf("cluster Secrets of namespace %s: %w", f.Namespace, err)
 	}
-	var clusters []Cluster
+	var clusters []generate.Cluster
 	local := true
 	for i := range list.Items {
 		secret := &list.Items[i]
@@ -59,13 +60,13 @@ func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) (
 		if !selector.Matches(labels.Set(secret.Labels)) {
 			continue
 		}
-		clusters = append(clusters, Cluster{
+		clusters = append(clusters, generate.Cluster{
 			Name: string(secret.Data["name"]), Server: server, Project: string(secret.Data["project"]),
 			Labels: secret.Labels, Annotations: secret.Annotations,
 		})
 	}
 	if local && selector.Empty() {
-		clusters = append(clusters, Cluster{Name: project.LocalName, Server: project.LocalServer})
+		clusters = append(clusters, generate.Cluster{Name: project.LocalName, Server: project.LocalServer})
 	}
 	return clusters, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -25,6 +26,8 @@ import (
 type ControllerOptions struct {
 	Cluster *kube.Cluster
 	Facts   Facts
+	// Generator generates Applications.
+	Generator Generator
 	// ControlNamespace has AppProjects and cluster Secrets. Empty is the
 	// namespace of the Cluster.
 	ControlNamespace string
@@ -37,6 +40,12 @@ type ControllerOptions struct {
 	Reporter kube.Reporter
 	// Log may be nil.
 	Log *slog.Logger
+}
+
+// Generator makes the Applications of a set, and passes each to take, as JSON. A
+// render.Renderer does that in a worker.
+type Generator interface {
+	Generate(ctx context.Context, set map[string]any, facts generate.Facts, take func([]byte) error) error
 }
 
 const (

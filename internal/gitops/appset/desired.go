@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 )
 
 // desired is a generated Application as canonical JSON.
@@ -25,7 +26,7 @@ func contentOf(object map[string]any) map[string]any {
 	kept := map[string]any{}
 	metadata, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"labels", "annotations", "finalizers"} {
-		if !isEmpty(metadata[field]) {
+		if !generate.IsEmpty(metadata[field]) {
 			kept[field] = metadata[field]
 		}
 	}
@@ -118,7 +119,7 @@ func keepFinalizers(live, want any) []any {
 	for _, one := range present {
 		text, _ := one.(string)
 		// Variants of our finalizer are replaced by the wanted one.
-		if !strings.HasPrefix(text, finalizer) && !slices.Contains(merged, one) {
+		if !strings.HasPrefix(text, generate.Finalizer) && !slices.Contains(merged, one) {
 			merged = append(merged, one)
 		}
 	}

@@ -1,35 +1,15 @@
 package appset
 
 import (
-	"context"
-
-	"k8s.io/apimachinery/pkg/labels"
-
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/project"
-	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Facts is the input of generators beside the ApplicationSet.
+// Facts is the input of generators, for each project what it may read.
 type Facts interface {
-	// Clusters returns the clusters of Argo CD's cluster Secrets whose labels
-	// match, and the own cluster. That one has no labels unless it has a
-	// Secret, and is left out if the selector requires any.
-	Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error)
-	// Tree returns the files of a repository at a revision, and the commit, if
-	// the project of For allows the repository.
-	Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error)
+	generate.Facts
 	// Fresh returns the same facts without cached refs.
 	Fresh() Facts
 	// For returns the facts that a project may read, with its credentials.
 	For(limits *project.Project) Facts
-}
-
-// Cluster is a cluster that Applications can deploy to, without credentials.
-type Cluster struct {
-	Name    string
-	Server  string
-	Project string
-	// Labels and Annotations are those of its Secret.
-	Labels      map[string]string
-	Annotations map[string]string
 }

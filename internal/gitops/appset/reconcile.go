@@ -3,11 +3,13 @@ package appset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
@@ -94,7 +96,7 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 	}
 	interval := c.recordInputs(name, set)
 	if taken.due || taken.desired == nil {
-		if taken.desired, err = c.generate(ctx, set); err != nil {
+		if taken.desired, err = c.generate(ctx, taken.object, set); err != nil {
 			c.store.generated(name, set.UID, nil)
 			// The retry must generate again, and not only compare.
 			c.store.due(name)
@@ -131,23 +133,57 @@ func untilNext(next time.Time) time.Duration {
 	return max(time.Until(next), time.Millisecond)
 }
 
-// generate returns the Applications of a set, from what it may read.
-func (c *Controller) generate(ctx context.Context, set *v1alpha1.ApplicationSet) (map[string]*desired, error) {
+// generate returns the Applications of a set, from what it may read. Each is
+// encoded as it comes: decoded, all of them would take many times the memory.
+func (c *Controller) generate(ctx context.Context, object *unstructured.Unstructured, set *v1alpha1.ApplicationSet) (map[string]*desired, error) {
 	facts, err := c.factsOf(ctx, set)
 	if err != nil {
 		return nil, err
 	}
-	applications, err := Generate(ctx, set, facts)
+	// The worker gets what decides the result, and no status of others.
+	wanted := map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplicationSet,
+		"metadata": map[string]any{"name": set.Name, "namespace": set.Namespace}, "spec": object.Object["spec"],
+	}
+	result := map[string]*desired{}
+	err = c.options.Generator.Generate(ctx, wanted, facts, func(text []byte) error {
+		application, err := c.decodeGenerated(set, text)
+		if err == nil {
+			result[application.Name], err = newDesired(application)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	result := make(map[string]*desired, len(applications))
-	for _, application := range applications {
-		if result[application.Name], err = newDesired(application); err != nil {
-			return nil, err
-		}
-	}
 	return result, nil
+}
+
+// decodeGenerated decodes a generated Application. The generator has checked it.
+// What keeps tenants apart is checked again, because a worker is not trusted
+// after it has read a template.
+func (c *Controller) decodeGenerated(set *v1alpha1.ApplicationSet, text []byte) (*v1alpha1.Application, error) {
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, fmt.Errorf("a generated Application cannot be read: %w", err)
+	}
+	application, refused, err := v1alpha1.Decode(object)
+	if err != nil {
+		return nil, fmt.Errorf("a generated Application cannot be read: %w", err)
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("application %s: %s", application.Name, refusal.Summary(refused))
+	}
+	if application.Namespace != set.Namespace {
+		return nil, fmt.Errorf("application %s is not in the namespace of the ApplicationSet", application.Name)
+	}
+	if set.Namespace == c.options.ControlNamespace {
+		return application, nil
+	}
+	if allowed, err := projectOf(set); err != nil || application.Spec.ProjectName() != allowed {
+		return nil, fmt.Errorf("application %s is not of the project of the ApplicationSet", application.Name)
+	}
+	return application, nil
 }
 
 // recordInputs stores what a set reads, and returns the interval of polling

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -71,8 +73,17 @@ func (s *scene) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	program, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	renderer, err := render.New(render.Options{Command: []string{program, "render-worker"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	options := appset.ControllerOptions{
-		Cluster: cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,
+		Generator: renderer,
+		Cluster:   cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,
 		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour},
 		Reporter: kube.Reporter{Controller: "slipway.dev/test", Instance: "one"},
 	}
@@ -88,6 +99,7 @@ func (s *scene) start() {
 		if err := <-ended; err != nil {
 			s.t.Errorf("the controller ended: %v", err)
 		}
+		_ = renderer.Close()
 		_ = s.sources.Close()
 	})
 	s.t.Cleanup(s.stop)

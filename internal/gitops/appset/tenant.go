@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/project"
 )
 
@@ -94,12 +95,12 @@ type tenantFacts struct {
 // Clusters leaves out clusters that are no destination of the project, and
 // those of another project. They are left out without an error, so that a
 // tenant cannot probe for the names of other clusters.
-func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
+func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([]generate.Cluster, error) {
 	all, err := f.Facts.Clusters(ctx, selector)
 	if err != nil {
 		return nil, err
 	}
-	var seen []Cluster
+	var seen []generate.Cluster
 	for _, cluster := range all {
 		if f.limits.AllowsCluster(cluster.Server, cluster.Name) && (cluster.Project == "" || cluster.Project == f.limits.Name()) {
 			seen = append(seen, cluster)

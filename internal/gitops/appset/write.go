@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 )
 
 // fieldManager is the field manager of Applications.
@@ -268,7 +269,7 @@ func (c *Controller) written(object *unstructured.Unstructured) {
 // Applications by their owner reference. A set with the finalizer whose policy
 // keeps Applications removes the references first, as Argo CD documents.
 func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) error {
-	if !slices.Contains(set.Finalizers, finalizer) {
+	if !slices.Contains(set.Finalizers, generate.Finalizer) {
 		return nil
 	}
 	if !policyOf(set).remove {
@@ -279,7 +280,7 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	// The finalizer goes last: until then a failure is retried.
-	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == finalizer })
+	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == generate.Finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": kept, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
 	}})

@@ -96,9 +96,10 @@ func Start(t testing.TB, options EngineOptions) *Engine {
 	t.Helper()
 	program, err := os.Executable()
 	fatal(t, err)
-	sources, err := source.New(options.Sources)
-	fatal(t, err)
 	renderer, err := render.New(render.Options{Command: []string{program, workerArgument}, Observe: options.Rendered})
+	fatal(t, err)
+	options.Sources.Indexes = renderer
+	sources, err := source.New(options.Sources)
 	fatal(t, err)
 	kinds := live.NewKinds(options.Cluster)
 	// The cache reports changes before the controller exists.

@@ -2,7 +2,6 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -18,7 +17,7 @@ import (
 // a round trip is slow. One goroutine renders a job, so that the cache needs no
 // lock.
 type remoteFiles struct {
-	rendering *rendering
+	call      *call
 	source    int
 	responses map[string]fileResponse
 }
@@ -60,7 +59,7 @@ func (f *remoteFiles) request(kind frame.Type, name string) fileResponse {
 	if !ok {
 		response = f.fetch(kind, name)
 		if response.err == nil && kind == frame.Read && isYAML(name) {
-			response.err = manifest.CheckAliases(name, response.text, f.rendering.job.OutputBytes)
+			response.err = manifest.CheckAliases(name, response.text, f.call.job.OutputBytes)
 		}
 		f.responses[key] = response
 	}
@@ -76,18 +75,11 @@ func isYAML(name string) bool {
 	return strings.HasSuffix(name, "Kustomization")
 }
 
-// fetch sends a request to the renderer and waits for its response. A broken
-// pipe ends the job.
+// fetch sends a request to the renderer and converts the response.
 func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
-	worker := f.rendering.worker
-	if err := worker.send(kind, frame.FileRequest{Source: f.source, Path: name}); err != nil {
-		return f.broken(err)
-	}
-	// There is one request in flight at a time: the next message is the
-	// response to it.
-	got := <-worker.incoming
-	if got.err != nil {
-		return f.broken(got.err)
+	got, err := f.call.request(kind, frame.FileRequest{Source: f.source, Path: name})
+	if err != nil {
+		return fileResponse{err: err}
 	}
 	switch got.kind {
 	case frame.Content:
@@ -95,7 +87,7 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	case frame.Listing:
 		var entries []tree.Entry
 		if err := json.Unmarshal(got.payload, &entries); err != nil {
-			return f.broken(err)
+			return fileResponse{err: f.call.broken(err)}
 		}
 		return fileResponse{entries: entries}
 	case frame.Missing:
@@ -103,15 +95,9 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	case frame.Refused:
 		refused := &refusal.Refusal{}
 		if err := json.Unmarshal(got.payload, refused); err != nil {
-			return f.broken(err)
+			return fileResponse{err: f.call.broken(err)}
 		}
 		return fileResponse{err: refused}
 	}
-	return f.broken(fmt.Errorf("a message of type %q is unexpected", got.kind))
-}
-
-// broken records that the renderer is gone. The worker ends after the job.
-func (f *remoteFiles) broken(err error) fileResponse {
-	f.rendering.pipeErr = err
-	return fileResponse{err: err}
+	return fileResponse{err: f.call.unexpected(got.kind)}
 }

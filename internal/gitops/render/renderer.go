@@ -76,8 +76,9 @@ type Outcome struct {
 // Renderer renders in workers. It is safe for concurrent use.
 type Renderer struct {
 	options       Options
-	folder        string // empty, where workers run
-	slots         chan struct{}
+	folder        string        // empty, where workers run
+	slots         chan struct{} // for renders
+	inputSlots    chan struct{} // for everything else
 	missingLogged sync.Once
 	// closing is closed by Close and wakes callers that wait for a slot.
 	closing chan struct{}
@@ -97,7 +98,7 @@ func New(options Options) (*Renderer, error) {
 		return nil, fmt.Errorf("a worker needs at least %d bytes of memory, and is given %d", least, options.MemoryBytes)
 	}
 	r := &Renderer{
-		options: options, slots: make(chan struct{}, options.Workers),
+		options: options, slots: make(chan struct{}, options.Workers), inputSlots: make(chan struct{}, inputWorkers),
 		closing: make(chan struct{}), all: map[*process]bool{},
 	}
 	// Workers read and write no files; this is where they would begin to look.
@@ -116,49 +117,69 @@ var errClosed = errors.New("the renderer is closed")
 func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
 	began := time.Now()
 	outcome := Outcome{App: request.App}
-	select {
-	// A slot limits the renders, not the workers: idle ones cost memory only.
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-r.closing:
-		return nil, &Error{Kind: WorkerDied, Source: -1, Message: errClosed.Error(), Err: errClosed}
+	if err := r.waitForSlot(ctx, r.slots); err != nil {
+		return nil, err
 	}
+	defer func() { <-r.slots }()
 	outcome.Waited = time.Since(began)
 	// The time in the queue is not part of Duration, so that a busy renderer
 	// does not look like a slow template.
-	result, bytes, err := r.attempt(ctx, &request)
+	var rendering *renderTask
+	bytes, err := r.attempt(ctx, func() task {
+		rendering = newRenderTask(&request)
+		return rendering
+	})
 	outcome.Duration, outcome.Err, outcome.Bytes = time.Since(began)-outcome.Waited, err, bytes
-	if result != nil {
+	var result *Result
+	if err == nil {
+		result = &rendering.result
 		outcome.Objects = len(result.Objects)
 	}
 	r.options.Observe(outcome)
 	return result, err
 }
 
-// attempt renders, and retries once if an idle worker turns out to have exited:
+// inputWorkers is how many jobs run at a time that are no renders. They have
+// slots of their own: an ApplicationSet waits for Git while it has a worker, and
+// must not keep Applications from being rendered.
+const inputWorkers = 2
+
+// waitForSlot takes a slot. A slot limits the jobs, not the workers: idle ones
+// cost memory only.
+func (r *Renderer) waitForSlot(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.closing:
+		return &Error{Kind: WorkerDied, Source: -1, Message: errClosed.Error(), Err: errClosed}
+	}
+}
+
+// attempt runs a task, and retries once if an idle worker turns out to have exited:
 // the kernel's OOM killer may have ended it while it was idle. A fresh worker
 // is not retried: a request that ends it at once would end every other one too.
-func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int64, error) {
+// begin makes the task of each attempt. The result is the size of the output.
+func (r *Renderer) attempt(ctx context.Context, begin func() task) (int64, error) {
 	for {
 		worker, fresh, err := r.acquire(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, 0, ctx.Err()
+				return 0, ctx.Err()
 			}
-			return nil, 0, &Error{Kind: WorkerDied, Source: -1, Message: "a worker cannot be started: " + err.Error(), Err: err}
+			return 0, &Error{Kind: WorkerDied, Source: -1, Message: "a worker cannot be started: " + err.Error(), Err: err}
 		}
-		session := newSession(worker, request, &r.options)
-		result, err := session.run(ctx)
+		session := newSession(worker, begin(), &r.options)
+		err = session.run(ctx)
 		r.release(worker, session.usable)
 		if err != nil && !session.responded && !fresh && ctx.Err() == nil {
 			continue
 		}
 		if err != nil && ctx.Err() != nil {
-			return nil, session.bytes, ctx.Err()
+			err = ctx.Err()
 		}
-		return result, session.bytes, err
+		return session.bytes, err
 	}
 }
 

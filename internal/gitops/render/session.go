@@ -3,37 +3,52 @@ package render
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
-	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/frame"
 	"slipway.dev/slipway/internal/gitops/render/job"
-	"slipway.dev/slipway/internal/gitops/render/manifest"
-	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// session is one request at one worker.
+// task is the renderer's side of one kind of job. A session runs it at one
+// worker.
+type task interface {
+	// job is the request to the worker.
+	job() *job.Job
+	// limits bound the job. A task can lower those of the Options.
+	limits(options *Options) limits
+	// wording is for messages about exceeded limits.
+	wording() wording
+	// message handles a message that only this kind of job has.
+	message(s *session, kind frame.Type, payload []byte) *Error
+	// done takes the end of a job that was done.
+	done(s *session, report *frame.Report) *Error
+	// failed completes the error of a job that was not done.
+	failed(s *session, report *frame.Failure, problem *Error)
+	// unavailable is the error of inputs that could not be read; it replaces
+	// what the worker reported.
+	unavailable() *Error
+}
+
+// limits bound one job.
+type limits struct {
+	time  time.Duration
+	bytes int64 // of the output
+}
+
+// wording is what a job is called in messages, and what to do about limits.
+type wording struct{ activity, slow, memory string }
+
+// session is one task at one worker.
 type session struct {
-	worker     *process
-	request    *Request
-	options    *Options
-	views      []*tree.View
-	result     Result
+	worker  *process
+	task    task
+	options *Options
+	limit   limits
+	// bytes is the output so far.
 	bytes      int64
 	lastSource int // the source of the last request for a file
-	limit      struct {
-		time  time.Duration
-		bytes int64
-	}
 	// reason is why the worker was killed.
 	reason atomic.Pointer[Error]
 
@@ -43,22 +58,13 @@ type session struct {
 	usable bool
 }
 
-// newSession applies the limits of the request. A request can lower the limits
-// of the Options but not raise them.
-func newSession(worker *process, request *Request, options *Options) *session {
-	s := &session{worker: worker, request: request, options: options, views: newViews(request)}
-	s.limit.time, s.limit.bytes = options.Timeout, options.OutputBytes
-	if given := request.Limits.Timeout; given > 0 {
-		s.limit.time = min(given, options.Timeout)
-	}
-	if given := request.Limits.OutputBytes; given > 0 {
-		s.limit.bytes = min(given, options.OutputBytes)
-	}
-	return s
+// newSession prepares a task for a worker.
+func newSession(worker *process, task task, options *Options) *session {
+	return &session{worker: worker, task: task, options: options, limit: task.limits(options)}
 }
 
 // run sends the request and serves the worker until it is done.
-func (s *session) run(ctx context.Context) (*Result, error) {
+func (s *session) run(ctx context.Context) error {
 	done := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {
@@ -67,7 +73,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	}()
 	problem := s.serve()
 	// watch has to be over before the reason is read: it may be about to kill
-	// the worker for a render that has just ended.
+	// the worker for a job that has just ended.
 	close(done)
 	<-watched
 	if reason := s.reason.Load(); reason != nil {
@@ -75,16 +81,12 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		problem.Source = s.lastSource
 	}
 	if problem == nil {
-		return &s.result, nil
+		return nil
 	}
-	// A Store that failed is the cause, even if the worker reported another.
-	for i, view := range s.views {
-		if err := view.Failure(); err != nil {
-			problem = &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
-			break
-		}
+	if cause := s.task.unavailable(); cause != nil {
+		problem = cause
 	}
-	return nil, problem
+	return problem
 }
 
 // watchInterval is how often a worker's memory is measured. It can grow by
@@ -106,8 +108,8 @@ func (s *session) watch(ctx context.Context, done <-chan struct{}) {
 			s.stop(&Error{Kind: WorkerDied, Message: "the request was canceled", Err: ctx.Err()})
 			return
 		case <-timeout.C:
-			s.stop(&Error{Kind: TooSlow, Message: fmt.Sprintf("rendering took longer than %s and was stopped: "+
-				"look for a loop in the templates, or raise the timeout of renders", s.limit.time)})
+			s.stop(&Error{Kind: TooSlow, Message: fmt.Sprintf("%s took longer than %s and was stopped: %s",
+				s.task.wording().activity, s.limit.time, s.task.wording().slow)})
 			return
 		case <-ticker.C:
 			if s.worker.memory() > s.options.MemoryBytes {
@@ -118,10 +120,10 @@ func (s *session) watch(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// memoryError is the error of a render that exceeds the memory limit.
+// memoryError is the error of a job that exceeds the memory limit.
 func (s *session) memoryError() *Error {
-	return &Error{Kind: OutOfMemory, Message: fmt.Sprintf("rendering needs more than %d MiB of memory and was stopped: "+
-		"look for something in the templates that grows without end, or raise the memory limit of renders", s.options.MemoryBytes>>20)}
+	return &Error{Kind: OutOfMemory, Message: fmt.Sprintf("%s needs more than %d MiB of memory and was stopped: %s",
+		s.task.wording().activity, s.options.MemoryBytes>>20, s.task.wording().memory)}
 }
 
 // stop kills the worker and keeps the reason, which replaces the error of the
@@ -133,22 +135,14 @@ func (s *session) stop(reason *Error) {
 
 // serve sends the job and handles the worker's messages until the job ends.
 func (s *session) serve() *Error {
-	work := job.Job{
-		App: s.request.App, Project: s.request.Project, Namespace: s.request.Namespace,
-		KubeVersion: s.request.KubeVersion, APIVersions: s.request.APIVersions, OutputBytes: s.limit.bytes,
-	}
-	for i := range s.request.Inputs {
-		input := &s.request.Inputs[i]
-		work.Sources = append(work.Sources, job.Source{
-			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
-		})
-	}
+	work := s.task.job()
+	work.OutputBytes = s.limit.bytes
 	text, err := json.Marshal(work)
 	if err != nil || len(text) > maxJob {
 		s.usable = true
 		return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the application is larger than %d bytes, or has values that are not JSON", maxJob), Err: err}
 	}
-	// From here the worker drives: it sends requests for files and then the
+	// From here the worker drives: it sends requests for inputs and then the
 	// result.
 	if err := s.worker.writer.Send(frame.Request, text); err != nil {
 		return s.workerDied(err)
@@ -172,121 +166,61 @@ func (s *session) serve() *Error {
 // ended.
 func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *Error) {
 	switch kind {
-	case frame.Stat, frame.Read, frame.List:
-		if err := s.serveFile(kind, payload); err != nil {
-			return true, s.workerDied(err)
-		}
-		return false, nil
-	case frame.Object:
-		return false, s.object(payload)
 	case frame.Done:
-		return true, s.done(payload)
+		var report frame.Report
+		if err := json.Unmarshal(payload, &report); err != nil {
+			return true, s.workerDied(fmt.Errorf("its report cannot be read: %w", err))
+		}
+		// A worker that used up its CPU limit would be killed in the middle of
+		// the next job.
+		s.usable = !report.Exhausted
+		return true, s.task.done(s, &report)
 	case frame.Failed:
 		return true, s.failed(payload)
 	}
-	return true, s.workerDied(fmt.Errorf("a message of type %q came", kind))
+	return false, s.task.message(s, kind, payload)
 }
 
-// serveFile responds to a request for a file. Errors of the Store are sent as
-// refusals; session.run reports their cause afterwards.
-func (s *session) serveFile(kind frame.Type, payload []byte) error {
-	var wanted frame.FileRequest
-	if err := json.Unmarshal(payload, &wanted); err != nil {
-		return err
-	}
-	// The worker is untrusted after it has read a template.
-	if wanted.Source < 0 || wanted.Source >= len(s.views) {
-		return fmt.Errorf("it requests the source %d, which is not there", wanted.Source)
-	}
-	s.lastSource = wanted.Source
-	view, writer := s.views[wanted.Source], s.worker.writer
-	var entries []tree.Entry
-	var content []byte
-	var err error
-	switch kind {
-	case frame.Stat:
-		var entry tree.Entry
-		entry, err = view.Stat(wanted.Path)
-		entries = []tree.Entry{entry}
-	case frame.List:
-		entries, err = view.List(wanted.Path)
-	default:
-		content, err = view.Read(wanted.Path)
-	}
-	var refused *refusal.Refusal
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = writer.Send(frame.Missing, nil)
-	case errors.As(err, &refused):
-		err = writer.SendJSON(frame.Refused, refused)
-	case err != nil:
-		err = writer.SendJSON(frame.Refused, refusal.New(wanted.Path, refusal.Unreadable, "it cannot be read"))
-	case kind == frame.Read:
-		err = writer.Send(frame.Content, content)
-	default:
-		err = writer.SendJSON(frame.Listing, entries)
+// unexpected is the error of a message that a task does not have.
+func (s *session) unexpected(kind frame.Type) *Error {
+	return s.workerDied(fmt.Errorf("a message of type %q came", kind))
+}
+
+// respond sends a response to the worker.
+func (s *session) respond(send func(*frame.Writer) error) *Error {
+	err := send(s.worker.writer)
+	if err == nil {
+		err = s.worker.writer.Flush()
 	}
 	if err != nil {
-		return err
-	}
-	return writer.Flush()
-}
-
-// object takes one object. The worker has checked it; that it did is checked
-// again where memory depends on it.
-func (s *session) object(payload []byte) *Error {
-	// A worker that was taken over could send more than it was allowed.
-	if s.bytes += int64(len(payload)); s.bytes > s.limit.bytes || !manifest.WithinValues(payload) {
-		s.worker.kill()
-		return s.tooLarge()
-	}
-	var content map[string]any
-	if err := utiljson.Unmarshal(payload, &content); err != nil {
 		return s.workerDied(err)
 	}
-	s.result.Objects = append(s.result.Objects, &unstructured.Unstructured{Object: content})
 	return nil
 }
 
-// tooLarge is the error of a render that exceeds the output limit.
-func (s *session) tooLarge() *Error {
-	return &Error{Kind: TooLarge, Source: s.lastSource, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
-		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, true, false)}
-}
-
-// done completes the result. The result depends on the cluster only if a chart
-// was rendered; other sources cannot see it.
-func (s *session) done(payload []byte) *Error {
-	var report frame.Report
-	if err := json.Unmarshal(payload, &report); err != nil || len(report.Types) != len(s.request.Inputs) {
-		return s.workerDied(errors.Join(errors.New("its report cannot be read"), err))
+// output counts a part of the result. It is false beyond the limit: a worker
+// that was taken over could send more than it was allowed, and is killed.
+func (s *session) output(payload []byte) bool {
+	if s.bytes += int64(len(payload)); s.bytes <= s.limit.bytes {
+		return true
 	}
-	// A worker that used up its CPU limit would be killed in the middle of the
-	// next render.
-	s.usable = !report.Exhausted
-	s.result.Types, s.result.Warnings = report.Types, report.Warnings
-	s.result.basis = newBasis(s.request, s.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
-	s.result.Key, s.result.Reads = s.result.basis.key, s.result.basis.reads
-	return nil
+	s.worker.kill()
+	return false
 }
 
-// failed converts the error of the worker. It holds for other requests with the
-// same files, so that a broken commit is rendered once. A worker that panicked
-// is not used again: its libraries may be left in any state.
+// failed converts the error of the worker. A worker that panicked is not used
+// again: its libraries may be left in any state.
 func (s *session) failed(payload []byte) *Error {
 	var report frame.Failure
 	if err := json.Unmarshal(payload, &report); err != nil {
 		return s.workerDied(err)
 	}
 	s.usable = !report.Exhausted && !report.Panicked
-	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message, basis: newBasis(s.request, s.views, true, report.Revision)}
-	switch {
-	case report.Large:
-		limit := s.tooLarge()
-		problem.Kind, problem.Message = limit.Kind, limit.Message
-	case report.Refused:
+	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message}
+	if report.Refused {
 		problem.Kind = Refused
 	}
+	s.task.failed(s, &report, problem)
 	return problem
 }
 
@@ -299,13 +233,13 @@ func (s *session) workerDied(err error) *Error {
 	stderr := s.worker.stderr
 	switch {
 	case stderr.contains("stack overflow", "stack exceeds"):
-		return &Error{Kind: Failed, Source: s.lastSource, Err: err, Message: "rendering was stopped, for something calls itself without end: look for templates that include themselves"}
+		return &Error{Kind: Failed, Source: s.lastSource, Err: err, Message: s.task.wording().activity + " was stopped, for something calls itself without end: look for templates that include themselves"}
 	case stderr.contains("out of memory", "cannot allocate memory", "failed to allocate"):
 		problem := s.memoryError()
 		problem.Source, problem.Err = s.lastSource, err
 		return problem
 	}
-	message := "the worker ended while rendering"
+	message := "the worker ended while " + s.task.wording().activity
 	if line := stderr.firstLine(); line != "" {
 		message += ": " + line
 	} else if state := s.worker.command.ProcessState; state != nil {

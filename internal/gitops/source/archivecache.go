@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cache"
+	"slipway.dev/slipway/internal/gitops/source/helmindex"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -31,7 +33,9 @@ type archive struct{ owner, digest string }
 // it cannot leave the folder.
 func (a archive) name() string { return a.digest + "-" + a.owner + ".tgz" }
 
-// archiveCache keeps archives on the disk, and the last used unpacked in memory. It is safe for concurrent use. Files on the disk need no
+// archiveCache keeps archives and compact indexes on the disk, and the last used
+// archives unpacked in memory. What was not used for longest is removed when the
+// disk has too much. It is safe for concurrent use. Files on the disk need no
 // lock: they get their names by rename, and content under one digest is always
 // the same.
 type archiveCache struct {
@@ -42,7 +46,7 @@ type archiveCache struct {
 }
 
 // newArchiveCache creates the folder and removes temporary files that an
-// interrupted download left.
+// interrupted download left, and indexes of earlier versions.
 func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	c := &archiveCache{
 		folder: filepath.Join(folder, "charts"), limit: limit,
@@ -51,9 +55,13 @@ func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	if err := os.MkdirAll(c.folder, 0o700); err != nil {
 		return nil, err
 	}
-	left, err := filepath.Glob(filepath.Join(c.folder, "tmp_*"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	var err error
+	for _, pattern := range []string{"tmp_*", "index-*.yaml"} {
+		left, bad := filepath.Glob(filepath.Join(c.folder, pattern))
+		err = errors.Join(err, bad)
+		for _, path := range left {
+			err = errors.Join(err, os.Remove(path))
+		}
 	}
 	return c, err
 }
@@ -72,9 +80,14 @@ func (c *archiveCache) has(wanted archive) bool {
 	if !isDigest(wanted.digest) {
 		return false
 	}
-	// The modification time is the time of last use: trim removes the oldest.
+	return touch(c.path(wanted)) == nil
+}
+
+// touch marks a file as used: trim removes those whose modification is longest
+// ago.
+func touch(path string) error {
 	now := time.Now()
-	return os.Chtimes(c.path(wanted), now, now) == nil
+	return os.Chtimes(path, now, now)
 }
 
 // isDigest reports whether a text is a hexadecimal sha256. Digests come from
@@ -92,22 +105,58 @@ func (c *archiveCache) put(from io.Reader, wanted archive, limit int64) (archive
 	if err != nil {
 		return archive{}, err
 	}
-	if wanted.digest, err = receiveArchive(file, from, wanted.digest, limit); err == nil {
-		err = os.Rename(file.Name(), c.path(wanted))
+	wanted.digest, err = receiveArchive(file, from, wanted.digest, limit)
+	if err := c.place(file, wanted.name(), err); err != nil {
+		return archive{}, err
+	}
+	return wanted, nil
+}
+
+// place closes a temporary file and gives it its name, or removes it if err is
+// the error of what wrote it.
+func (c *archiveCache) place(file *os.File, name string, err error) error {
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), filepath.Join(c.folder, name))
 	}
 	if err != nil {
-		return archive{}, errors.Join(err, os.Remove(file.Name()))
+		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return wanted, c.trim(wanted)
+	return c.trim(name)
+}
+
+// indexName is the name of the compact index of a repository.
+func indexName(owner string) string { return owner + ".index" }
+
+// versions reads the versions of a chart in a compact index. An index that is
+// not there, or cannot be read, is errDamaged.
+func (c *archiveCache) versions(owner, chart string) ([]helmindex.Entry, error) {
+	path := filepath.Join(c.folder, indexName(owner))
+	_ = touch(path) // the next line has the error
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errDamaged
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	found, err := helmindex.Find(file, chart)
+	if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
+		return nil, &Error{Kind: Refused, Message: refused.Message, Err: err}
+	}
+	if err != nil {
+		return nil, errors.Join(errDamaged, err)
+	}
+	return found, nil
 }
 
 // receiveArchive writes at most limit bytes to the file and returns their
-// digest. It closes the file in every case. The digest is computed while the
-// archive streams, so that nothing unverified gets its final name.
+// digest. It is computed while the archive streams, so that nothing unverified
+// gets its final name.
 func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (string, error) {
 	sum := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(from, limit+1))
-	if err := errors.Join(err, file.Close()); err != nil {
+	if err != nil {
 		return "", err
 	}
 	// One byte more than the limit was allowed above, to see the difference.
@@ -121,8 +170,8 @@ func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (
 	return digest, nil
 }
 
-// trim removes the longest unused archives, but not the newest.
-func (c *archiveCache) trim(newest archive) error {
+// trim removes the longest unused files, but not the newest.
+func (c *archiveCache) trim(newest string) error {
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {
 		return err
@@ -131,7 +180,7 @@ func (c *archiveCache) trim(newest archive) error {
 	total := int64(0)
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err != nil || !strings.HasSuffix(entry.Name(), ".tgz") {
+		if err != nil || !strings.HasSuffix(entry.Name(), ".tgz") && !strings.HasSuffix(entry.Name(), ".index") {
 			continue
 		}
 		total += info.Size()
@@ -142,8 +191,8 @@ func (c *archiveCache) trim(newest archive) error {
 		if total <= c.limit {
 			break
 		}
-		// The caller is about to unpack the newest archive.
-		if file.Name() == newest.name() {
+		// The caller is about to read the newest file.
+		if file.Name() == newest {
 			continue
 		}
 		if err := os.Remove(filepath.Join(c.folder, file.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -13,8 +13,10 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source/address"
+	"slipway.dev/slipway/internal/gitops/source/helmindex"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -27,8 +29,20 @@ type charts struct {
 	flights singleflight.Group
 
 	mu           sync.Mutex
-	repositories map[chartKey]*chartRepository
+	repositories *cache.LRU[chartKey, *chartRepository]
+	serial       int
+	// versions are those of charts in Helm repositories.
+	versions *cache.LRU[versionsKey, []helmindex.Entry]
 }
+
+// How much of repositories and registries is kept in memory. A tenant may name
+// any number of them.
+const (
+	maxRepositories     = 1000
+	maxRepositoryBytes  = 16 << 20
+	maxVersionsBytes    = 8 << 20
+	repositoryBaseBytes = 1 << 10
+)
 
 // chartKey is a Helm repository, or one repository of a registry by the name of
 // its chart.
@@ -38,14 +52,25 @@ type chartKey struct {
 }
 
 // chartRepository is the cached state of a Helm repository, or of one
-// repository in an OCI registry. The mutex of charts protects it.
+// repository in an OCI registry. The mutex of charts protects it. One that was
+// invalidated or evicted is not used for new calls: what a request in flight
+// adds to it is not seen by them.
 type chartRepository struct {
-	generation int
+	serial int // unique, for the keys of flights
 
-	index   *helmIndex           // of a Helm repository
+	index   helmIndex            // of a Helm repository
 	tags    []string             // of a registry
 	tagsAt  time.Time            //
 	digests map[string]tagDigest // of a registry, by tag
+}
+
+// bytes estimates the size in memory.
+func (r *chartRepository) bytes() int64 {
+	size := repositoryBaseBytes + len(r.digests)*256
+	for _, tag := range r.tags {
+		size += len(tag) + 16
+	}
+	return int64(size)
 }
 
 // tagDigest is the artifact that a tag named at a time. Tags move, so that it
@@ -60,11 +85,15 @@ const maxTagDigests = 1000
 
 // newCharts opens the cache of archives.
 func newCharts(s *Sources) (*charts, error) {
-	cache, err := newArchiveCache(s.options.Folder, s.options.Limits.ChartCacheBytes)
+	archives, err := newArchiveCache(s.options.Folder, s.options.Limits.ChartCacheBytes)
 	if err != nil {
 		return nil, err
 	}
-	return &charts{sources: s, cache: cache, repositories: map[chartKey]*chartRepository{}}, nil
+	return &charts{
+		sources: s, cache: archives,
+		repositories: cache.NewLRU[chartKey, *chartRepository](cache.Limits{Bytes: maxRepositoryBytes, Entries: maxRepositories}),
+		versions:     cache.NewLRU[versionsKey, []helmindex.Entry](cache.Limits{Bytes: maxVersionsBytes}),
+	}, nil
 }
 
 // chartSource is a chart that is resolved: what the Application names, and the
@@ -98,34 +127,35 @@ func (c *charts) resolve(ctx context.Context, of project.Admitted, maxAge time.D
 	return found, nil
 }
 
-// invalidate marks everything that is cached for an address as too old. Data
-// stays: a server that is unreachable now must not take away what was fetched
-// before. The new generation keeps a request that is in flight from being
-// cached as fresh.
+// invalidate forgets everything that is cached for an address, but for what is
+// on the disk. A request that is in flight adds its result to what was
+// forgotten.
 func (c *charts) invalidate(at address.Address) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, s := range c.repositories {
+	c.repositories.RemoveIf(func(key chartKey) bool {
 		own := key.address.Below(key.chart).String()
-		if own == at.String() || strings.HasPrefix(own, at.String()+"/") {
-			s.generation++
-			s.index = s.index.stale()
-			s.tagsAt = time.Time{}
-			clear(s.digests)
-		}
-	}
+		return own == at.String() || strings.HasPrefix(own, at.String()+"/")
+	})
 }
 
 // repository returns the cached state of an address. The caller holds mu.
 func (c *charts) repository(key chartKey) *chartRepository {
-	// Entries are small and bounded by the addresses in Applications; they are
-	// never removed.
-	s, found := c.repositories[key]
+	r, found := c.repositories.Get(key)
 	if !found {
-		s = &chartRepository{digests: map[string]tagDigest{}}
-		c.repositories[key] = s
+		c.serial++
+		r = &chartRepository{serial: c.serial, digests: map[string]tagDigest{}}
+		c.repositories.Put(key, r, r.bytes())
 	}
-	return s
+	return r
+}
+
+// resized updates the size of a repository, unless it was forgotten. The caller
+// holds mu.
+func (c *charts) resized(key chartKey, r *chartRepository) {
+	if current, found := c.repositories.Get(key); found && current == r {
+		c.repositories.Put(key, r, r.bytes())
+	}
 }
 
 // doOnce runs work once for all concurrent callers with the same key. The work

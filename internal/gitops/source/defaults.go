@@ -24,6 +24,9 @@ func (o Options) withDefaults() Options {
 	if o.Credentials == nil {
 		o.Credentials = noCredentials{}
 	}
+	if o.Indexes == nil {
+		o.Indexes = ownIndexes{}
+	}
 	o.Limits = o.Limits.withDefaults()
 	return o
 }

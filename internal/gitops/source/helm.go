@@ -4,39 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/source/address"
+	"slipway.dev/slipway/internal/gitops/source/helmindex"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
-
-// helmIndex is an index that was downloaded. It does not change, but for its
-// age.
-type helmIndex struct {
-	path string
-	etag string
-	at   time.Time
-	// charts is what was read of it.
-	charts map[string][]helmEntry
-}
-
-// stale returns the same index with an age that no maxAge accepts. Its ETag
-// stays, so that an unchanged index is not transferred again.
-func (x *helmIndex) stale() *helmIndex {
-	if x == nil {
-		return nil
-	}
-	old := *x
-	old.at = time.Time{}
-	return &old
-}
 
 // resolveHelm finds a chart in a Helm repository. The revision of the result is
 // the version and not the range, so that a sync that is repeated renders the
@@ -48,13 +25,13 @@ func (c *charts) resolveHelm(ctx context.Context, source *chartSource, maxAge ti
 	if problem := checkChartName(source.Chart); problem != nil {
 		return nil, problem
 	}
-	entries, err := c.entries(ctx, source, maxAge)
+	entries, err := c.versionsOf(ctx, source, maxAge)
 	if err != nil {
 		return nil, err
 	}
 	// An index may list a version twice; Helm takes the first one.
 	versions := make([]string, 0, len(entries))
-	byVersion := map[string]helmEntry{}
+	byVersion := map[string]helmindex.Entry{}
 	for _, entry := range entries {
 		if _, twice := byVersion[entry.Version]; !twice {
 			versions = append(versions, entry.Version)
@@ -77,121 +54,10 @@ func (c *charts) resolveHelm(ctx context.Context, source *chartSource, maxAge ti
 	return &Resolved{Revision: version, Store: store, Chart: true}, nil
 }
 
-// entries is the versions of a chart, by an index that is young enough.
-func (c *charts) entries(ctx context.Context, source *chartSource, maxAge time.Duration) ([]helmEntry, error) {
-	key := source.key
-	c.mu.Lock()
-	cached := c.repository(key)
-	index, generation := cached.index, cached.generation
-	c.mu.Unlock()
-	// The generation is part of the key, so that a call after invalidate does
-	// not join a request that was sent before.
-	if maxAge <= 0 || index == nil || time.Since(index.at) > maxAge {
-		flight := fmt.Sprintf("index %s %d", key.folder(), generation)
-		_, err := doOnce(ctx, c, flight, source.name(), func(ctx context.Context) (*helmIndex, error) {
-			return c.download(ctx, key, generation)
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	c.mu.Lock()
-	index = cached.index
-	entries, found := index.charts[source.Chart]
-	c.mu.Unlock()
-	if found {
-		return entries, nil
-	}
-	// The file is parsed without the lock: it can be large. Another caller may
-	// do the same; both get the same entries.
-	entries, err := readHelmIndex(index.path, source.Chart)
-	if err != nil {
-		return nil, err
-	}
-	if len(entries) == 0 {
-		return nil, errorf(NotFound, "", "there is no chart %q in the index", source.Chart)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// Another index may have replaced it meanwhile.
-	if cached.index == index {
-		index.charts[source.Chart] = entries
-	}
-	return entries, nil
-}
-
-// download requests the index. The ETag of the last one saves the transfer of
-// an unchanged index, and a response that is not an index does not replace the
-// last good one.
-func (c *charts) download(ctx context.Context, key chartKey, generation int) (*helmIndex, error) {
-	c.mu.Lock()
-	last := c.repository(key).index
-	c.mu.Unlock()
-	began := time.Now()
-	path := filepath.Join(c.cache.folder, "index-"+key.folder()+".yaml")
-	etag, changed := "", false
-	err := c.sources.exchange(ctx, "index", key.address.String(), func(ctx context.Context) (int64, error) {
-		header := http.Header{}
-		if last != nil && last.etag != "" {
-			header.Set("If-None-Match", last.etag)
-		}
-		return c.get(ctx, key, key.address.URL().JoinPath("index.yaml"), header, func(response *http.Response) (int64, error) {
-			if response.StatusCode == http.StatusNotModified {
-				return 0, nil
-			}
-			etag, changed = response.Header.Get("ETag"), true
-			return writeIndex(path, response.Body, c.sources.options.Limits.IndexBytes)
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	fresh := &helmIndex{path: path, etag: etag, at: began, charts: map[string][]helmEntry{}}
-	// 304: the entries that were parsed before are still valid.
-	if !changed && last != nil {
-		fresh.etag, fresh.charts = last.etag, last.charts
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	cached := c.repository(key)
-	// The index was invalidated while it was in flight: it is kept, but counts
-	// as too old.
-	if cached.generation != generation {
-		fresh.at = time.Time{}
-	}
-	cached.index = fresh
-	return fresh, nil
-}
-
-// writeIndex writes an index to the disk, if it is one. The file is checked
-// before the rename, so that an HTML page with status 200 cannot replace a good
-// index.
-func writeIndex(path string, from io.Reader, limit int64) (int64, error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "tmp_*")
-	if err != nil {
-		return 0, err
-	}
-	size, err := io.Copy(file, io.LimitReader(from, limit+1))
-	err = errors.Join(err, file.Close())
-	if err == nil && size > limit {
-		err = errorf(Refused, "", "its index has more than %d bytes", limit)
-	}
-	if err == nil {
-		err = checkHelmIndex(file.Name())
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return size, errors.Join(err, os.Remove(file.Name()))
-	}
-	return size, nil
-}
-
 // archive brings the archive of a version to the disk. An archive whose digest
 // is in the index and on the disk needs no request. Without a digest it is
 // fetched every time, as nothing shows whether it has changed.
-func (c *charts) archive(ctx context.Context, source *chartSource, entry helmEntry) (archive, error) {
+func (c *charts) archive(ctx context.Context, source *chartSource, entry helmindex.Entry) (archive, error) {
 	wanted := strings.TrimPrefix(strings.ToLower(entry.Digest), "sha256:")
 	if wanted != "" && !isDigest(wanted) {
 		return archive{}, errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)

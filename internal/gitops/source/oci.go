@@ -125,18 +125,17 @@ func (c *charts) tag(ctx context.Context, source *chartSource, reference registr
 }
 
 // tags returns all tags of a repository, from the cache if it is younger than
-// maxAge. The key of the request has the generation, so that a call after
-// invalidate does not join a request from before. A result of an old generation
-// is returned but not cached.
+// maxAge. The key of the request has the serial number of the repository, so
+// that a call after invalidate does not join a request from before.
 func (c *charts) tags(ctx context.Context, source *chartSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
 	c.mu.Lock()
 	cached := c.repository(source.key)
-	tags, at, generation := cached.tags, cached.tagsAt, cached.generation
+	tags, at := cached.tags, cached.tagsAt
 	c.mu.Unlock()
 	if maxAge > 0 && !at.IsZero() && time.Since(at) <= maxAge {
 		return tags, nil
 	}
-	return doOnce(ctx, c, fmt.Sprintf("tags %s %s %d", source.key.folder(), source.key.chart, generation), source.name(), func(ctx context.Context) ([]string, error) {
+	return doOnce(ctx, c, fmt.Sprintf("tags %d", cached.serial), source.name(), func(ctx context.Context) ([]string, error) {
 		began := time.Now()
 		var tags []string
 		err := c.exchange(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
@@ -152,9 +151,8 @@ func (c *charts) tags(ctx context.Context, source *chartSource, reference regist
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if cached.generation == generation {
-			cached.tags, cached.tagsAt = tags, began
-		}
+		cached.tags, cached.tagsAt = tags, began
+		c.resized(source.key, cached)
 		return tags, nil
 	})
 }
@@ -166,14 +164,13 @@ func (c *charts) artifact(ctx context.Context, source *chartSource, reference re
 	c.mu.Lock()
 	cached := c.repository(source.key)
 	known, found := cached.digests[tag]
-	generation := cached.generation
 	c.mu.Unlock()
 	// A digest never changes, so that its age does not matter.
 	isDigest := strings.Contains(tag, ":")
 	if found && c.cache.has(archive{source.key.folder(), known.found.Layer}) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
 		return known.found, nil
 	}
-	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %s %d", source.key.folder(), source.key.chart, tag, generation), source.name(), func(ctx context.Context) (ociArtifact, error) {
+	return doOnce(ctx, c, fmt.Sprintf("artifact %d %s", cached.serial, tag), source.name(), func(ctx context.Context) (ociArtifact, error) {
 		began := time.Now()
 		var artifact ociArtifact
 		err := c.exchange(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
@@ -192,6 +189,7 @@ func (c *charts) artifact(ctx context.Context, source *chartSource, reference re
 			clear(cached.digests)
 		}
 		cached.digests[tag] = tagDigest{found: artifact, at: began}
+		c.resized(source.key, cached)
 		return artifact, nil
 	})
 }

@@ -54,7 +54,10 @@ type Options struct {
 	// FetchTimeout bounds each exchange with a server: 2 minutes.
 	FetchTimeout time.Duration
 	Limits       Limits
-	Log          *slog.Logger
+	// Indexes reads indexes of Helm repositories. Without it this process does,
+	// which is for sources that its user chose.
+	Indexes Indexes
+	Log     *slog.Logger
 	// Observe is called after every exchange with a server, for metrics. It
 	// must not block.
 	Observe func(Fetch)
@@ -73,7 +76,7 @@ type Limits struct {
 	ChartBytes int64
 	// IndexBytes is the largest index of a Helm repository: 128 MiB.
 	IndexBytes int64
-	// ChartCacheBytes is how much of the disk charts may use: 1 GiB.
+	// ChartCacheBytes is how much of the disk charts and indexes may use: 1 GiB.
 	ChartCacheBytes int64
 	// Parallel is how many exchanges with servers there are at a time: 8.
 	Parallel int

@@ -27,6 +27,7 @@ const (
 	Listing Type = 'L' // entries of a folder, or one entry
 	Missing Type = 'M' // there is no such path
 	Refused Type = 'X' // a refusal.Refusal: why a path is not read
+	Facts   Type = 'F' // a Cluster list or an OpenedTree
 )
 
 // What a worker sends.
@@ -35,7 +36,10 @@ const (
 	Stat   Type = 's' // request for the kind of a path
 	Read   Type = 'r' // request for the content of a file
 	List   Type = 'l' // request for the entries of a folder
-	Object Type = 'o' // one rendered object, as JSON
+	Chunk  Type = 'k' // request for a part of the one file of a job
+	Tree   Type = 't' // request for the files of a repository, of an ApplicationSet
+	Fleet  Type = 'c' // request for clusters, of an ApplicationSet
+	Object Type = 'o' // one rendered object as JSON, or a part of another result
 	Done   Type = 'd' // the job is done
 	Failed Type = 'e' // the job is not done, and why
 )

@@ -22,6 +22,30 @@ type FileRequest struct {
 	Path   string `json:"path"`
 }
 
+// ChunkRequest names a place in the one file of a job. It is the payload of
+// Chunk. The response is Content, which is empty at the end of the file.
+type ChunkRequest struct {
+	Offset int64 `json:"offset"`
+}
+
+// TreeRequest names a repository and a revision. It is the payload of Tree.
+type TreeRequest struct {
+	RepoURL  string `json:"repoURL"`
+	Revision string `json:"revision"`
+}
+
+// OpenedTree is the response to Tree: its files are requested as those of a
+// source.
+type OpenedTree struct {
+	Source int    `json:"source"`
+	Commit string `json:"commit"`
+}
+
+// FleetRequest selects clusters by their labels. It is the payload of Fleet.
+type FleetRequest struct {
+	Selector string `json:"selector"`
+}
+
 // Report is the end of a job that is done. It is the payload of Done.
 type Report struct {
 	Types    []v1alpha1.SourceType `json:"types"`

@@ -5,13 +5,14 @@
 package job
 
 import (
+	"encoding/json"
 	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Job is one request for objects.
+// Job is one request for objects, or what else its last fields name.
 type Job struct {
 	App         string   `json:"app"`
 	Project     string   `json:"project"`
@@ -20,6 +21,11 @@ type Job struct {
 	APIVersions []string `json:"apiVersions"`
 	Sources     []Source `json:"sources"`
 	OutputBytes int64    `json:"outputBytes"`
+	// Index: the compact form of an index of a Helm repository is wanted. Its
+	// file is requested in chunks.
+	Index bool `json:"index,omitempty"`
+	// Set is an ApplicationSet whose Applications are wanted.
+	Set json.RawMessage `json:"set,omitempty"`
 }
 
 // Source is one source of a Job. Its files are requested by its index.

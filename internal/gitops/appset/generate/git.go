@@ -1,4 +1,4 @@
-package appset
+package generate
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 
 // The limits of one repository.
 const (
-	maxFile    = 1 << 20  // bytes
+	MaxFile    = 1 << 20  // bytes
 	maxFiles   = 32 << 20 // bytes of all files
 	maxEntries = 200_000  // folders and files that are listed
 )
@@ -232,7 +232,7 @@ func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]a
 	var sets []map[string]any
 	for _, file := range slices.Sorted(maps.Keys(found)) {
 		// The limit of one file is enforced before it is read.
-		content, err := files.Read(file, maxFile)
+		content, err := files.Read(file, MaxFile)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package appset
+package generate
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package appset
+package generate
 
 import "slipway.dev/slipway/api/argo/v1alpha1"
 

@@ -1,4 +1,4 @@
-package appset_test
+package generate_test
 
 import (
 	"context"
@@ -17,22 +17,21 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
-	"slipway.dev/slipway/internal/gitops/appset"
-	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // world is the facts of a test.
 type world struct {
-	clusters []appset.Cluster
+	clusters []generate.Cluster
 	// trees are the files of repositories, by the end of their address.
 	trees map[string]tree.Store
 	// asked are the repositories that were asked for.
 	asked []string
 }
 
-func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]appset.Cluster, error) {
-	var found []appset.Cluster
+func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]generate.Cluster, error) {
+	var found []generate.Cluster
 	for _, cluster := range w.clusters {
 		if selector.Matches(labels.Set(cluster.Labels)) {
 			found = append(found, cluster)
@@ -40,10 +39,6 @@ func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]appset.
 	}
 	return found, nil
 }
-
-func (w *world) Fresh() appset.Facts { return w }
-
-func (w *world) For(*project.Project) appset.Facts { return w }
 
 func (w *world) Tree(_ context.Context, repoURL, revision string) (tree.Store, string, error) {
 	w.asked = append(w.asked, repoURL+"@"+revision)
@@ -87,8 +82,8 @@ func line(application *v1alpha1.Application) string {
 
 // TestGenerate runs the files in testdata. Each has an ApplicationSet, the files
 // of repositories, clusters, and the Applications or the error.
-func TestGenerate(t *testing.T) {
-	paths, err := filepath.Glob("testdata/generate/*.txtar")
+func TestApplications(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no tests: %v", err)
 	}
@@ -130,7 +125,7 @@ func generateCase(t *testing.T, archive *txtar.Archive) {
 	for name, files := range repositories {
 		facts.trees[name] = tree.NewMemory(files)
 	}
-	applications, err := appset.Generate(t.Context(), decodeSet(t, set), facts)
+	applications, err := generate.Applications(t.Context(), decodeSet(t, set), facts)
 	if wantError != "" {
 		if err == nil || !strings.Contains(err.Error(), wantError) || applications != nil {
 			t.Fatalf("error %v, want %q in it", err, wantError)
@@ -168,7 +163,7 @@ func TestMetadata(t *testing.T) {
 		strings.Replace(listed, "labels:", "namespace: argocd, labels:", 1):                    "[resources-finalizer.argocd.argoproj.io]",
 		strings.Replace(listed, "elements: [{name: a}]", "elementsYaml: '[{\"name\": a}]'", 1): "[resources-finalizer.argocd.argoproj.io]",
 	} {
-		applications, err := appset.Generate(t.Context(), decodeSet(t, text), &world{})
+		applications, err := generate.Applications(t.Context(), decodeSet(t, text), &world{})
 		if err != nil || len(applications) != 1 {
 			t.Fatalf("%v %v", applications, err)
 		}
@@ -197,7 +192,7 @@ spec:
     spec: {project: default, source: {repoURL: https://git/a, path: x}, destination: {namespace: x}}
 `)
 	facts := &world{trees: map[string]tree.Store{"a": tree.NewMemory(map[string]string{"x/c.yaml": "v: 1", "z/c.yaml": "v: 2"})}}
-	applications, err := appset.Generate(t.Context(), set, facts)
+	applications, err := generate.Applications(t.Context(), set, facts)
 	if err != nil || len(applications) != 2 || len(facts.asked) != 1 {
 		t.Errorf("%v %v, asked %v", applications, err, facts.asked)
 	}
@@ -237,7 +232,7 @@ func TestBounded(t *testing.T) {
 		facts := &world{trees: map[string]tree.Store{
 			"many": manyFolders{}, "large": tree.NewMemory(map[string]string{"large.yaml": strings.Repeat("a", 2<<20)}),
 		}}
-		applications, err := appset.Generate(t.Context(), decodeSet(t, text), facts)
+		applications, err := generate.Applications(t.Context(), decodeSet(t, text), facts)
 		if err == nil || !strings.Contains(err.Error(), part) || applications != nil {
 			t.Errorf("%.100s: %d Applications, %v, want %q", text, len(applications), err, part)
 		}

@@ -1,4 +1,4 @@
-package appset
+package generate
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,20 +20,17 @@ import (
 const (
 	maxApplications = 5000
 	maxSets         = 20000 // of parameters, those that are merged or left out too
-	maxTime         = time.Minute
 )
 
-// finalizer deletes the objects of an Application with it.
-const finalizer = "resources-finalizer.argocd.argoproj.io"
+// Finalizer deletes the objects of an Application with it.
+const Finalizer = "resources-finalizer.argocd.argoproj.io"
 
-// Generate returns the Applications of a set, in the order of its generators.
+// Applications returns the Applications of a set, in the order of its generators.
 // After any error it returns none. A partial result would delete the
 // Applications that are missing in it, so that an error of one generator fails
 // all. A name that occurs twice is an error too, because the Applications would
 // overwrite each other in turn.
-func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([]*v1alpha1.Application, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("it took longer than %s", maxTime))
-	defer cancel()
+func Applications(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([]*v1alpha1.Application, error) {
 	r, err := newRunner(ctx, set, facts)
 	if err != nil {
 		return nil, err
@@ -149,7 +145,7 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 	// unless the set preserves them.
 	preserve := r.set.Spec.SyncPolicy != nil && r.set.Spec.SyncPolicy.PreserveResourcesOnDeletion
 	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
-		metadata["finalizers"] = []any{finalizer}
+		metadata["finalizers"] = []any{Finalizer}
 	}
 	object["apiVersion"], object["kind"] = v1alpha1.APIVersion, v1alpha1.KindApplication
 	// Decode applies the same rules as for an Application that a user writes.
@@ -191,16 +187,16 @@ func fill(own, outer map[string]any) map[string]any {
 		// win.
 		case nested && len(present) > 0:
 			filled[name] = fill(present, below)
-		case isEmpty(filled[name]):
+		case IsEmpty(filled[name]):
 			filled[name] = value
 		}
 	}
 	return filled
 }
 
-// isEmpty reports whether a value counts as missing in a template. false counts
+// IsEmpty reports whether a value counts as missing in a template. false counts
 // as missing, because an omitted field of a typed template decodes to it.
-func isEmpty(value any) bool {
+func IsEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true

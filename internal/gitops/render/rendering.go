@@ -1,0 +1,107 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/render/directory"
+	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/gitops/render/helm"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/kustomize"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// rendering is one render under way.
+type rendering struct {
+	*call
+	into *manifest.Set
+}
+
+// render renders all sources.
+func (c *call) render() error {
+	// All sources share one Set, so that the limit is for the whole result.
+	r := &rendering{call: c, into: manifest.NewSet(c.job.OutputBytes)}
+	all := make([]job.Files, len(c.job.Sources))
+	refs := map[string]job.Files{}
+	for i := range all {
+		all[i] = &remoteFiles{call: c, source: i, responses: map[string]fileResponse{}}
+		if ref := c.job.Sources[i].Source.Ref; ref != "" {
+			refs[ref] = all[i]
+		}
+	}
+	for i := range c.job.Sources {
+		c.source = i
+		kind, err := r.source(&c.job.Sources[i], all[i], refs)
+		if err != nil {
+			return err
+		}
+		c.report.Types = append(c.report.Types, kind)
+	}
+	c.output, c.report.Warnings = r.into.Objects(), r.into.Warnings()
+	return nil
+}
+
+// source renders one source.
+func (r *rendering) source(source *job.Source, files job.Files, refs map[string]job.Files) (v1alpha1.SourceType, error) {
+	if source.OnlyFiles {
+		return "", nil
+	}
+	if err := checkFolder(files, source.Path); err != nil {
+		return "", err
+	}
+	if err := applyOverrides(files, r.job.App, source); err != nil {
+		return "", err
+	}
+	// Overrides go first: they may contain variables.
+	variables := newVariables(&r.job, source)
+	variables.apply(source)
+	r.report.Revision = r.report.Revision || variables.revision
+	kind, err := sourceType(files, source)
+	if err != nil {
+		return "", err
+	}
+	switch kind {
+	case v1alpha1.SourceHelm:
+		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs}, r.into)
+	case v1alpha1.SourceKustomize:
+		err = kustomize.Render(files, source, r.into)
+	default:
+		err = directory.Render(files, source, r.into)
+	}
+	return kind, err
+}
+
+// checkFolder returns a clear error if the folder of the application is
+// missing, before an engine fails with one of its own.
+func checkFolder(files job.Files, folder string) error {
+	entry, err := files.Stat(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %q does not exist: correct the path of the source", folder)
+	case err != nil:
+		return err
+	case entry.Kind == tree.Submodule:
+		_, err := files.List(folder)
+		return err // the error names the submodule and the way out
+	case entry.Kind != tree.Folder:
+		return fmt.Errorf("%q is not a folder: correct the path of the source", folder)
+	}
+	return nil
+}
+
+// failureOf classifies an error for the renderer. Error types do not survive
+// the pipe, so that their kinds are sent as flags.
+func failureOf(source int, err error) *frame.Failure {
+	var refused *refusal.Refusal
+	return &frame.Failure{
+		Source:  source,
+		Refused: errors.As(err, &refused),
+		Large:   errors.Is(err, manifest.ErrTooLarge),
+		Message: err.Error(),
+	}
+}

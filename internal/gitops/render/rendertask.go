@@ -1,0 +1,175 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// renderTask renders one request.
+type renderTask struct {
+	request *Request
+	views   []*tree.View
+	result  Result
+}
+
+// newRenderTask begins to read the files of each input.
+func newRenderTask(request *Request) *renderTask {
+	return &renderTask{request: request, views: newViews(request)}
+}
+
+// job has the sources without their files.
+func (t *renderTask) job() *job.Job {
+	work := &job.Job{
+		App: t.request.App, Project: t.request.Project, Namespace: t.request.Namespace,
+		KubeVersion: t.request.KubeVersion, APIVersions: t.request.APIVersions,
+	}
+	for i := range t.request.Inputs {
+		input := &t.request.Inputs[i]
+		work.Sources = append(work.Sources, job.Source{
+			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
+		})
+	}
+	return work
+}
+
+// limits are those of the request. It can lower the limits of the Options but
+// not raise them.
+func (t *renderTask) limits(options *Options) limits {
+	limit := limits{time: options.Timeout, bytes: options.OutputBytes}
+	if given := t.request.Limits.Timeout; given > 0 {
+		limit.time = min(given, limit.time)
+	}
+	if given := t.request.Limits.OutputBytes; given > 0 {
+		limit.bytes = min(given, limit.bytes)
+	}
+	return limit
+}
+
+// wording blames the templates.
+func (t *renderTask) wording() wording {
+	return wording{
+		activity: "rendering",
+		slow:     "look for a loop in the templates, or raise the timeout of renders",
+		memory:   "look for something in the templates that grows without end, or raise the memory limit of renders",
+	}
+}
+
+// message serves files and takes objects.
+func (t *renderTask) message(s *session, kind frame.Type, payload []byte) *Error {
+	switch kind {
+	case frame.Stat, frame.Read, frame.List:
+		return serveFile(s, t.views, kind, payload)
+	case frame.Object:
+		return t.object(s, payload)
+	}
+	return s.unexpected(kind)
+}
+
+// serveFile responds to a request for a file. Errors of the Store are sent as
+// refusals; the task reports their cause afterwards.
+func serveFile[F job.Files](s *session, all []F, kind frame.Type, payload []byte) *Error {
+	var wanted frame.FileRequest
+	if err := json.Unmarshal(payload, &wanted); err != nil {
+		return s.workerDied(err)
+	}
+	// The worker is untrusted after it has read a template.
+	if wanted.Source < 0 || wanted.Source >= len(all) {
+		return s.workerDied(fmt.Errorf("it requests the source %d, which is not there", wanted.Source))
+	}
+	s.lastSource = wanted.Source
+	files := all[wanted.Source]
+	var entries []tree.Entry
+	var content []byte
+	var err error
+	switch kind {
+	case frame.Stat:
+		var entry tree.Entry
+		entry, err = files.Stat(wanted.Path)
+		entries = []tree.Entry{entry}
+	case frame.List:
+		entries, err = files.List(wanted.Path)
+	default:
+		content, err = files.Read(wanted.Path)
+	}
+	var refused *refusal.Refusal
+	return s.respond(func(writer *frame.Writer) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return writer.Send(frame.Missing, nil)
+		case errors.As(err, &refused):
+			return writer.SendJSON(frame.Refused, refused)
+		case err != nil:
+			return writer.SendJSON(frame.Refused, refusal.New(wanted.Path, refusal.Unreadable, "it cannot be read"))
+		case kind == frame.Read:
+			return writer.Send(frame.Content, content)
+		}
+		return writer.SendJSON(frame.Listing, entries)
+	})
+}
+
+// object takes one object. The worker has checked it; that it did is checked
+// again where memory depends on it.
+func (t *renderTask) object(s *session, payload []byte) *Error {
+	if !s.output(payload) || !manifest.WithinValues(payload) {
+		s.worker.kill()
+		return t.tooLarge(s)
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(payload, &content); err != nil {
+		return s.workerDied(err)
+	}
+	t.result.Objects = append(t.result.Objects, &unstructured.Unstructured{Object: content})
+	return nil
+}
+
+// tooLarge is the error of a render that exceeds the output limit.
+func (t *renderTask) tooLarge(s *session) *Error {
+	return &Error{Kind: TooLarge, Source: s.lastSource, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
+		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(t.request, t.views, true, false)}
+}
+
+// done completes the result. The result depends on the cluster only if a chart
+// was rendered; other sources cannot see it.
+func (t *renderTask) done(s *session, report *frame.Report) *Error {
+	if len(report.Types) != len(t.request.Inputs) {
+		return s.workerDied(errors.New("its report cannot be read"))
+	}
+	t.result.Types, t.result.Warnings = report.Types, report.Warnings
+	t.result.basis = newBasis(t.request, t.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
+	t.result.Key, t.result.Reads = t.result.basis.key, t.result.basis.reads
+	return nil
+}
+
+// failed adds what the error depends on. It holds for other requests with the
+// same files, so that a broken commit is rendered once.
+func (t *renderTask) failed(s *session, report *frame.Failure, problem *Error) {
+	problem.basis = newBasis(t.request, t.views, true, report.Revision)
+	if report.Large {
+		limit := t.tooLarge(s)
+		problem.Kind, problem.Message = limit.Kind, limit.Message
+	}
+}
+
+// unavailable is the failure of a Store, even if the worker reported another
+// error.
+func (t *renderTask) unavailable() *Error {
+	for i, view := range t.views {
+		if err := view.Failure(); err != nil {
+			return &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
+		}
+	}
+	return nil
+}
