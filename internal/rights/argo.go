@@ -65,9 +65,7 @@ func ParseProject(project string, roles []ProjectRole, mode Mode) (*Policy, []re
 			p.refuse(place, p.projectLine(project, subject, line))
 		}
 		for _, group := range role.Groups {
-			if group != "" { // no user is a member of it, and one without a name is not either
-				p.policy.bindings[group] = append(p.policy.bindings[group], binding{role: subject, project: project})
-			}
+			p.policy.bindings[group] = append(p.policy.bindings[group], binding{role: subject, project: project})
 		}
 	}
 	object := refusal.Object{Group: "argoproj.io", Kind: "AppProject", Name: project}

@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,31 +52,24 @@ func (p *Policy) decide(request Request) Decision {
 			return Decision{Allowed: !r.deny, Rule: r.String(), Why: why}
 		}
 	}
-	names := []string{request.Subject}
+	var names []string
+	if request.Subject != "" {
+		names = append(names, request.Subject)
+	}
 	for _, group := range request.Groups {
-		if !isRole(group) {
+		if group != "" && !isRole(group) {
 			names = append(names, group)
 		}
 	}
 	r, holder := p.match(request, project, p.holders(project, names...))
 	switch {
 	case r == nil:
-		return Decision{Why: fmt.Sprintf("no rule allows %s to %s", orNoName(strings.Join(names, ", ")), request.describe())}
+		who := cmp.Or(strings.Join(names, ", "), "a user without a name")
+		return Decision{Why: fmt.Sprintf("no rule allows %s to %s %s %s", who, request.Action, request.Resource, request.Object)}
 	case r.deny:
 		return Decision{Rule: r.String(), Why: fmt.Sprintf("a rule denies it to %s, and a deny wins over every allow", holder.path())}
 	}
 	return Decision{Allowed: true, Rule: r.String(), Why: fmt.Sprintf("a rule allows it to %s", holder.path())}
-}
-
-// describe returns what is asked for, in words.
-func (r Request) describe() string { return r.Action + " " + r.Resource + " " + r.Object }
-
-// orNoName names a user that has no name.
-func orNoName(name string) string {
-	if name == "" {
-		return "a user without a name"
-	}
-	return name
 }
 
 // holder is a name whose rules count in a request: the subject, a group, or a
@@ -88,7 +82,7 @@ type holder struct {
 // path returns how the request came to the holder: alice > role:ops.
 func (h *holder) path() string {
 	if h.via == nil {
-		return orNoName(h.name)
+		return h.name
 	}
 	return h.via.path() + " > " + h.name
 }
