@@ -71,7 +71,7 @@ func (k Kind) object() map[string]any {
 		"apiVersion": map[string]any{"type": "string"},
 		"kind":       map[string]any{"type": "string"},
 		"metadata":   map[string]any{"type": "object"},
-		"spec":       k.Schema.Schema(&Field{Type: k.Spec, Description: "What the object asks for."}),
+		"spec":       k.Schema.Schema(&Field{Type: k.Spec, Description: "Desired state of the object."}),
 	}
 	required := []any{"spec"}
 	if k.Schema.Foreign {
@@ -80,7 +80,7 @@ func (k Kind) object() map[string]any {
 	if k.Status != nil {
 		pruning := k.Schema
 		pruning.KeepUnknown = false
-		properties["status"] = pruning.Schema(&Field{Type: k.Status, Description: "What is known about it."})
+		properties["status"] = pruning.Schema(&Field{Type: k.Status, Description: "Observed state of the object."})
 	}
 	if k.Operation != nil {
 		properties["operation"] = k.Schema.Schema(&Field{Type: k.Operation, Description: "A request for a sync. It is removed when the sync starts."})

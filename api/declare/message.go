@@ -27,12 +27,16 @@ func nameOf(value any) string {
 }
 
 // describe returns the first sentence of a description, as the end of a message.
+// Acronyms at its start, such as URL or RE2, keep their case.
 func describe(field *Field) string {
 	text, _, _ := strings.Cut(strings.TrimSuffix(field.Description, "."), ". ")
 	if text == "" {
 		return "give a value"
 	}
-	return strings.ToLower(text[:1]) + text[1:]
+	if len(text) > 1 && 'a' <= text[1] && text[1] <= 'z' {
+		text = strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
 }
 
 // Join appends a field name to a path.

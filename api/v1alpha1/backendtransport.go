@@ -13,24 +13,24 @@ type BackendTransport struct {
 
 // BackendTransportSpec is the way to the endpoints of a Service.
 type BackendTransportSpec struct {
-	TLS       *UpstreamTLS `json:"tls,omitempty" description:"How endpoints prove who they are, and the edge to them. It is for Services that are spoken to over TLS."`
-	Timeouts  *Timeouts    `json:"timeouts,omitempty" description:"Bounds the waits for an endpoint. Annotations of an Ingress come before it."`
-	HTTP1Only bool         `json:"http1Only,omitempty" description:"Keeps a Service over TLS from being spoken to by HTTP/2."`
+	TLS       *UpstreamTLS `json:"tls,omitempty" description:"Certificates of the endpoints and of the edge, for Services with TLS."`
+	Timeouts  *Timeouts    `json:"timeouts,omitempty" description:"Timeouts for endpoints. Annotations of an Ingress take precedence."`
+	HTTP1Only bool         `json:"http1Only,omitempty" description:"Disables HTTP/2 to a Service with TLS."`
 }
 
 // UpstreamTLS configures how the edge verifies endpoints, and the client
 // certificate that it presents to them.
 type UpstreamTLS struct {
-	ServerName        string `json:"serverName,omitempty" maxLength:"253" description:"The name that is asked for and verified. Without it, the name of the Service in the cluster."`
-	CASecret          string `json:"caSecret,omitempty" description:"Name of a Secret with the authorities that vouch for the endpoints, under the key ca.crt. Without it, those of the system do."`
-	SkipVerify        bool   `json:"skipVerify,omitempty" description:"Trusts whoever answers. It cannot go with caSecret."`
-	CertificateSecret string `json:"certificateSecret,omitempty" description:"Name of a Secret of type kubernetes.io/tls that is shown to endpoints that ask for a certificate."`
+	ServerName        string `json:"serverName,omitempty" maxLength:"253" description:"Server name that is requested (SNI) and verified. Defaults to the name of the Service in the cluster."`
+	CASecret          string `json:"caSecret,omitempty" description:"Name of a Secret with the CA certificates that verify the endpoints, under the key ca.crt. Defaults to those of the system."`
+	SkipVerify        bool   `json:"skipVerify,omitempty" description:"Disables the verification of the endpoints' certificates. It cannot be combined with caSecret."`
+	CertificateSecret string `json:"certificateSecret,omitempty" description:"Name of a Secret of type kubernetes.io/tls with the client certificate for endpoints that request one."`
 }
 
 // Timeouts bound the waits for an endpoint.
 type Timeouts struct {
-	Connect Duration `json:"connect,omitempty" description:"Bounds making a connection. Without it, the default of the edge."`
-	Header  Duration `json:"header,omitempty" description:"Bounds the wait for the head of the answer. Without it, the default of the edge."`
-	Idle    Duration `json:"idle,omitempty" description:"Bounds the wait between two pieces of a body, either way. Without it, the default of the edge."`
-	Total   Duration `json:"total,omitempty" description:"Bounds the whole exchange. Without it, there is no bound."`
+	Connect Duration `json:"connect,omitempty" description:"Timeout of connecting. Defaults to that of the edge."`
+	Header  Duration `json:"header,omitempty" description:"Timeout for the response head. Defaults to that of the edge."`
+	Idle    Duration `json:"idle,omitempty" description:"Timeout between two pieces of a body, in either direction. Defaults to that of the edge."`
+	Total   Duration `json:"total,omitempty" description:"Timeout of the whole exchange. By default, there is none."`
 }

@@ -13,9 +13,9 @@ type Kind = declare.Kind
 // Kinds lists our kinds. They have no status: problems are reported as Events.
 func Kinds() []Kind {
 	return []Kind{
-		kind("Middleware", "A list of filters under a name, for the Ingresses that name it.", reflect.TypeFor[MiddlewareSpec]()),
-		kind("TLSOption", "How clients connect to the hosts of the Ingresses that name it.", reflect.TypeFor[TLSOptionSpec]()),
-		kind("BackendTransport", "How requests travel to the Services that name it.", reflect.TypeFor[BackendTransportSpec]()),
+		kind("Middleware", "A named list of filters, for the Ingresses that reference it.", reflect.TypeFor[MiddlewareSpec]()),
+		kind("TLSOption", "TLS options of the hosts of Ingresses that reference it.", reflect.TypeFor[TLSOptionSpec]()),
+		kind("BackendTransport", "Transport options for the Services that reference it: certificates, timeouts and protocol.", reflect.TypeFor[BackendTransportSpec]()),
 	}
 }
 

@@ -3,16 +3,16 @@ package v1alpha1
 // RedirectScheme sends clients to the same place under another scheme.
 type RedirectScheme struct {
 	Scheme string `json:"scheme" required:"true" enum:"http,https" description:"The scheme to redirect to."`
-	Port   int32  `json:"port,omitempty" minimum:"1" maximum:"65535" description:"Port of the new place. Without it, the one that the scheme implies."`
-	Status int32  `json:"status,omitempty" enum:"301,302,303,307,308" description:"Status of the redirect. Without it 307: it keeps the method, and no browser remembers it after a mistake."`
+	Port   int32  `json:"port,omitempty" minimum:"1" maximum:"65535" description:"Port of the redirect location. Defaults to the port of the scheme."`
+	Status int32  `json:"status,omitempty" enum:"301,302,303,307,308" description:"Status of the redirect. Defaults to 307, which keeps the method and which browsers do not cache."`
 }
 
 // RedirectRegexp redirects clients to a URL that is made from the requested
 // one.
 type RedirectRegexp struct {
-	Regexp      string `json:"regexp" required:"true" maxLength:"1024" description:"RE2 expression for the whole URL, with scheme and host."`
+	Regexp      string `json:"regexp" required:"true" maxLength:"1024" description:"RE2 expression that matches the whole URL, with scheme and host."`
 	Replacement string `json:"replacement" required:"true" maxLength:"4096" description:"The new URL; ${1} stands for the first group."`
-	Status      int32  `json:"status,omitempty" enum:"301,302,303,307,308" description:"Status of the redirect. Without it 307."`
+	Status      int32  `json:"status,omitempty" enum:"301,302,303,307,308" description:"Status of the redirect. Defaults to 307."`
 }
 
 // AddPrefix puts a prefix before the path.
@@ -23,13 +23,13 @@ type AddPrefix struct {
 // StripPrefix removes a prefix of the path.
 type StripPrefix struct {
 	Prefixes      []string `json:"prefixes" required:"true" minItems:"1" maxItems:"64" description:"The prefixes; each starts with a slash."`
-	ForwardPrefix bool     `json:"forwardPrefix,omitempty" description:"Tells the backend what was removed, as X-Forwarded-Prefix."`
+	ForwardPrefix bool     `json:"forwardPrefix,omitempty" description:"Forwards the removed prefix to the backend as X-Forwarded-Prefix."`
 }
 
 // StripPrefixRegexp removes a prefix of the path that expressions describe.
 type StripPrefixRegexp struct {
 	Regexps       []Expression `json:"regexps" required:"true" minItems:"1" maxItems:"64" description:"RE2 expressions."`
-	ForwardPrefix bool         `json:"forwardPrefix,omitempty" description:"Tells the backend what was removed, as X-Forwarded-Prefix."`
+	ForwardPrefix bool         `json:"forwardPrefix,omitempty" description:"Forwards the removed prefix to the backend as X-Forwarded-Prefix."`
 }
 
 // ReplacePath replaces the path of a request.
@@ -51,32 +51,32 @@ type HeaderValue struct {
 
 // RequestHeaders changes the header that the backend gets.
 type RequestHeaders struct {
-	Set    map[string]string `json:"set,omitempty" description:"Headers by name; what was there before is replaced."`
-	Add    []HeaderValue     `json:"add,omitempty" maxItems:"64" description:"Headers that are put beside what was there before."`
-	Remove []string          `json:"remove,omitempty" maxItems:"64" description:"Names of headers."`
+	Set    map[string]string `json:"set,omitempty" description:"Headers by name; existing values are replaced."`
+	Add    []HeaderValue     `json:"add,omitempty" maxItems:"64" description:"Headers that are added to existing values."`
+	Remove []string          `json:"remove,omitempty" maxItems:"64" description:"Names of headers that are removed."`
 }
 
 // ResponseHeaders changes the header that the client gets.
 type ResponseHeaders struct {
-	Set    map[string]string `json:"set,omitempty" description:"Headers by name; what was there before is replaced."`
-	Add    []HeaderValue     `json:"add,omitempty" maxItems:"64" description:"Headers that are put beside what was there before."`
-	Remove []string          `json:"remove,omitempty" maxItems:"64" description:"Names of headers."`
+	Set    map[string]string `json:"set,omitempty" description:"Headers by name; existing values are replaced."`
+	Add    []HeaderValue     `json:"add,omitempty" maxItems:"64" description:"Headers that are added to existing values."`
+	Remove []string          `json:"remove,omitempty" maxItems:"64" description:"Names of headers that are removed."`
 }
 
 // ErrorPages lets a Service write the page for an error.
 type ErrorPages struct {
 	Statuses []StatusRange `json:"statuses" required:"true" minItems:"1" maxItems:"64" description:"The errors that are replaced, such as 404 or 500-599."`
 	Service  ServiceRef    `json:"service" required:"true" description:"The Service that has the pages."`
-	Path     string        `json:"path" required:"true" pattern:"^/" maxLength:"4096" description:"The path that is asked for; {status} stands for the status of the error."`
+	Path     string        `json:"path" required:"true" pattern:"^/" maxLength:"4096" description:"Path of the page; {status} stands for the status of the error."`
 }
 
 // CORS responds to preflight requests and adds CORS headers to responses.
 type CORS struct {
 	AllowOrigins       []string     `json:"allowOrigins,omitempty" maxItems:"64" description:"Origins such as https://example.com, or * for all."`
-	AllowOriginRegexps []Expression `json:"allowOriginRegexps,omitempty" maxItems:"64" description:"RE2 expressions that fit the whole origin."`
+	AllowOriginRegexps []Expression `json:"allowOriginRegexps,omitempty" maxItems:"64" description:"RE2 expressions that match the whole origin."`
 	AllowMethods       []string     `json:"allowMethods,omitempty" maxItems:"64" description:"Methods that scripts may use."`
 	AllowHeaders       []string     `json:"allowHeaders,omitempty" maxItems:"64" description:"Headers that scripts may send."`
-	ExposeHeaders      []string     `json:"exposeHeaders,omitempty" maxItems:"64" description:"Headers of an answer that scripts may read."`
-	AllowCredentials   bool         `json:"allowCredentials,omitempty" description:"Lets scripts use cookies. It cannot go with the origin *."`
-	MaxAge             Duration     `json:"maxAge,omitempty" description:"How long a browser remembers a preflight."`
+	ExposeHeaders      []string     `json:"exposeHeaders,omitempty" maxItems:"64" description:"Response headers that scripts may read."`
+	AllowCredentials   bool         `json:"allowCredentials,omitempty" description:"Allows scripts to send cookies. It cannot be combined with the origin *."`
+	MaxAge             Duration     `json:"maxAge,omitempty" description:"How long browsers cache a preflight response."`
 }

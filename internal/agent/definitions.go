@@ -58,7 +58,7 @@ func (a *agent) missingDefinitions(ctx context.Context) error {
 	// NotFound means that the whole group is missing.
 	served, err := discovery.ToDiscoveryInterfaceWithContext(a.options.Cluster.Client.Discovery()).ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.APIVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("ask the API server for the kinds of %s: %w", v1alpha1.APIVersion, err)
+		return fmt.Errorf("list the kinds of %s at the API server: %w", v1alpha1.APIVersion, err)
 	}
 	var missing []string
 	for _, kind := range v1alpha1.Kinds() {

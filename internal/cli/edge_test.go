@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 		{"not valid", "edge --log.level=loud --admin.address=:1", "", 2,
 			"slipway: 2 problems:\n" +
 				"  - log.level is \"loud\": choose one of debug, info, warn, error\n" +
-				"  - admin.address is \":1\", which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090\n"},
+				"  - admin.address is \":1\", which others can reach: profiles show the contents of memory, so use a loopback address such as 127.0.0.1:8090\n"},
 		{"not valid, only printed", "edge --print-config --log.level=loud", "", 2,
 			"slipway: log.level is \"loud\": choose one of debug, info, warn, error\n"},
 		{"unknown command", "verson", "", 2,

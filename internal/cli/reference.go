@@ -97,7 +97,7 @@ func cliReference(root *cobra.Command) string {
 	root.InitDefaultCompletionCmd()
 	var out declare.Page
 	out.WriteString(generatedNote + "# Commands\n\n" + root.Long + "\n\n")
-	out.WriteString("The exit code is 0 when a command did what was asked, 1 when it failed, and 2 when the command line or the\n" +
+	out.WriteString("The exit code is 0 when a command succeeded, 1 when it failed, and 2 when the command line or the\n" +
 		"configuration was wrong. The first SIGINT or SIGTERM stops a command in good order; a second one stops it at once.\n\n")
 	out.WriteString("Flags of every command:\n\n")
 	flagTable(&out, root.PersistentFlags())

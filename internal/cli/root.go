@@ -58,7 +58,7 @@ func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "slipway",
 		Short: "GitOps runtime and ingress controller for Kubernetes",
-		Long: `Slipway deploys what is in Git to Kubernetes, and serves the traffic for it: a
+		Long: `Slipway deploys applications from Git to Kubernetes and serves their traffic: a
 GitOps runtime and an ingress controller in one program.`,
 		SilenceErrors: true, // execute prints them and maps them to an exit code
 		SilenceUsage:  true,
@@ -67,8 +67,8 @@ GitOps runtime and an ingress controller in one program.`,
 		},
 	}
 	root.SetFlagErrorFunc(suggestFlag)
-	root.PersistentFlags().String("log.level", "info", "least severe message that is logged: debug, info, warn, error")
-	root.PersistentFlags().String("log.format", "auto", "how messages are written: text, json, or auto (text on a terminal)")
+	root.PersistentFlags().String("log.level", "info", "minimum severity of log messages: debug, info, warn, error")
+	root.PersistentFlags().String("log.format", "auto", "format of log messages: text, json, or auto (text on a terminal)")
 	root.AddCommand(
 		edgecmd.Command(p.runEdge),
 		agentcmd.Command(),

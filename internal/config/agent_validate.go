@@ -66,7 +66,7 @@ func (c *checker) process(log Log, admin AdminServer, health HealthServer) {
 	c.oneOf("log.level", log.Level, "debug", "info", "warn", "error")
 	c.oneOf("log.format", log.Format, "auto", "text", "json")
 	if address, ok := c.address("admin.address", admin.Address); ok && !address.Addr().IsLoopback() {
-		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(admin.Address))
+		c.add("admin.address", "is %s, which others can reach: profiles show the contents of memory, so use a loopback address such as 127.0.0.1:8090", quoted(admin.Address))
 	}
 	c.address("health.address", health.Address)
 }

@@ -19,25 +19,25 @@ type CertificatesResolver struct {
 
 // ACMEResolver obtains certificates from a CA that speaks ACME (RFC 8555).
 type ACMEResolver struct {
-	Email          string        `yaml:"email" description:"Address that the authority may write to about certificates. It may be empty."`
-	CAServer       string        `yaml:"caServer" description:"URL of the authority's ACME directory. Using it means to agree to the authority's terms of service. The name of the resolver, as Ingresses write it in router.tls.certresolver, consists of lower-case letters, digits and dashes; capitals are folded."`
-	CACertificate  string        `yaml:"caCertificate" description:"PEM file with the authorities that may vouch for caServer itself. When empty, they are the system's."`
-	KeyType        string        `yaml:"keyType" description:"Key of each certificate: EC256, EC384, RSA2048 or RSA4096. Each certificate has a key of its own, and each renewal a new one."`
+	Email          string        `yaml:"email" description:"Email address for messages of the certificate authority about certificates. It may be empty."`
+	CAServer       string        `yaml:"caServer" description:"URL of the authority's ACME directory. By using it you agree to the authority's terms of service. The name of the resolver, as Ingresses write it in router.tls.certresolver, consists of lower-case letters, digits and dashes; upper case is converted to lower case."`
+	CACertificate  string        `yaml:"caCertificate" description:"PEM file with the CA certificates that verify caServer itself. When empty, they are the system's."`
+	KeyType        string        `yaml:"keyType" description:"Key of each certificate: EC256, EC384, RSA2048 or RSA4096. Each certificate has its own key, and each renewal a new one."`
 	EAB            ACMEBinding   `yaml:"eab"`
-	PreferredChain string        `yaml:"preferredChain" description:"Common name of the root whose chain is taken where the authority offers several. When empty, or when there is no such chain, it is the authority's first."`
+	PreferredChain string        `yaml:"preferredChain" description:"Common name of the root of the preferred chain, if the authority offers several. When empty, or when there is no such chain, the authority's first chain is used."`
 	HTTPChallenge  HTTPChallenge `yaml:"httpChallenge"`
 }
 
 // ACMEBinding binds an ACME account to an existing account at the CA (external
 // account binding, RFC 8555 section 7.3.4).
 type ACMEBinding struct {
-	KID         string      `yaml:"kid" description:"Key identifier that the authority gave for an external account. It needs hmacEncoded."`
+	KID         string      `yaml:"kid" description:"Key identifier of an external account, from the authority. It requires hmacEncoded."`
 	HMACEncoded secret.Text `yaml:"hmacEncoded" description:"Key of the external account, in base64url as the authority gives it. Other users of a machine can see flags: prefer the file or the environment."`
 }
 
 // HTTPChallenge proves control of a host over plain HTTP (http-01).
 type HTTPChallenge struct {
-	EntryPoint string `yaml:"entryPoint" description:"Entry point at which the authority asks for the answers to its challenges. It asks at port 80 of the host, so this entry point has to get what comes there. Redirections and other routes of the entry point come after these answers."`
+	EntryPoint string `yaml:"entryPoint" description:"Entry point that serves the responses to the authority's challenges. The authority connects to port 80 of the host, so that traffic must reach this entry point. Challenge responses take precedence over redirections and other routes of the entry point."`
 }
 
 // LetsEncrypt is the default ACME directory, that of the production
@@ -62,7 +62,7 @@ func (c *checker) certificatesResolvers(e *Edge) {
 		// Only Ingresses request certificates; a resolver without them is a
 		// configuration that cannot work.
 		if e.Providers.KubernetesIngress == nil {
-			c.add(at, "is set, but nothing can ask for certificates: turn on providers.kubernetesIngress, or remove it")
+			c.add(at, "is set, but nothing can request certificates: enable providers.kubernetesIngress, or remove it")
 		}
 		resolver := e.CertificatesResolvers[name].ACME
 		c.acme(at+".acme.", &resolver)

@@ -44,7 +44,7 @@ func TestCertificatesResolvers(t *testing.T) {
 			r.EAB = config.ACMEBinding{KID: "kid", HMACEncoded: secret.New("[redacted]")}
 		}, p + `eab.hmacEncoded is the text that stands for a hidden key in printed options: set the key itself`},
 		{"no provider", func(e *config.Edge, _ *config.ACMEResolver) { e.Providers.KubernetesIngress = nil },
-			`certificatesResolvers.le is set, but nothing can ask for certificates: turn on providers.kubernetesIngress, or remove it`},
+			`certificatesResolvers.le is set, but nothing can request certificates: enable providers.kubernetesIngress, or remove it`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			edge := defaults()

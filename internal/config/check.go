@@ -54,7 +54,7 @@ func CheckEdge(text []byte) []finding.Finding {
 // otherwise.
 func (s schema) check(text []byte, options any, validate func() error) []finding.Finding {
 	if len(text) > maxFileSize {
-		return []finding.Finding{{Code: CodeInvalid, Severity: finding.Error, Message: "they are larger than a configuration file may be", Fix: "leave out what is not needed"}}
+		return []finding.Finding{{Code: CodeInvalid, Severity: finding.Error, Message: "they are larger than a configuration file may be", Fix: "remove options that are not needed"}}
 	}
 	settings, findings := parseFile(checkedFile, text)
 	given, more := s.resolve(settings)

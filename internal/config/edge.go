@@ -23,66 +23,66 @@ type Edge struct {
 
 	CertificatesResolvers map[string]CertificatesResolver `yaml:"certificatesResolvers"`
 
-	AccessLog *AccessLog `yaml:"accessLog,omitempty" label:"allowEmpty" description:"Writes a line for each request. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
-	Tracing   *Tracing   `yaml:"tracing,omitempty" label:"allowEmpty" description:"Sends spans to an OpenTelemetry collector. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	AccessLog *AccessLog `yaml:"accessLog,omitempty" label:"allowEmpty" description:"Writes a line for each request. true enables it with its defaults, and so does any option of this group; false disables it, regardless of other options."`
+	Tracing   *Tracing   `yaml:"tracing,omitempty" label:"allowEmpty" description:"Sends spans to an OpenTelemetry collector. true enables it with its defaults, and so does any option of this group; false disables it, regardless of other options."`
 	LastGood  LastGood   `yaml:"lastGood"`
 }
 
 // Log configures the log of the process. Requests are in the access log.
 type Log struct {
-	Level  string `yaml:"level" description:"Least severe message that is logged: debug, info, warn or error. At info the log tells what changes; requests are not in it."`
-	Format string `yaml:"format" description:"How a message is written: text, json or auto. Auto is text on a terminal and JSON elsewhere, so that people and log collectors each get what they read best."`
+	Level  string `yaml:"level" description:"Minimum severity of log messages: debug, info, warn or error. The level info logs changes and no requests."`
+	Format string `yaml:"format" description:"Format of log messages: text, json or auto. auto writes text to a terminal and JSON elsewhere, so that people and log collectors each get the format that they read best."`
 }
 
 // AdminServer is the server for the operator of this process. It has no
 // authentication, so it listens on loopback.
 type AdminServer struct {
-	Address string `yaml:"address" description:"Where the admin server listens; it serves profiles under /debug/pprof. Only loopback addresses are accepted, because a profile shows what is in memory. Use kubectl port-forward to reach it from elsewhere."`
+	Address string `yaml:"address" description:"Address of the admin server, which serves profiles under /debug/pprof. It must be a loopback address, because a profile shows the contents of memory. Use kubectl port-forward to reach it from elsewhere."`
 }
 
 // HealthServer is the server for the kubelet and Prometheus.
 type HealthServer struct {
-	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
+	Address string `yaml:"address" description:"Address that serves /healthz, /readyz and /metrics. The kubelet and Prometheus connect from outside the Pod, so the default is every interface."`
 }
 
 // Shared has the options that must be equal on all replicas of the edge.
 type Shared struct {
-	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has a key of its own for sessions."`
+	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has its own key for sessions."`
 }
 
 // Providers are the sources of routes. A nil provider is disabled.
 type Providers struct {
-	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Shortest time between two changes of the routes that one provider can cause. What arrives sooner waits and goes live together; a first change never waits. Each provider is throttled on its own."`
-	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Takes routes from a file. Any option of this group turns the provider on; false turns it off, whatever else is set."`
-	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true turns the provider on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Minimum time between two changes of the routes by one provider. Changes that arrive sooner wait and are applied together; a first change never waits. Each provider is throttled separately."`
+	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Reads routes from a file. Any option of this group enables the provider; false disables it, regardless of other options."`
+	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
 }
 
 // FileProvider reads routes from a file.
 type FileProvider struct {
-	Filename string `yaml:"filename" description:"File with the routes. This provider needs it."`
-	Watch    bool   `yaml:"watch" description:"Follow changes of the file. When false it is read once, at start."`
+	Filename string `yaml:"filename" description:"File with the routes. Required by this provider."`
+	Watch    bool   `yaml:"watch" description:"Watch the file for changes. When false, the file is read once, at startup."`
 }
 
 // KubernetesIngress derives routes from the Ingresses of a cluster.
 type KubernetesIngress struct {
-	Endpoint                     string          `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
-	Token                        secret.Text     `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
-	CertAuthFilePath             string          `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
+	Endpoint                     string          `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the cluster of the KUBECONFIG file; required if there is neither."`
+	Token                        secret.Text     `yaml:"token" description:"Bearer token for the API server. When empty, it is the token of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
+	CertAuthFilePath             string          `yaml:"certAuthFilePath" description:"PEM file with the CA certificates that verify the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
 	Namespaces                   []string        `yaml:"namespaces" description:"Namespaces to watch: a list in a file, commas between names elsewhere. When empty, all of them. Nothing in other namespaces is read, neither Ingresses nor the Services and Secrets they name."`
 	LabelSelector                string          `yaml:"labelSelector" description:"Kubernetes label selector for the Ingresses to serve. When empty, all of them. It does not narrow Services, Secrets and EndpointSlices."`
 	IngressClass                 string          `yaml:"ingressClass" description:"Class of the Ingresses to serve: the name of an IngressClass, or the value of the older annotation kubernetes.io/ingress.class. When empty, these are every IngressClass of the controller slipway.dev/ingress-controller, and Ingresses without class or with the annotation values slipway and traefik."`
-	DisableIngressClassLookup    bool            `yaml:"disableIngressClassLookup" description:"Do not read IngressClasses, where the right to do so is missing. Ingresses with spec.ingressClassName are then not served; the annotation still counts."`
-	DisableClusterScopeResources bool            `yaml:"disableClusterScopeResources" description:"Do not read what lies outside namespaces (IngressClasses and Nodes), where the right to do so is missing. Ingresses with spec.ingressClassName are then not served, and node addresses can be neither backends nor status."`
+	DisableIngressClassLookup    bool            `yaml:"disableIngressClassLookup" description:"Do not read IngressClasses, for an edge without permission to read them. Ingresses with spec.ingressClassName are then not served; the annotation still works."`
+	DisableClusterScopeResources bool            `yaml:"disableClusterScopeResources" description:"Do not read cluster-scoped resources (IngressClasses and Nodes), for an edge without permission to read them. Ingresses with spec.ingressClassName are then not served, and node addresses can be neither backends nor status."`
 	IngressEndpoint              IngressEndpoint `yaml:"ingressEndpoint"`
-	NodeName                     string          `yaml:"nodeName" description:"Node that this replica runs on, in a Pod from spec.nodeName. With it the edge knows its zone and follows the topology hints of Services: traffic stays in the zone where they say so. When empty, hints are not followed."`
-	ThrottleDuration             Duration        `yaml:"throttleDuration" description:"Shortest time between two readings of the cluster's events, so that a busy cluster does not keep the edge busy. 0s takes every event as it comes."`
-	AllowEmptyServices           bool            `yaml:"allowEmptyServices" description:"Run the filters of a path whose Service has no ready endpoint before it answers 503. When false it answers 503 at once."`
-	AllowCrossNamespace          bool            `yaml:"allowCrossNamespace" description:"Let annotations of an Ingress name objects of other namespaces, as namespace/name. When false, a namespace can use only what it owns."`
-	AllowExternalNameServices    bool            `yaml:"allowExternalNameServices" description:"Let an Ingress use a Service of type ExternalName. When false it is refused, because its author could send traffic to any host that the edge reaches."`
-	HostSharing                  string          `yaml:"hostSharing" description:"What becomes of the rules that a namespace has for the host of another one, for a wildcard above it or without a host; a host belongs to the namespace of the oldest Ingress that has it. deny: they are refused, unless the owner grants them with the annotation slipway.dev/host-grants. behind: they are served behind all rules of the owner. open: priority and path order the rules of all namespaces alike, as in Traefik; for a cluster with one tenant."`
-	NativeLBByDefault            bool            `yaml:"nativeLBByDefault" description:"Send requests to the address of the Service and let Kubernetes choose the Pod, unless an annotation of the Service says otherwise. When false the edge chooses, and avoids Pods that fail."`
-	StrictPrefixMatching         bool            `yaml:"strictPrefixMatching" description:"Match paths of type Prefix element by element, as the Kubernetes specification says: /foo matches /foo and /foo/bar, not /foobar. When false, letter by letter: /foobar matches too."`
-	DisablePassHostHeaders       bool            `yaml:"disablePassHostHeaders" description:"Send the backend its own address as the Host header. When false it gets the one that the client sent."`
+	NodeName                     string          `yaml:"nodeName" description:"Node that this replica runs on; in a Pod, from spec.nodeName. The edge derives its zone from the node and follows the topology hints of Services, which keep traffic in the zone. When empty, hints are ignored."`
+	ThrottleDuration             Duration        `yaml:"throttleDuration" description:"Minimum time between two updates from the cluster's events, so that a busy cluster does not keep the edge busy. 0s processes every event as it arrives."`
+	AllowEmptyServices           bool            `yaml:"allowEmptyServices" description:"Run the filters of a path whose Service has no ready endpoint before responding with 503. When false, the edge responds with 503 at once."`
+	AllowCrossNamespace          bool            `yaml:"allowCrossNamespace" description:"Allow annotations of an Ingress to reference objects of other namespaces, as namespace/name. When false, a namespace can use only its own objects."`
+	AllowExternalNameServices    bool            `yaml:"allowExternalNameServices" description:"Allow an Ingress to use a Service of type ExternalName. When false, such an Ingress is refused, because its author could send traffic to any host that the edge reaches."`
+	HostSharing                  string          `yaml:"hostSharing" description:"How the edge treats rules of a namespace for a host of another namespace, for a wildcard above it or without a host; a host belongs to the namespace of the oldest Ingress that has it. deny: they are refused, unless the owner grants them with the annotation slipway.dev/host-grants. behind: they are served behind all rules of the owner. open: priority and path order the rules of all namespaces alike, as in Traefik; for a cluster with one tenant."`
+	NativeLBByDefault            bool            `yaml:"nativeLBByDefault" description:"Send requests to the address of the Service and let Kubernetes choose the Pod, unless an annotation of the Service overrides it. When false, the edge chooses, and avoids Pods that fail."`
+	StrictPrefixMatching         bool            `yaml:"strictPrefixMatching" description:"Match paths of type Prefix element by element, as the Kubernetes specification requires: /foo matches /foo and /foo/bar, not /foobar. When false, character by character: /foobar matches too."`
+	DisablePassHostHeaders       bool            `yaml:"disablePassHostHeaders" description:"Send the backend its own address as the Host header. When false, the backend gets the header that the client sent."`
 }
 
 // IngressEndpoint is the address in the status of each Ingress, for users and

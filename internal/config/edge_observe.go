@@ -12,10 +12,10 @@ import (
 
 // AccessLog writes a line per request. A nil one is disabled.
 type AccessLog struct {
-	FilePath      string           `yaml:"filePath" description:"File that lines are appended to; SIGHUP opens it anew, for log rotation. When empty, they go to standard output."`
-	Format        string           `yaml:"format" description:"How a line is written. common is the common log format with referrer, user agent, number of the request, rule, endpoint and time in milliseconds; genericCLF ends after the user agent; json is one object."`
-	BufferingSize int              `yaml:"bufferingSize" description:"Lines that may wait to be written. What comes when they are that many is dropped and counted, because traffic never waits for the log."`
-	FlushInterval Duration         `yaml:"flushInterval" description:"Longest time that a line waits to be written."`
+	FilePath      string           `yaml:"filePath" description:"File that lines are appended to; SIGHUP reopens it, for log rotation. When empty, they go to standard output."`
+	Format        string           `yaml:"format" description:"Format of a line. common is the common log format with referrer, user agent, number of the request, rule, endpoint and time in milliseconds; genericCLF ends after the user agent; json is one object."`
+	BufferingSize int              `yaml:"bufferingSize" description:"Maximum number of lines that wait to be written. Further lines are dropped and counted, because traffic never waits for the log."`
+	FlushInterval Duration         `yaml:"flushInterval" description:"Maximum time that a line waits to be written."`
 	Filters       AccessLogFilters `yaml:"filters"`
 	Fields        AccessLogFields  `yaml:"fields"`
 }
@@ -23,31 +23,31 @@ type AccessLog struct {
 // AccessLogFilters select requests. One filter that matches is enough; without
 // any, all requests are logged.
 type AccessLogFilters struct {
-	StatusCodes   []string `yaml:"statusCodes" description:"Log requests with these statuses, such as 404 or 500-599. 0 is a client that left without an answer. With no filter at all, every request is logged; with several, one that fits is enough."`
-	RetryAttempts bool     `yaml:"retryAttempts" description:"Log requests that a backend was asked for more than once."`
-	MinDuration   Duration `yaml:"minDuration" description:"Log requests that took longer than this. 0s does not ask for the time."`
+	StatusCodes   []string `yaml:"statusCodes" description:"Log requests with these statuses, such as 404 or 500-599. 0 means a client that disconnected before a response. Without filters, every request is logged; with several filters, one match is enough."`
+	RetryAttempts bool     `yaml:"retryAttempts" description:"Log requests that were retried."`
+	MinDuration   Duration `yaml:"minDuration" description:"Log requests that took longer than this. 0s disables this filter."`
 }
 
 // AccessLogFields select the fields of a line.
 type AccessLogFields struct {
-	DefaultMode string            `yaml:"defaultMode" description:"What becomes of fields that names does not list: keep or drop."`
-	Names       map[string]string `yaml:"names" description:"What becomes of one field, such as ClientUsername or RequestQuery: keep or drop. Capitals do not matter."`
+	DefaultMode string            `yaml:"defaultMode" description:"Mode of fields that names does not list: keep or drop."`
+	Names       map[string]string `yaml:"names" description:"Mode of one field, such as ClientUsername or RequestQuery: keep or drop. Names are case-insensitive."`
 	Headers     AccessLogHeaders  `yaml:"headers"`
 }
 
 // AccessLogHeaders select the headers of a line. They are dropped by default,
 // because headers carry credentials.
 type AccessLogHeaders struct {
-	DefaultMode string            `yaml:"defaultMode" description:"What becomes of headers that names does not list: keep, drop or redact. Those that carry credentials, such as Authorization, Cookie and Set-Cookie, are at most redacted."`
-	Names       map[string]string `yaml:"names" description:"What becomes of one header, such as User-Agent: keep, drop or redact. Capitals do not matter."`
+	DefaultMode string            `yaml:"defaultMode" description:"Mode of headers that names does not list: keep, drop or redact. The values of headers with credentials, such as Authorization, Cookie and Set-Cookie, are never logged: keep redacts them."`
+	Names       map[string]string `yaml:"names" description:"Mode of one header, such as User-Agent: keep, drop or redact. Names are case-insensitive."`
 }
 
 // Tracing exports spans to an OpenTelemetry collector. A nil one is disabled.
 type Tracing struct {
 	ServiceName        string      `yaml:"serviceName" description:"Name of this edge in traces."`
-	ResourceAttributes []string    `yaml:"resourceAttributes" description:"More attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
-	SampleRate         string      `yaml:"sampleRate" description:"Part of the requests that are traced, from 0 to 1. A request whose trace is continued is traced if that trace is."`
-	ContinueFrom       string      `yaml:"continueFrom" description:"Whose traceparent header is taken up: trusted (proxies in forwardedHeaders.trustedIPs), everyone or nobody. Other requests begin a trace of their own, because a client could otherwise decide what is traced."`
+	ResourceAttributes []string    `yaml:"resourceAttributes" description:"Additional attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
+	SampleRate         string      `yaml:"sampleRate" description:"Fraction of requests that are traced, from 0 to 1. A request that continues a trace is traced if that trace is sampled."`
+	ContinueFrom       string      `yaml:"continueFrom" description:"Clients whose traceparent header is continued: trusted (proxies in forwardedHeaders.trustedIPs), everyone or nobody. Other requests start a new trace, because a client could otherwise decide which requests are traced."`
 	OTLP               TracingOTLP `yaml:"otlp"`
 }
 
@@ -65,15 +65,15 @@ type TracingHTTP struct {
 
 // TracingTLS configures TLS to the collector.
 type TracingTLS struct {
-	CA                 string `yaml:"ca" description:"PEM file with the authorities that may vouch for the collector. When empty, they are the system's."`
-	Cert               string `yaml:"cert" description:"PEM file with the certificate that the edge shows to the collector. It needs a key."`
+	CA                 string `yaml:"ca" description:"PEM file with the CA certificates that verify the collector. When empty, they are the system's."`
+	Cert               string `yaml:"cert" description:"PEM file with the client certificate that the edge presents to the collector. It requires a key."`
 	Key                string `yaml:"key" description:"PEM file with the key of the certificate."`
-	InsecureSkipVerify bool   `yaml:"insecureSkipVerify" description:"Trust whoever answers at the endpoint."`
+	InsecureSkipVerify bool   `yaml:"insecureSkipVerify" description:"Do not verify the certificate of the endpoint."`
 }
 
 // LastGood is where the table that was served last is saved.
 type LastGood struct {
-	Dir string `yaml:"dir" description:"Directory in which the edge keeps the routes that it served last, so that it can serve them after a restart while their source is away. The file holds private keys: the directory must belong to the edge alone, and is made if it is not there. When empty, nothing is kept."`
+	Dir string `yaml:"dir" description:"Directory in which the edge keeps its last-good table, so that it can serve the routes after a restart while their source is unavailable. The file contains private keys: the directory must belong to the edge alone, and is created if it does not exist. When empty, the edge keeps no table."`
 }
 
 // SetDefaults sets every option to its default. The decoder calls it by this

@@ -12,13 +12,13 @@ import (
 // EntryPoint is an address that accepts traffic, with the limits and timeouts
 // of its connections.
 type EntryPoint struct {
-	Address          string           `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
-	ReusePort        bool             `yaml:"reusePort" description:"Let other processes listen on the same port, so that one can take over from another without a pause."`
+	Address          string           `yaml:"address" description:"Address that this entry point listens on, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; upper case is converted to lower case, so that a file and the environment name the same entry point. When no entry point is set, there is one: web on :8080, a port that needs no privilege."`
+	ReusePort        bool             `yaml:"reusePort" description:"Allow other processes to listen on the same port, so that one can replace another without downtime."`
 	ProxyProtocol    ProxyProtocol    `yaml:"proxyProtocol"`
 	ForwardedHeaders ForwardedHeaders `yaml:"forwardedHeaders"`
 	HTTP             EntryPointHTTP   `yaml:"http"`
 	HTTP2            EntryPointHTTP2  `yaml:"http2"`
-	HTTP3            *EntryPointHTTP3 `yaml:"http3,omitempty" label:"allowEmpty" description:"Serves HTTP/3 on the same port by UDP, and tells clients of it. It needs http.tls."`
+	HTTP3            *EntryPointHTTP3 `yaml:"http3,omitempty" label:"allowEmpty" description:"Serves HTTP/3 on the same port over UDP, and advertises it to clients. It requires http.tls."`
 	Transport        Transport        `yaml:"transport"`
 }
 
@@ -26,36 +26,36 @@ type EntryPoint struct {
 // others would let any client choose its own address.
 type ProxyProtocol struct {
 	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the load balancers that send a PROXY header, version 1 or 2. When empty, no header is read."`
-	Optional   bool     `yaml:"optional" description:"Take connections without a PROXY header too. When false, and trustedIPs is set, they are closed, and so are those of anybody else: a client that leaves the header out would else choose its own address."`
+	Optional   bool     `yaml:"optional" description:"Also accept connections without a PROXY header. When false, and trustedIPs is set, the edge closes such connections and all connections from other addresses: otherwise a client could choose its own address by omitting the header."`
 }
 
 // ForwardedHeaders lists the peers whose X-Forwarded headers are kept; those of
 // others are replaced.
 type ForwardedHeaders struct {
-	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the proxies whose X-Forwarded-*, Forwarded and X-Real-Ip headers count. From anybody else these headers are dropped, in every spelling. When empty, nobody is trusted."`
-	Insecure   bool     `yaml:"insecure" description:"Trust these headers from everybody. Who can reach the entry point can then claim any address."`
+	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the proxies whose X-Forwarded-*, Forwarded and X-Real-Ip headers are trusted. From other clients these headers are dropped, in every spelling. When empty, no client is trusted."`
+	Insecure   bool     `yaml:"insecure" description:"Trust these headers from all clients. Every client of the entry point can then claim any address."`
 }
 
 // EntryPointHTTP has the options for HTTP on an entry point, for all protocol
 // versions.
 type EntryPointHTTP struct {
-	TLS               bool              `yaml:"tls" description:"Take encrypted connections only, with the certificates of the routes. What a host asks of TLS is in the routes too. When false, connections are plain."`
+	TLS               bool              `yaml:"tls" description:"Accept only TLS connections, with the certificates of the routes. The TLS options of a host come from the routes too. When false, connections are not encrypted."`
 	Redirections      Redirections      `yaml:"redirections"`
-	MaxHeaderBytes    int               `yaml:"maxHeaderBytes" description:"Largest head of a request, with all of its headers. A larger one is answered with 431."`
-	MaxHeaders        int               `yaml:"maxHeaders" description:"Most header lines of a request, cookies counted one by one in HTTP/2 and HTTP/3."`
+	MaxHeaderBytes    int               `yaml:"maxHeaderBytes" description:"Maximum size of a request head, with all of its headers. The response to a larger one is 431."`
+	MaxHeaders        int               `yaml:"maxHeaders" description:"Maximum number of header lines of a request; HTTP/2 and HTTP/3 count each cookie separately."`
 	EncodedCharacters EncodedCharacters `yaml:"encodedCharacters"`
-	AllowUnderscores  bool              `yaml:"allowUnderscores" description:"Take requests with underscores in the names of headers. When false they are refused, because many backends take X_Forwarded_For for X-Forwarded-For. Names that are such a spelling of a header with a meaning are dropped even so."`
+	AllowUnderscores  bool              `yaml:"allowUnderscores" description:"Accept requests with underscores in header names. When false, they are refused, because many backends treat X_Forwarded_For as X-Forwarded-For. Names that are such a spelling of a known header are dropped in both cases."`
 }
 
 // EncodedCharacters allows paths that backends are known to interpret in more
 // than one way. All of them are rejected with 400 unless they are allowed here.
 type EncodedCharacters struct {
-	AllowEncodedSlash         bool `yaml:"allowEncodedSlash" description:"Take paths with %2F, as some APIs have them. Rules see it as one character of an element; a backend that decodes it sees more elements than the rules did."`
-	AllowEncodedBackSlash     bool `yaml:"allowEncodedBackSlash" description:"Take paths with a backslash, plain or as %5C. Some backends take it for a slash."`
-	AllowEncodedNullCharacter bool `yaml:"allowEncodedNullCharacter" description:"Take paths with %00. Some backends take it for the end of the path."`
-	AllowEncodedSemicolon     bool `yaml:"allowEncodedSemicolon" description:"Take paths with a semicolon, plain or as %3B. Some backends cut off what follows it in an element."`
-	AllowEncodedHash          bool `yaml:"allowEncodedHash" description:"Take paths with %23. Some backends take it for the start of a fragment."`
-	AllowBadEscapes           bool `yaml:"allowBadEscapes" description:"Take paths with a percent sign that starts no escape. Backends guess what it means."`
+	AllowEncodedSlash         bool `yaml:"allowEncodedSlash" description:"Accept paths with %2F, as some APIs have them. Rules see it as one character of an element; a backend that decodes it sees more elements than the rules did."`
+	AllowEncodedBackSlash     bool `yaml:"allowEncodedBackSlash" description:"Accept paths with a backslash, plain or as %5C. Some backends treat it as a slash."`
+	AllowEncodedNullCharacter bool `yaml:"allowEncodedNullCharacter" description:"Accept paths with %00. Some backends treat it as the end of the path."`
+	AllowEncodedSemicolon     bool `yaml:"allowEncodedSemicolon" description:"Accept paths with a semicolon, plain or as %3B. Some backends cut off what follows it in an element."`
+	AllowEncodedHash          bool `yaml:"allowEncodedHash" description:"Accept paths with %23. Some backends treat it as the start of a fragment."`
+	AllowBadEscapes           bool `yaml:"allowBadEscapes" description:"Accept paths with a percent sign that starts no escape. Backends guess what it means."`
 }
 
 // Redirections send clients to another entry point.
@@ -65,28 +65,28 @@ type Redirections struct {
 
 // RedirectEntryPoint redirects every request of an entry point to another one.
 type RedirectEntryPoint struct {
-	To        string `yaml:"to" description:"Name of the entry point, or :port, that clients are sent to. When empty, nobody is."`
-	Scheme    string `yaml:"scheme" description:"Scheme of the new place: https or http."`
-	Permanent bool   `yaml:"permanent" description:"Answer with 308, which browsers remember. When false, with 307."`
-	Priority  int    `yaml:"priority" description:"Priority of the redirection among the routes. A route with a higher one is served instead, such as one that answers challenges."`
+	To        string `yaml:"to" description:"Name of the entry point, or :port, that clients are redirected to. When empty, no client is redirected."`
+	Scheme    string `yaml:"scheme" description:"Scheme of the redirect location: https or http."`
+	Permanent bool   `yaml:"permanent" description:"Respond with 308, which browsers cache. When false, with 307."`
+	Priority  int    `yaml:"priority" description:"Priority of the redirection among the routes. A route with a higher priority is served instead, such as one for ACME challenges."`
 }
 
 // EntryPointHTTP2 limits HTTP/2. HTTP/3 has the same limit of streams.
 type EntryPointHTTP2 struct {
-	MaxConcurrentStreams int `yaml:"maxConcurrentStreams" description:"Most requests that one HTTP/2 or HTTP/3 connection can have running at a time."`
+	MaxConcurrentStreams int `yaml:"maxConcurrentStreams" description:"Maximum number of concurrent requests on one HTTP/2 or HTTP/3 connection."`
 }
 
 // EntryPointHTTP3 enables HTTP/3 on an entry point. A nil one is disabled.
 type EntryPointHTTP3 struct {
-	AdvertisedPort int `yaml:"advertisedPort" description:"Port that clients are told to use, where a load balancer changes it. 0 means that of the address."`
+	AdvertisedPort int `yaml:"advertisedPort" description:"Port that is advertised to clients, if a load balancer changes it. 0 means the port of the address."`
 }
 
 // Transport has the limits and timeouts of connections. All of them are finite
 // by default.
 type Transport struct {
-	MaxConnections          int                `yaml:"maxConnections" description:"Most open connections. Those beyond are closed at once, and counted."`
-	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Most open connections of one client address; of one /64 network with IPv6. 0 means no bound. Trusted load balancers are not bounded."`
-	MaxHold                 Duration           `yaml:"maxHold" description:"Longest time for which the new connections of a client address, or of a /64 network with IPv6, are closed at once after its connections were ended for floods of HTTP/2 frames three times within a minute. The first hold is 1s, each further one twice as long. 0 holds nobody off. Trusted proxies and private addresses never are."`
+	MaxConnections          int                `yaml:"maxConnections" description:"Maximum number of open connections. Further connections are closed at once and counted."`
+	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Maximum number of open connections of one client address; of one /64 network with IPv6. 0 means no limit. Trusted load balancers are not limited."`
+	MaxHold                 Duration           `yaml:"maxHold" description:"Maximum ban of a client address, or of a /64 network with IPv6. Its new connections are closed at once after three of its connections were closed for floods of HTTP/2 frames within a minute. The first ban lasts 1s, each further one twice as long. 0 disables bans. Trusted proxies and private addresses are never banned."`
 	RespondingTimeouts      RespondingTimeouts `yaml:"respondingTimeouts"`
 	LifeCycle               LifeCycle          `yaml:"lifeCycle"`
 }
@@ -94,17 +94,17 @@ type Transport struct {
 // RespondingTimeouts bound the waits for clients. Each bounds one wait and not
 // a whole request, so that slow but steady transfers complete.
 type RespondingTimeouts struct {
-	HeaderTimeout Duration `yaml:"headerTimeout" description:"Time for a TLS handshake, and for the head of a request from the first byte on."`
-	ReadTimeout   Duration `yaml:"readTimeout" description:"Longest wait between two pieces of a request's body. It does not bound the whole, so that it stops a client that hangs and not a large upload."`
-	WriteTimeout  Duration `yaml:"writeTimeout" description:"Longest wait for a client to take a piece of the response. It does not bound the whole either."`
+	HeaderTimeout Duration `yaml:"headerTimeout" description:"Timeout of a TLS handshake, and of a request head from its first byte on."`
+	ReadTimeout   Duration `yaml:"readTimeout" description:"Timeout between two pieces of a request's body. It does not limit the whole body, so that it stops a client that hangs and not a large upload."`
+	WriteTimeout  Duration `yaml:"writeTimeout" description:"Timeout for a client to receive a piece of the response. It does not limit the whole response either."`
 	IdleTimeout   Duration `yaml:"idleTimeout" description:"How long a connection stays open between two requests."`
 }
 
 // LifeCycle configures how an entry point drains: it first accepts on while
 // load balancers remove it, then waits for running requests.
 type LifeCycle struct {
-	RequestAcceptGraceTimeout Duration `yaml:"requestAcceptGraceTimeout" description:"How long connections are still taken after the stop began and readiness is gone, until load balancers have noticed."`
-	GraceTimeOut              Duration `yaml:"graceTimeOut" description:"How long running requests may then go on before they are cut."`
+	RequestAcceptGraceTimeout Duration `yaml:"requestAcceptGraceTimeout" description:"How long the edge still accepts connections after it starts to stop and is no longer ready, until load balancers notice."`
+	GraceTimeOut              Duration `yaml:"graceTimeOut" description:"How long active requests may then continue before they are aborted."`
 }
 
 // SetDefaults sets every option of the entry point to its default. The decoder

@@ -63,11 +63,11 @@ func (c *checker) platformServer(p *Platform) {
 		c.add("tls", "has one of certFile and keyFile: give both or neither")
 	}
 	if encrypted && p.Server.BehindProxy {
-		c.add("server.behindProxy", "says that a proxy ends TLS, but tls has a certificate: keep one of the two")
+		c.add("server.behindProxy", "is set for a proxy that terminates TLS, but tls has a certificate: keep one of the two")
 	}
 	// With only one of the two files the message above is enough.
 	if ok && !loopback && !encrypted && !p.Server.BehindProxy && (p.TLS.CertFile == "") == (p.TLS.KeyFile == "") {
-		c.add("server.address", "is %s, which others can reach without encryption: set tls.certFile and tls.keyFile, or server.behindProxy=true when a proxy ends TLS", quoted(p.Server.Address))
+		c.add("server.address", "is %s, which others can reach without encryption: set tls.certFile and tls.keyFile, or server.behindProxy=true when a proxy terminates TLS", quoted(p.Server.Address))
 	}
 	public := c.webURL("server.publicURL", p.Server.PublicURL, "http", "https")
 	switch {
@@ -186,7 +186,7 @@ func (c *checker) oidc(o *OIDC) {
 	}
 	// An identity provider may serve many organizations.
 	if o.CreateUsers && len(o.AllowedDomains) == 0 {
-		c.add(prefix+"createUsers", "needs allowedDomains: everybody whom the identity provider knows could sign in otherwise")
+		c.add(prefix+"createUsers", "needs allowedDomains: otherwise every user of the identity provider could sign in")
 	}
 	if (o.RoleClaim == "") != (len(o.AdminValues) == 0) {
 		c.add(prefix+"roleClaim", "and adminValues belong together: give both or neither")

@@ -9,17 +9,17 @@ import (
 // EdgeTraffic is the server for the traffic queries of the runtime's agent. It
 // is off by default.
 type EdgeTraffic struct {
-	Address    string `yaml:"address" description:"Where the agent of the runtime asks what is served and how much, for the console's page about traffic. Both sides prove that they have the secret of traffic.secretFile, by TLS; nobody else gets an answer. When empty, there is no such server."`
-	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that the edge and the agent share, such as a mounted Kubernetes Secret. It may come later than the edge: until then nobody gets in."`
+	Address    string `yaml:"address" description:"Address at which the runtime's agent reads routes and request counters, for the console's traffic page. Both sides use TLS to prove that they have the secret of traffic.secretFile; other clients are refused. When empty, the server is disabled."`
+	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that the edge and the agent share, such as a mounted Kubernetes Secret. It may be created after the edge starts: until then all clients are refused."`
 }
 
 // AgentTraffic configures how the agent finds the edges of its cluster and
 // authenticates to them.
 type AgentTraffic struct {
-	Edges      []string `yaml:"edges" description:"Addresses of edges, as host:port, that are asked about traffic: a list in a file, commas between them elsewhere. When empty, they are the Pods of the agent's namespace with the labels app.kubernetes.io/part-of=slipway and app.kubernetes.io/component=edge."`
-	Port       int      `yaml:"port" description:"Port at which such Pods are asked: that of the edge's option traffic.address."`
-	Secret     string   `yaml:"secret" description:"Secret of the control namespace with what the agent and the edges share, under the key secret. It is made if it is not there."`
-	SecretFile string   `yaml:"secretFile" description:"File with what the agent and the edges share, instead of a Secret."`
+	Edges      []string `yaml:"edges" description:"Addresses of the edges, as host:port, whose traffic the agent reads: a list in a file, commas between them elsewhere. When empty, they are the Pods of the agent's namespace with the labels app.kubernetes.io/part-of=slipway and app.kubernetes.io/component=edge."`
+	Port       int      `yaml:"port" description:"Port of such Pods: the port of the edge's option traffic.address."`
+	Secret     string   `yaml:"secret" description:"Secret of the control namespace with the secret that the agent and the edges share, under the key secret. It is created if it does not exist."`
+	SecretFile string   `yaml:"secretFile" description:"File with the secret that the agent and the edges share, instead of a Secret."`
 }
 
 // DefaultTrafficPort is the port at which agents query edges.

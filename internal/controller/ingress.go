@@ -226,7 +226,7 @@ func (p *ingressProvider) await(ctx context.Context, condition *observe.Conditio
 			condition.Unmet(routesMissing)
 			continue
 		default:
-			condition.Unmet("the cluster has not been read: the API server does not fail, and does not answer everything either")
+			condition.Unmet("the cluster has not been read: the API server returns no error, but does not respond to all requests")
 		}
 		if tried || waited < failureTimeout {
 			continue

@@ -116,7 +116,7 @@ func (w *observers) reopen(ctx context.Context) {
 			return
 		case <-signals:
 			if err := w.access.Reopen(ctx); err != nil {
-				w.log.Error("the access log could not be opened anew; the old file is written on", "error", err)
+				w.log.Error("the access log could not be reopened; lines are still written to the old file", "error", err)
 			}
 		}
 	}

@@ -215,7 +215,7 @@ func (p *point) serveTLS(conn *listener.Conn, from proxy.Accepted) {
 }
 
 // errChallenge closes a connection that was made for an ACME challenge only.
-var errChallenge = errors.New("the connection answered a challenge")
+var errChallenge = errors.New("the connection was for an ACME challenge only")
 
 // handshake makes the TLS handshake and stores its result in from.
 func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn, error) {

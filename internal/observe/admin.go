@@ -52,7 +52,7 @@ func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger, mo
 func onlyLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLocalHost(r.Host) || !sameOrigin(r) {
-			writePlain(w, http.StatusForbidden, "refused: this server answers only requests that are made to localhost, by no other site")
+			writePlain(w, http.StatusForbidden, "refused: this server responds only to requests to localhost that come from no other site")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -148,7 +148,7 @@ func (r *Report) readError(what string, err error) {
 	answered := errors.As(err, &status)
 	switch {
 	case apierrors.IsForbidden(err):
-		r.warn(what, "it cannot be checked: "+err.Error(), "run it as a user who can read "+what+", or ask an administrator")
+		r.warn(what, "it cannot be checked: "+err.Error(), "run it as a user who can read "+what+", or contact an administrator")
 	case !answered && r.versionRuns && r.code != KubernetesVersion:
 		r.skip("the API server does not respond: see %s", KubernetesVersion)
 	default:

@@ -166,7 +166,7 @@ func rightsRole(missing []right, namespace string) string {
 	}
 	text, err := yaml.Marshal(role)
 	if err != nil {
-		return "ask an administrator for these permissions"
+		return "request these permissions from an administrator"
 	}
 	// A RoleBinding to the ClusterRole suffices if nothing is cluster-scoped.
 	bind := "kubectl create clusterrolebinding slipway-installer --clusterrole slipway-installer --user USER"

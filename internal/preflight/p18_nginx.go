@@ -96,7 +96,7 @@ func (in *CheckContext) enterpriseFlag(one *workload, out *Report) {
 			return
 		}
 	}
-	out.note(one.String(), "it reports what external-status-address of its ConfigMap says; without that it needs -external-service=SERVICE")
+	out.note(one.String(), "it reports the external-status-address of its ConfigMap; without that it needs -external-service=SERVICE")
 }
 
 // communityStatus checks ingress-nginx: it reports by default, but the

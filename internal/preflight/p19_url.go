@@ -15,7 +15,7 @@ func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	if in.Stage == Before {
-		out.skip("the runtime answers after the install")
+		out.skip("the runtime responds after the installation")
 		return
 	}
 	target := address.JoinPath(wire.AppProxyPath).String()
@@ -34,7 +34,7 @@ func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
 	marker := response.Header.Get(wire.RouterHeader)
 	switch {
 	case marker == in.Settings.Runtime:
-		out.inspect("the router of %s answers %d", marker, response.StatusCode)
+		out.inspect("the router of %s responds with %d", marker, response.StatusCode)
 	case marker != "":
 		out.fail(address.Host, fmt.Sprintf("another runtime responds there: %q", marker), "give each runtime a host of its own")
 	case response.StatusCode >= 500:

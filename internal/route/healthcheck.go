@@ -114,7 +114,7 @@ func (h *HealthCheck) checkRequest(r *report) {
 	if h.Path != "" {
 		switch {
 		case !http:
-			r.add("path", refusal.Conflict, "only the mode http asks for a path; remove it")
+			r.add("path", refusal.Conflict, "only the mode http uses a path; remove it")
 		case len(h.Path) > MaxPathLength:
 			r.add("path", refusal.Invalid, "the path has %d bytes; at most %d are allowed", len(h.Path), MaxPathLength)
 		case !validTarget(h.Path):
@@ -123,7 +123,7 @@ func (h *HealthCheck) checkRequest(r *report) {
 	}
 	if h.Service != "" {
 		if h.Mode != CheckGRPC {
-			r.add("service", refusal.Conflict, "only the mode grpc asks for a service; remove it")
+			r.add("service", refusal.Conflict, "only the mode grpc uses a service; remove it")
 		} else {
 			checkOptionalName(r, "service", h.Service)
 		}

@@ -79,7 +79,7 @@ func (response *Response) checkBody(r *report) {
 	case response.Reason != ReasonConfigured:
 		r.add("body", refusal.Conflict, "only a response with the reason %s has a body; remove it", ReasonConfigured)
 	case response.Status == 204 || response.Status == 304:
-		r.add("body", refusal.Conflict, "an answer with status %d has no body; remove it", response.Status)
+		r.add("body", refusal.Conflict, "a response with status %d has no body; remove it", response.Status)
 	case len(response.Body) > MaxResponseBody:
 		r.add("body", refusal.TooMany, "it has %d bytes; at most %d are possible", len(response.Body), MaxResponseBody)
 	}

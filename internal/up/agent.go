@@ -37,7 +37,7 @@ const (
 // own apply. There is no Lease: the lock of the state directory ensures a
 // single agent, and a start after a kill need not wait for the Lease of the
 // killed one to expire.
-const agentOptions = `# The options of the agent. slipway up writes them anew at each start.
+const agentOptions = `# The options of the agent. slipway up rewrites them at each start.
 log:
   format: text
 admin:

@@ -67,7 +67,7 @@ func (a *announcer) announce(changes []gitserver.Change) {
 		default:
 			// The push succeeds all the same, and the agent's next poll finds
 			// it.
-			fmt.Fprintf(a.log, "a push to %s is not told: too many wait\n", change.Ref)
+			fmt.Fprintf(a.log, "dropped the notification of a push to %s: too many are pending\n", change.Ref)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
 			return
 		}
 	}
-	fmt.Fprintf(a.log, "a push to %s could not be told to the agent, which asks by itself: %v\n", change.Ref, err)
+	fmt.Fprintf(a.log, "could not notify the agent of a push to %s; it polls anyway: %v\n", change.Ref, err)
 }
 
 // post sends one webhook.

@@ -43,7 +43,7 @@ func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, sa
 			d.address = answering[0]
 			return nil
 		}
-		say(fmt.Sprintf("%d of %d Pods answer", len(answering), d.desired))
+		say(fmt.Sprintf("%d of %d Pods respond", len(answering), d.desired))
 		if backoff.Sleep(ctx, answerInterval) != nil {
 			return context.Cause(ctx)
 		}

@@ -70,7 +70,7 @@ func moveApplication(ctx context.Context, cluster *kube.Cluster, repository stri
 	patch := fmt.Sprintf(`{"spec":{"source":{"repoURL":%q}}}`, repository)
 	_, err = applications(cluster).Patch(ctx, demoName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: upOwner})
 	if err != nil {
-		return false, fmt.Errorf("tell the Application of the demo where its repository is: %w", err)
+		return false, fmt.Errorf("set the repository of the demo's Application: %w", err)
 	}
 	return false, nil
 }

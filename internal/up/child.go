@@ -154,7 +154,7 @@ func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 	case <-c.exited:
 		return nil
 	case <-now:
-		reason = "as asked"
+		reason = "as requested"
 	case <-patience.C:
 	}
 	// The grace period is over, or the user does not want to wait.

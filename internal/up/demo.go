@@ -109,7 +109,7 @@ func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 	if err := s.findEdgeAnswer(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
 		return err
 	}
-	say("waiting for " + s.edge.host + " to answer")
+	say("waiting for " + s.edge.host + " to respond")
 	return poll(ctx, func() bool { return s.edgeAnswers(ctx) })
 }
 
@@ -149,7 +149,7 @@ func showDemo(s *scene) (Row, []Hint) {
 	var hints []Hint
 	if s.demo.address != "" {
 		row.Address = "http://" + s.demo.address
-		hints = append(hints, Hint{"ask one Pod", "curl " + row.Address + "/api"})
+		hints = append(hints, Hint{"send a request to one Pod", "curl " + row.Address + "/api"})
 	}
 	return row, append(hints, s.changeHints()...)
 }
@@ -163,10 +163,10 @@ func (s *scene) changeHints() []Hint {
 			Hint{"push the change", fmt.Sprintf("git -C demo commit -a -m %s && git -C demo push", next)},
 		)
 		if s.edge.serves {
-			hints = append(hints, Hint{"see it answer", s.curl()})
+			hints = append(hints, Hint{"see the response", s.curl()})
 		}
 	}
-	return append(hints, Hint{"how the demo is", s.slipway(fmt.Sprintf("app get --direct %s/%s", controlNamespace, demoName))})
+	return append(hints, Hint{"status of the demo", s.slipway(fmt.Sprintf("app get --direct %s/%s", controlNamespace, demoName))})
 }
 
 // nextVersion returns the version after that of a demo image, empty for another

@@ -97,11 +97,11 @@ func TestShowDemo(t *testing.T) {
 	}{
 		{"healthy", scene{demo: healthy, edge: edgeStatus{host: "demo.localhost", serves: true}},
 			"Application argocd/demo, Synced and Healthy, slipway.dev/demo:v9, 2 of 2 replicas ready",
-			[]string{"ask one Pod", "clone the demo", "change it to v10", "push the change", "see it answer", "how the demo is"}},
+			[]string{"send a request to one Pod", "clone the demo", "change it to v10", "push the change", "see the response", "status of the demo"}},
 		{"not served", scene{demo: healthy}, "Synced and Healthy",
-			[]string{"ask one Pod", "clone the demo", "change it to v10", "push the change", "how the demo is"}},
+			[]string{"send a request to one Pod", "clone the demo", "change it to v10", "push the change", "status of the demo"}},
 		{"nothing of ours in the repository", scene{demo: demoStatus{application: "Synced and Healthy"}},
-			"Application argocd/demo, Synced and Healthy", []string{"clone the demo", "how the demo is"}},
+			"Application argocd/demo, Synced and Healthy", []string{"clone the demo", "status of the demo"}},
 		{"deleted", scene{demo: demoStatus{gone: true}}, "--reset", nil},
 		{"without git", scene{git: gitStatus{missing: "git is not installed"}}, "left out", nil},
 	} {

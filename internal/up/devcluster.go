@@ -63,7 +63,7 @@ func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, e
 	s.cluster = cluster
 	version, err := cluster.Client.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
-		return "", fmt.Errorf("ask the API server for its version: %w", err)
+		return "", fmt.Errorf("get the version of the API server: %w", err)
 	}
 	s.version = version.GitVersion
 	// The Pods of the demo need a node.

@@ -32,7 +32,7 @@ const (
 
 // edgeOptions is a complete configuration, so that no options of the user's own
 // apply.
-const edgeOptions = `# The options of the edge. slipway up writes them anew at each start.
+const edgeOptions = `# The options of the edge. slipway up rewrites them at each start.
 log:
   format: text
 admin:
@@ -75,7 +75,7 @@ func edgePorts() []fixedPort {
 	return []fixedPort{
 		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"},
 		{edgeHealthPort, "the edge's health and metrics"}, {edgeAdminPort, "the edge's admin API"},
-		{edgeTrafficPort, "what the agent asks the edge"},
+		{edgeTrafficPort, "the edge's traffic reports"},
 	}
 }
 
@@ -208,7 +208,7 @@ func showEdge(s *scene) (Row, []Hint) {
 		return row, hints
 	}
 	if s.edge.serves {
-		hints = append([]Hint{{"ask through the edge", s.curl()}}, hints...)
+		hints = append([]Hint{{"send a request through the edge", s.curl()}}, hints...)
 	}
 	return row, append(hints, Hint{"why it goes there", s.slipway("explain " + shellQuote(s.demoURL()))})
 }

@@ -104,7 +104,7 @@ func showGit(s *scene) (Row, []Hint) {
 		return row, nil
 	}
 	row.Address = s.repositoryURL()
-	row.Detail = "the repository of the demo: what is pushed to " + gitserver.Branch + " goes live"
+	row.Detail = "the repository of the demo: pushes to " + gitserver.Branch + " goes live"
 	return row, nil
 }
 

@@ -105,7 +105,7 @@ func buildDevcluster(ctx context.Context, root string, ui UI) (string, error) {
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", fmt.Errorf("%s is missing and make, which would build it, is not installed: install make, or build it elsewhere", devclusterBinary)
 		}
-		return "", fmt.Errorf("`make -C %s %s` failed (%w): its output above says why", root, buildTarget, err)
+		return "", fmt.Errorf("`make -C %s %s` failed (%w): see its output above", root, buildTarget, err)
 	}
 	// The binary is checked again: a Makefile of another version may not make
 	// it.

@@ -236,7 +236,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	cancel()
 	st.shown.WaitFor(t, "two: stopping")
 	close(st.killNow)
-	requireText(t, programs.Receive(t, ended, "end"), "two: killed, as asked")
+	requireText(t, programs.Receive(t, ended, "end"), "two: killed, as requested")
 	st.requireGone(t)
 }
 

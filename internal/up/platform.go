@@ -44,7 +44,7 @@ const (
 
 // platformOptions is a complete configuration, so that no options of the user's
 // own apply.
-const platformOptions = `# The options of the platform. slipway up writes them anew at each start.
+const platformOptions = `# The options of the platform. slipway up rewrites them at each start.
 log:
   format: text
 server:
@@ -171,7 +171,7 @@ func (s *scene) runPlatformTask(ctx context.Context, words ...string) (string, e
 		return "", fmt.Errorf("slipway platform %s: %w: %s", words[0], err, strings.TrimSpace(said.String()))
 	}
 	if answer.Len() > maxOutput {
-		return "", fmt.Errorf("slipway platform %s: it says more than it should", words[0])
+		return "", fmt.Errorf("slipway platform %s: its output is longer than expected", words[0])
 	}
 	return strings.TrimSpace(answer.String()), nil
 }

@@ -36,7 +36,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 	if address := row(t, facts, "edge").Address; address != "http://127.0.0.1:8180" {
 		t.Errorf("the edge is at %s", address)
 	}
-	if version := askedVersion(t, hint(t, facts, "ask through the edge")); version != "v1" {
+	if version := askedVersion(t, hint(t, facts, "send a request through the edge")); version != "v1" {
 		t.Errorf("version %q answers through the edge", version)
 	}
 	if output := shell(t, hint(t, facts, "why it goes there")); !strings.Contains(output, "demo/demo") {
@@ -56,7 +56,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 	load.await(t, "v2")
 	// The agent was told, and did not find it by asking.
 	awaitOutput(t, "curl --silent --show-error http://127.0.0.1:8183/metrics", `slipway_agent_webhooks_total{outcome="push",provider="Gitea"} 1`)
-	if version := askedVersion(t, hint(t, facts, "see it answer")); version != "v2" {
+	if version := askedVersion(t, hint(t, facts, "see the response")); version != "v2" {
 		t.Errorf("version %q answers after the push", version)
 	}
 	requireBrokenPushesHarmless(t, cluster, clone, facts)
@@ -82,16 +82,16 @@ func requireBrokenPushesHarmless(t *testing.T, cluster *kube.Cluster, clone *clo
 	clone.change(t, "sed -i 's/newTag: .*/newTag: v2000/' demo/deploy/kustomization.yaml")
 	clone.push(t)
 	awaitApplication(t, cluster, "Synced", "Progressing", clone.commit(t))
-	tree := strings.Replace(hint(t, facts, "how the demo is"), " app get ", " app tree ", 1)
+	tree := strings.Replace(hint(t, facts, "status of the demo"), " app get ", " app tree ", 1)
 	awaitOutput(t, tree, "slipway.dev/demo:v2000")
 
 	clone.change(t, "echo 'images: [' > demo/deploy/kustomization.yaml")
 	clone.push(t)
 	awaitApplication(t, cluster, "Unknown", "", "")
-	if output := shell(t, hint(t, facts, "how the demo is")); !strings.Contains(output, "ComparisonError") || !strings.Contains(output, "kustomization.yaml") {
+	if output := shell(t, hint(t, facts, "status of the demo")); !strings.Contains(output, "ComparisonError") || !strings.Contains(output, "kustomization.yaml") {
 		t.Errorf("the Application does not say that it is broken:\n%s", output)
 	}
-	if version := askedVersion(t, hint(t, facts, "see it answer")); version != "v2" {
+	if version := askedVersion(t, hint(t, facts, "see the response")); version != "v2" {
 		t.Errorf("version %q answers after a broken push", version)
 	}
 
@@ -258,7 +258,7 @@ func adopts(t *testing.T, dir, kubeconfig string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := connect(t, kubeconfig)
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
-	if version := askedVersion(t, hint(t, facts, "ask through the edge")); version != "v1" {
+	if version := askedVersion(t, hint(t, facts, "send a request through the edge")); version != "v1" {
 		t.Errorf("version %q answers through the edge", version)
 	}
 	found, err := cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{})

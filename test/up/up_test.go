@@ -134,7 +134,7 @@ func thirdStart(t *testing.T, dir, kubeconfig string) {
 	}
 	requireJoined(t, facts)
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
-	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v2" {
+	if version := askedVersion(t, hint(t, facts, "send a request to one Pod")); version != "v2" {
 		t.Errorf("after a restart a Pod answers version %q", version)
 	}
 	if output := shell(t, hint(t, facts, "look around")); !strings.Contains(output, "pod/demo-") {
@@ -235,7 +235,7 @@ func impatient(t *testing.T, dir, _ string) {
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if !strings.Contains(s.Log.String(), "devcluster: killed, as asked") {
+	if !strings.Contains(s.Log.String(), "devcluster: killed, as requested") {
 		t.Errorf("it did not say that it killed:\n%s", s.Log)
 	}
 	requireNothingRuns(t)

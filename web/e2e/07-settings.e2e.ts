@@ -10,7 +10,7 @@ test("a user is added, and chooses a password", async ({ admin: page, browser })
   await form.getByLabel("Name").fill("Uma User");
   await look(page, "settings-user-add");
   await form.getByRole("button", { name: "Add user" }).click();
-  const handed = page.getByRole("dialog", { name: "A password for one sign-in" });
+  const handed = page.getByRole("dialog", { name: "One-time password" });
   await handed.getByRole("button", { name: "Show the password" }).click();
   await look(page, "settings-user-password");
   const oneTime = await textOf(handed.getByTestId("secret"));

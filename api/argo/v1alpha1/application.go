@@ -23,14 +23,14 @@ type Application struct {
 
 // ApplicationSpec is the desired state of an Application.
 type ApplicationSpec struct {
-	Source               *ApplicationSource          `json:"source,omitzero" description:"Where the manifests are. An Application has either source or sources."`
-	Sources              []ApplicationSource         `json:"sources,omitzero" description:"Several places that the manifests are in."`
-	Destination          ApplicationDestination      `json:"destination" required:"true" description:"Where the objects go."`
-	Project              string                      `json:"project" required:"true" description:"Name of the AppProject whose limits apply. Empty is default."`
-	SyncPolicy           *SyncPolicy                 `json:"syncPolicy,omitzero" description:"When and how the cluster is made equal to Git."`
-	IgnoreDifferences    []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" description:"Fields of objects that do not count when Git and cluster are compared."`
-	Info                 []Info                      `json:"info,omitzero" description:"What people should know about the application."`
-	RevisionHistoryLimit *int64                      `json:"revisionHistoryLimit,omitzero" minimum:"0" description:"How many past syncs are kept in the status. Without it 10."`
+	Source               *ApplicationSource          `json:"source,omitzero" description:"Source of the manifests. An Application has either source or sources."`
+	Sources              []ApplicationSource         `json:"sources,omitzero" description:"Several sources of the manifests."`
+	Destination          ApplicationDestination      `json:"destination" required:"true" description:"Cluster and namespace that the objects are deployed to."`
+	Project              string                      `json:"project" required:"true" description:"Name of the AppProject whose limits apply. Empty means default."`
+	SyncPolicy           *SyncPolicy                 `json:"syncPolicy,omitzero" description:"When and how the cluster is synced with Git."`
+	IgnoreDifferences    []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" description:"Fields of objects that the comparison of Git and cluster ignores."`
+	Info                 []Info                      `json:"info,omitzero" description:"Information for users about the application."`
+	RevisionHistoryLimit *int64                      `json:"revisionHistoryLimit,omitzero" minimum:"0" description:"Number of past syncs that the status keeps. Defaults to 10."`
 	SourceHydrator       Unsupported                 `json:"sourceHydrator,omitzero" refused:"rendered manifests are not written to Git: name what to render in source" description:"Not supported."`
 }
 
@@ -75,43 +75,43 @@ const maxHistory = 1000
 // ApplicationDestination is the cluster and namespace of the objects. In an
 // AppProject each field is a pattern.
 type ApplicationDestination struct {
-	Server    string `json:"server,omitzero" description:"Address of the API server, such as https://kubernetes.default.svc."`
-	Name      string `json:"name,omitzero" description:"Name of the cluster, in place of its address."`
-	Namespace string `json:"namespace,omitzero" description:"Namespace of objects that name none."`
+	Server    string `json:"server,omitzero" description:"URL of the API server, such as https://kubernetes.default.svc."`
+	Name      string `json:"name,omitzero" description:"Name of the cluster, instead of its URL."`
+	Namespace string `json:"namespace,omitzero" description:"Namespace of objects whose manifests have none."`
 }
 
 // ResourceIgnoreDifferences selects objects, and the fields of them that the
 // comparison of Git and cluster ignores.
 type ResourceIgnoreDifferences struct {
-	Group                 string   `json:"group,omitzero" description:"Group of the objects; * is every group."`
-	Kind                  string   `json:"kind" required:"true" description:"Kind of the objects; * is every kind."`
-	Name                  string   `json:"name,omitzero" description:"Name of the object. Without it all of the kind."`
-	Namespace             string   `json:"namespace,omitzero" description:"Namespace of the objects. Without it all."`
+	Group                 string   `json:"group,omitzero" description:"API group of the objects; * matches every group."`
+	Kind                  string   `json:"kind" required:"true" description:"Kind of the objects; * matches every kind."`
+	Name                  string   `json:"name,omitzero" description:"Name of the object. Defaults to all objects of the kind."`
+	Namespace             string   `json:"namespace,omitzero" description:"Namespace of the objects. Defaults to all."`
 	JSONPointers          []string `json:"jsonPointers,omitzero" description:"Fields as JSON pointers, such as /spec/replicas."`
 	JQPathExpressions     []string `json:"jqPathExpressions,omitzero" description:"Fields as jq paths, such as .spec.template.spec.initContainers[]."`
-	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitzero" description:"Field managers whose fields do not count."`
+	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitzero" description:"Field managers whose fields are ignored."`
 }
 
 // Info is a name and a value for display.
 type Info struct {
-	Name  string `json:"name" required:"true" description:"What the value is."`
-	Value string `json:"value" required:"true" description:"The value, such as an address."`
+	Name  string `json:"name" required:"true" description:"Name of the value."`
+	Value string `json:"value" required:"true" description:"The value, such as a URL."`
 }
 
 // SyncPolicy configures syncs.
 type SyncPolicy struct {
-	Automated                *SyncPolicyAutomated      `json:"automated,omitzero" description:"Syncs without being asked."`
-	SyncOptions              []string                  `json:"syncOptions,omitzero" description:"How objects are applied, such as CreateNamespace=true."`
-	Retry                    *RetryStrategy            `json:"retry,omitzero" description:"What follows a sync that failed."`
+	Automated                *SyncPolicyAutomated      `json:"automated,omitzero" description:"Syncs automatically when Git changes."`
+	SyncOptions              []string                  `json:"syncOptions,omitzero" description:"Options for applying objects, such as CreateNamespace=true."`
+	Retry                    *RetryStrategy            `json:"retry,omitzero" description:"Retries of a failed sync."`
 	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"Labels and annotations of the namespace, with CreateNamespace=true."`
 }
 
 // SyncPolicyAutomated configures automated syncs.
 type SyncPolicyAutomated struct {
-	Prune      bool  `json:"prune,omitzero" description:"Deletes what is no longer in Git."`
-	SelfHeal   bool  `json:"selfHeal,omitzero" description:"Undoes changes that were made in the cluster."`
-	AllowEmpty bool  `json:"allowEmpty,omitzero" description:"Allows that nothing is left in Git."`
-	Enabled    *bool `json:"enabled,omitzero" description:"Turns automated syncs off when it is false."`
+	Prune      bool  `json:"prune,omitzero" description:"Deletes objects that are no longer in Git."`
+	SelfHeal   bool  `json:"selfHeal,omitzero" description:"Reverts changes that were made in the cluster."`
+	AllowEmpty bool  `json:"allowEmpty,omitzero" description:"Allows a sync that deletes all objects because Git has none left."`
+	Enabled    *bool `json:"enabled,omitzero" description:"Disables automated syncs when false."`
 }
 
 // IsAutomated reports whether syncs start automatically.

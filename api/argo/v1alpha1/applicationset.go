@@ -21,42 +21,42 @@ type ApplicationSet struct {
 
 // ApplicationSetSpec is the desired state of an ApplicationSet.
 type ApplicationSetSpec struct {
-	Generators                   []ApplicationSetGenerator   `json:"generators" required:"true" description:"Where the parameters come from. Each set of parameters makes one Application."`
-	Template                     ApplicationSetTemplate      `json:"template" required:"true" description:"The Applications, with parameters in their texts."`
-	GoTemplate                   bool                        `json:"goTemplate,omitzero" description:"Texts are Go templates, such as {{.path.basename}}."`
+	Generators                   []ApplicationSetGenerator   `json:"generators" required:"true" description:"Generators of parameters. Each set of parameters generates one Application."`
+	Template                     ApplicationSetTemplate      `json:"template" required:"true" description:"Template of the generated Applications."`
+	GoTemplate                   bool                        `json:"goTemplate,omitzero" description:"Use Go templates, such as {{.path.basename}}."`
 	GoTemplateOptions            []string                    `json:"goTemplateOptions,omitzero" description:"Options of Go templates, such as missingkey=error."`
-	SyncPolicy                   *ApplicationSetSyncPolicy   `json:"syncPolicy,omitzero" description:"What becomes of the Applications."`
-	PreservedFields              *ApplicationPreservedFields `json:"preservedFields,omitzero" description:"What of the Applications others may write."`
+	SyncPolicy                   *ApplicationSetSyncPolicy   `json:"syncPolicy,omitzero" description:"How the generated Applications are created, updated and deleted."`
+	PreservedFields              *ApplicationPreservedFields `json:"preservedFields,omitzero" description:"Metadata of the Applications that the controller does not overwrite."`
 	ApplyNestedSelectors         bool                        `json:"applyNestedSelectors,omitzero" description:"Has no effect: selectors of nested generators always apply."`
 	Strategy                     Unsupported                 `json:"strategy,omitzero" refused:"Applications are all changed at once: remove it, or use sync waves of an Application that has the others" description:"Not supported."`
 	TemplatePatch                Unsupported                 `json:"templatePatch,omitzero" refused:"the template cannot be patched: write it into the template, or use one ApplicationSet for each form" description:"Not supported."`
-	IgnoreApplicationDifferences Unsupported                 `json:"ignoreApplicationDifferences,omitzero" refused:"Applications are made as the template says: use preservedFields, or remove it" description:"Not supported."`
+	IgnoreApplicationDifferences Unsupported                 `json:"ignoreApplicationDifferences,omitzero" refused:"Applications always follow the template: use preservedFields, or remove it" description:"Not supported."`
 }
 
 // ApplicationSetSyncPolicy controls creation, update and deletion of the
 // generated Applications.
 type ApplicationSetSyncPolicy struct {
-	PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion,omitzero" description:"Keeps the objects of an Application that is deleted."`
-	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:",create-only,create-update,create-delete,sync" description:"What may be done to Applications. Without it sync, which is everything."`
+	PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion,omitzero" description:"Keeps the objects of a generated Application when it is deleted."`
+	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:",create-only,create-update,create-delete,sync" description:"Operations that are allowed on the Applications. Defaults to sync, which allows all."`
 }
 
 // ApplicationPreservedFields lists the fields of generated Applications that
 // other writers own.
 type ApplicationPreservedFields struct {
-	Annotations []string `json:"annotations,omitzero" description:"Names of annotations."`
-	Labels      []string `json:"labels,omitzero" description:"Names of labels."`
+	Annotations []string `json:"annotations,omitzero" description:"Names of the preserved annotations."`
+	Labels      []string `json:"labels,omitzero" description:"Names of the preserved labels."`
 }
 
 // ApplicationSetTemplate is an Application with parameters in its texts.
 type ApplicationSetTemplate struct {
 	Metadata ApplicationSetTemplateMeta `json:"metadata" required:"true" description:"Name, labels and annotations of the Applications."`
-	Spec     ApplicationSpec            `json:"spec" required:"true" description:"What the Applications ask for."`
+	Spec     ApplicationSpec            `json:"spec" required:"true" description:"Spec of the Applications."`
 }
 
 // ApplicationSetTemplateMeta is the metadata of the Applications.
 type ApplicationSetTemplateMeta struct {
 	Name        string            `json:"name,omitzero" description:"Name of the Application."`
-	Namespace   string            `json:"namespace,omitzero" description:"Namespace of the Application. Without it that of the ApplicationSet."`
+	Namespace   string            `json:"namespace,omitzero" description:"Namespace of the Application. Defaults to the namespace of the ApplicationSet."`
 	Labels      map[string]string `json:"labels,omitzero" description:"Labels of the Application."`
 	Annotations map[string]string `json:"annotations,omitzero" description:"Annotations of the Application."`
 	Finalizers  []string          `json:"finalizers,omitzero" description:"Finalizers of the Application."`
@@ -66,33 +66,33 @@ type ApplicationSetTemplateMeta struct {
 // fields is set, beside selector.
 type ApplicationSetGenerator struct {
 	InputGenerators       `json:",inline"`
-	Matrix                *MatrixGenerator      `json:"matrix,omitzero" description:"Every set of one generator with every set of another."`
-	Merge                 *MergeGenerator       `json:"merge,omitzero" description:"Sets of several generators that have the same keys, in one."`
-	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	Matrix                *MatrixGenerator      `json:"matrix,omitzero" description:"Combines every set of one generator with every set of another."`
+	Merge                 *MergeGenerator       `json:"merge,omitzero" description:"Merges sets of several generators that have the same keys."`
+	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 	UnsupportedGenerators `json:",inline"`
 }
 
 // NestedGenerator is a generator in a matrix or merge generator.
 type NestedGenerator struct {
 	InputGenerators       `json:",inline"`
-	Matrix                *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Every set of one generator with every set of another."`
-	Merge                 *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Sets of several generators that have the same keys, in one."`
-	Selector              *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	Matrix                *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Combines every set of one generator with every set of another."`
+	Merge                 *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Merges sets of several generators that have the same keys."`
+	Selector              *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 	UnsupportedGenerators `json:",inline"`
 }
 
 // TerminalGenerator is a generator in a nested one, where the nesting ends.
 type TerminalGenerator struct {
 	InputGenerators       `json:",inline"`
-	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 	UnsupportedGenerators `json:",inline"`
 }
 
 // InputGenerators are the generators that do not combine others.
 type InputGenerators struct {
-	List     *ListGenerator    `json:"list,omitzero" description:"Parameters that are written here."`
-	Clusters *ClusterGenerator `json:"clusters,omitzero" description:"One set for each cluster."`
-	Git      *GitGenerator     `json:"git,omitzero" description:"One set for each folder or file in Git."`
+	List     *ListGenerator    `json:"list,omitzero" description:"A fixed list of parameter sets."`
+	Clusters *ClusterGenerator `json:"clusters,omitzero" description:"Generates one set for each cluster."`
+	Git      *GitGenerator     `json:"git,omitzero" description:"Generates one set for each directory or file in Git."`
 }
 
 // UnsupportedGenerators are the generators that Argo CD has and we do not.
@@ -107,45 +107,45 @@ type UnsupportedGenerators struct {
 type ListGenerator struct {
 	Elements     []map[string]any        `json:"elements,omitzero" description:"The sets of parameters."`
 	ElementsYaml string                  `json:"elementsYaml,omitzero" description:"The sets of parameters as YAML text."`
-	Template     *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+	Template     *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Overrides the template of the ApplicationSet."`
 }
 
 // ClusterGenerator gives one set of parameters for each cluster.
 type ClusterGenerator struct {
-	Selector *metav1.LabelSelector   `json:"selector,omitzero" free:"true" description:"Labels of the clusters. Without it all, the own one included."`
-	Values   map[string]string       `json:"values,omitzero" description:"Further parameters, under values."`
-	FlatList bool                    `json:"flatList,omitzero" description:"Gives one set with all clusters under clusters."`
-	Template *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+	Selector *metav1.LabelSelector   `json:"selector,omitzero" free:"true" description:"Label selector of the clusters. Defaults to all, including the local cluster."`
+	Values   map[string]string       `json:"values,omitzero" description:"Additional parameters, under values."`
+	FlatList bool                    `json:"flatList,omitzero" description:"Generates one set with all clusters under clusters."`
+	Template *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Overrides the template of the ApplicationSet."`
 }
 
 // GitGenerator gives one set of parameters for each folder or file.
 type GitGenerator struct {
-	RepoURL             string                      `json:"repoURL" required:"true" description:"Address of the repository."`
+	RepoURL             string                      `json:"repoURL" required:"true" description:"URL of the repository."`
 	Revision            string                      `json:"revision" required:"true" description:"Branch, tag or commit."`
-	Directories         []GitDirectoryGeneratorItem `json:"directories,omitzero" description:"Folders that make a set each."`
-	Files               []GitFileGeneratorItem      `json:"files,omitzero" description:"Files of JSON or YAML that make a set each."`
-	Values              map[string]string           `json:"values,omitzero" description:"Further parameters, under values."`
-	PathParamPrefix     string                      `json:"pathParamPrefix,omitzero" description:"Text before the names of the parameters that the path gives."`
-	RequeueAfterSeconds *int64                      `json:"requeueAfterSeconds,omitzero" description:"How often Git is asked."`
-	Template            *ApplicationSetTemplate     `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+	Directories         []GitDirectoryGeneratorItem `json:"directories,omitzero" description:"Directories, each of which generates a set."`
+	Files               []GitFileGeneratorItem      `json:"files,omitzero" description:"JSON or YAML files, each of which generates a set."`
+	Values              map[string]string           `json:"values,omitzero" description:"Additional parameters, under values."`
+	PathParamPrefix     string                      `json:"pathParamPrefix,omitzero" description:"Prefix of the names of path parameters."`
+	RequeueAfterSeconds *int64                      `json:"requeueAfterSeconds,omitzero" description:"Interval in seconds at which Git is polled."`
+	Template            *ApplicationSetTemplate     `json:"template,omitzero" free:"true" description:"Overrides the template of the ApplicationSet."`
 }
 
 // GitDirectoryGeneratorItem is a pattern of folders.
 type GitDirectoryGeneratorItem struct {
-	Path    string `json:"path" required:"true" description:"Pattern of folders."`
-	Exclude bool   `json:"exclude,omitzero" description:"Leaves the folders out."`
+	Path    string `json:"path" required:"true" description:"Glob pattern of directories."`
+	Exclude bool   `json:"exclude,omitzero" description:"Excludes the directories."`
 }
 
 // GitFileGeneratorItem is a pattern of files.
 type GitFileGeneratorItem struct {
-	Path    string `json:"path" required:"true" description:"Pattern of files."`
-	Exclude bool   `json:"exclude,omitzero" description:"Leaves the files out."`
+	Path    string `json:"path" required:"true" description:"Glob pattern of files."`
+	Exclude bool   `json:"exclude,omitzero" description:"Excludes the files."`
 }
 
 // MatrixGenerator gives every set of one generator with every set of another.
 type MatrixGenerator struct {
-	Generators []NestedGenerator       `json:"generators" required:"true" description:"Two generators. The second can use parameters of the first."`
-	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+	Generators []NestedGenerator       `json:"generators" required:"true" description:"Two generators. The second can use the parameters of the first."`
+	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Overrides the template of the ApplicationSet."`
 }
 
 // NestedMatrixGenerator is a matrix in a matrix or merge generator.
@@ -155,24 +155,24 @@ type NestedMatrixGenerator struct {
 
 // MergeGenerator puts sets of several generators into one.
 type MergeGenerator struct {
-	Generators []NestedGenerator       `json:"generators" required:"true" description:"The generators. Later ones win."`
-	MergeKeys  []string                `json:"mergeKeys" required:"true" description:"Parameters that are the same in sets that belong together."`
-	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+	Generators []NestedGenerator       `json:"generators" required:"true" description:"The generators. Later ones take precedence."`
+	MergeKeys  []string                `json:"mergeKeys" required:"true" description:"Parameters whose values must be equal in sets that are merged."`
+	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Overrides the template of the ApplicationSet."`
 }
 
 // NestedMergeGenerator is a merge in a matrix or merge generator.
 type NestedMergeGenerator struct {
-	Generators []TerminalGenerator `json:"generators" required:"true" description:"The generators. Later ones win."`
-	MergeKeys  []string            `json:"mergeKeys" required:"true" description:"Parameters that are the same in sets that belong together."`
+	Generators []TerminalGenerator `json:"generators" required:"true" description:"The generators. Later ones take precedence."`
+	MergeKeys  []string            `json:"mergeKeys" required:"true" description:"Parameters whose values must be equal in sets that are merged."`
 }
 
 // ApplicationSetStatus is the observed state of an ApplicationSet.
 type ApplicationSetStatus struct {
 	Conditions        []ApplicationSetCondition         `json:"conditions,omitzero" description:"Errors and warnings."`
-	ApplicationStatus []ApplicationSetApplicationStatus `json:"applicationStatus,omitzero" description:"How each Application is."`
+	ApplicationStatus []ApplicationSetApplicationStatus `json:"applicationStatus,omitzero" description:"Status of each Application."`
 	Resources         []ResourceStatus                  `json:"resources,omitzero" description:"The Applications."`
-	ResourcesCount    int64                             `json:"resourcesCount,omitzero" description:"How many Applications there are."`
-	Health            *HealthStatus                     `json:"health,omitzero" description:"How the Applications are."`
+	ResourcesCount    int64                             `json:"resourcesCount,omitzero" description:"Number of Applications."`
+	Health            *HealthStatus                     `json:"health,omitzero" description:"Aggregated health of the Applications."`
 }
 
 // The types of conditions of an ApplicationSet.
@@ -187,19 +187,19 @@ const (
 
 // ApplicationSetCondition is an error or a warning.
 type ApplicationSetCondition struct {
-	Type               string       `json:"type" description:"What it is about, such as ErrorOccurred."`
+	Type               string       `json:"type" description:"Type of the condition, such as ErrorOccurred."`
 	Status             string       `json:"status" description:"True, False or Unknown."`
-	Reason             string       `json:"reason" description:"Why, in one word."`
-	Message            string       `json:"message" description:"What is wrong and what to do."`
-	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+	Reason             string       `json:"reason" description:"Machine-readable reason, as one CamelCase word."`
+	Message            string       `json:"message" description:"Human-readable message with the cause and the fix."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"When the status last changed."`
 }
 
 // ApplicationSetApplicationStatus is how one Application of a set is.
 type ApplicationSetApplicationStatus struct {
 	Application        string       `json:"application" description:"Name of the Application."`
 	Status             string       `json:"status" description:"Waiting, Pending, Progressing or Healthy."`
-	Message            string       `json:"message" description:"Why."`
+	Message            string       `json:"message" description:"Human-readable reason."`
 	Step               string       `json:"step" description:"Step of the rollout."`
-	TargetRevisions    []string     `json:"targetRevisions,omitzero" description:"The revisions it should have."`
-	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+	TargetRevisions    []string     `json:"targetRevisions,omitzero" description:"Target revisions of the Application."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"When the status last changed."`
 }

@@ -13,7 +13,7 @@ func Kinds() []declare.Kind {
 	kinds := []declare.Kind{
 		{
 			Name: KindApplication, Plural: "applications", ShortNames: []string{"app", "apps"},
-			Description: "What is to be live in a cluster, and where it is in Git.",
+			Description: "A set of objects in Git and the cluster that they are deployed to.",
 			Spec:        reflect.TypeFor[ApplicationSpec](), Status: reflect.TypeFor[ApplicationStatus](), Operation: reflect.TypeFor[Operation](),
 			Columns: []declare.Column{
 				{Name: "Sync Status", Type: "string", JSONPath: ".status.sync.status"},
@@ -24,12 +24,12 @@ func Kinds() []declare.Kind {
 		},
 		{
 			Name: KindAppProject, Plural: "appprojects", ShortNames: []string{"appproj", "appprojs"},
-			Description: "What the Applications of a tenant may do.",
+			Description: "Sources, destinations and kinds that Applications of the project may use.",
 			Spec:        reflect.TypeFor[AppProjectSpec](), Status: reflect.TypeFor[AppProjectStatus](),
 		},
 		{
 			Name: KindApplicationSet, Plural: "applicationsets", ShortNames: []string{"appset", "appsets"},
-			Description: "Applications that are made from a template.",
+			Description: "Generates Applications from a template.",
 			Spec:        reflect.TypeFor[ApplicationSetSpec](), Status: reflect.TypeFor[ApplicationSetStatus](), StatusSubresource: true,
 		},
 	}

@@ -5,31 +5,31 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Operation is a request for a sync. A client writes it into the Application,
 // and it is removed when the sync starts.
 type Operation struct {
-	Sync        *SyncOperation     `json:"sync,omitzero" description:"What to sync."`
-	InitiatedBy OperationInitiator `json:"initiatedBy,omitzero" description:"Who asked."`
-	Info        []Info             `json:"info,omitzero" description:"What people should know about the sync."`
-	Retry       *RetryStrategy     `json:"retry,omitzero" description:"What follows when it fails."`
+	Sync        *SyncOperation     `json:"sync,omitzero" description:"Parameters of the sync."`
+	InitiatedBy OperationInitiator `json:"initiatedBy,omitzero" description:"Who initiated the operation."`
+	Info        []Info             `json:"info,omitzero" description:"Information for users about the sync."`
+	Retry       *RetryStrategy     `json:"retry,omitzero" description:"Retries when the sync fails."`
 }
 
 // OperationInitiator is the user or the policy that requested a sync.
 type OperationInitiator struct {
 	Username  string `json:"username,omitzero" description:"Name of the user."`
-	Automated bool   `json:"automated,omitzero" description:"Nobody asked: the policy of the Application did."`
+	Automated bool   `json:"automated,omitzero" description:"Whether the sync policy of the Application initiated the operation, and no user."`
 }
 
 // SyncOperation configures one sync.
 type SyncOperation struct {
-	Revision              string                  `json:"revision,omitzero" description:"Revision to sync to. Without it that of the source."`
-	Revisions             []string                `json:"revisions,omitzero" description:"Revision for each of sources."`
-	Prune                 bool                    `json:"prune,omitzero" description:"Deletes what is no longer in Git."`
-	DryRun                bool                    `json:"dryRun,omitzero" description:"Changes nothing, and says what would be done."`
-	SyncStrategy          *SyncStrategy           `json:"syncStrategy,omitzero" description:"With hooks, or apply alone."`
-	Resources             []SyncOperationResource `json:"resources,omitzero" description:"The objects to sync. Without it all."`
-	Source                *ApplicationSource      `json:"source,omitzero" free:"true" description:"Takes the place of the source, to roll back."`
-	Sources               []ApplicationSource     `json:"sources,omitzero" free:"true" description:"Take the place of sources, to roll back."`
-	SyncOptions           []string                `json:"syncOptions,omitzero" description:"How objects are applied. They win over those of the Application."`
-	SelfHealAttemptsCount int64                   `json:"autoHealAttemptsCount,omitzero" description:"How often the same drift was repaired."`
-	Manifests             Unsupported             `json:"manifests,omitzero" refused:"what is applied comes from the source and not from a client: commit it" description:"Not supported."`
+	Revision              string                  `json:"revision,omitzero" description:"Revision to sync to. Defaults to the revision of the source."`
+	Revisions             []string                `json:"revisions,omitzero" description:"Revision for each source."`
+	Prune                 bool                    `json:"prune,omitzero" description:"Deletes objects that are no longer in Git."`
+	DryRun                bool                    `json:"dryRun,omitzero" description:"Reports what the sync would do, without changing anything."`
+	SyncStrategy          *SyncStrategy           `json:"syncStrategy,omitzero" description:"Sync with hooks, or apply only."`
+	Resources             []SyncOperationResource `json:"resources,omitzero" description:"The objects to sync. Defaults to all."`
+	Source                *ApplicationSource      `json:"source,omitzero" free:"true" description:"Replaces the source, for a rollback."`
+	Sources               []ApplicationSource     `json:"sources,omitzero" free:"true" description:"Replaces the sources, for a rollback."`
+	SyncOptions           []string                `json:"syncOptions,omitzero" description:"Options for applying objects. They take precedence over those of the Application."`
+	SelfHealAttemptsCount int64                   `json:"autoHealAttemptsCount,omitzero" description:"Number of times that self-heal repaired the same drift."`
+	Manifests             Unsupported             `json:"manifests,omitzero" refused:"objects to apply come from the source and not from a client: commit them" description:"Not supported."`
 }
 
 // SyncStrategy selects whether hooks run. By default they do.
@@ -40,7 +40,7 @@ type SyncStrategy struct {
 
 // SyncStrategyForce is common to both strategies.
 type SyncStrategyForce struct {
-	Force bool `json:"force,omitzero" description:"Deletes and creates objects that cannot be changed."`
+	Force bool `json:"force,omitzero" description:"Deletes and recreates objects that cannot be updated."`
 }
 
 // Forced reports whether objects with immutable changes are deleted and
@@ -57,7 +57,7 @@ type SyncOperationResource struct {
 	Group     string `json:"group,omitzero" description:"Group of the object."`
 	Kind      string `json:"kind" required:"true" description:"Kind of the object."`
 	Name      string `json:"name" required:"true" description:"Name of the object."`
-	Namespace string `json:"namespace,omitzero" description:"Namespace of the object. Without it any."`
+	Namespace string `json:"namespace,omitzero" description:"Namespace of the object. Defaults to any."`
 }
 
 // OperationPhase is the progress of a sync.
@@ -79,23 +79,23 @@ func (p OperationPhase) Completed() bool {
 
 // OperationState is the state of the last or the running sync.
 type OperationState struct {
-	Operation  Operation            `json:"operation" free:"true" description:"What was asked for."`
-	Phase      OperationPhase       `json:"phase" description:"How far it is: Running, Terminating, Failed, Error or Succeeded."`
-	Message    string               `json:"message,omitzero" description:"What happened."`
-	SyncResult *SyncOperationResult `json:"syncResult,omitzero" description:"What was done."`
-	StartedAt  metav1.Time          `json:"startedAt" description:"When it started."`
-	FinishedAt *metav1.Time         `json:"finishedAt,omitzero" description:"When it ended."`
-	RetryCount int64                `json:"retryCount,omitzero" description:"How often it was tried again."`
+	Operation  Operation            `json:"operation" free:"true" description:"The requested operation."`
+	Phase      OperationPhase       `json:"phase" description:"Phase of the operation: Running, Terminating, Failed, Error or Succeeded."`
+	Message    string               `json:"message,omitzero" description:"Human-readable result."`
+	SyncResult *SyncOperationResult `json:"syncResult,omitzero" description:"Result of the sync."`
+	StartedAt  metav1.Time          `json:"startedAt" description:"When the operation started."`
+	FinishedAt *metav1.Time         `json:"finishedAt,omitzero" description:"When the operation ended."`
+	RetryCount int64                `json:"retryCount,omitzero" description:"Number of retries."`
 }
 
 // SyncOperationResult is the result of a sync.
 type SyncOperationResult struct {
-	Resources                []ResourceResult          `json:"resources,omitzero" description:"What was done to each object."`
+	Resources                []ResourceResult          `json:"resources,omitzero" description:"Result for each object."`
 	Revision                 string                    `json:"revision" description:"The revision that was synced to."`
-	Revisions                []string                  `json:"revisions,omitzero" description:"The revision of each of sources."`
+	Revisions                []string                  `json:"revisions,omitzero" description:"The revision of each source."`
 	Source                   *ApplicationSource        `json:"source,omitzero" free:"true" description:"The source that was synced to."`
 	Sources                  []ApplicationSource       `json:"sources,omitzero" free:"true" description:"The sources that were synced to."`
-	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"What the namespace was given."`
+	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"Labels and annotations that the namespace got."`
 }
 
 // ResultCode is the result of one object in a sync.
@@ -130,10 +130,10 @@ type ResourceResult struct {
 	Kind      string         `json:"kind" description:"Kind of the object."`
 	Namespace string         `json:"namespace" description:"Namespace of the object."`
 	Name      string         `json:"name" description:"Name of the object."`
-	Status    ResultCode     `json:"status,omitzero" description:"What became of it. A hook has none."`
-	Message   string         `json:"message,omitzero" description:"What happened."`
-	HookType  HookType       `json:"hookType,omitzero" description:"When it runs, for a hook."`
-	HookPhase OperationPhase `json:"hookPhase,omitzero" description:"How far it is."`
+	Status    ResultCode     `json:"status,omitzero" description:"Result of applying the object. Empty for hooks."`
+	Message   string         `json:"message,omitzero" description:"Human-readable result."`
+	HookType  HookType       `json:"hookType,omitzero" description:"Phase in which a hook runs."`
+	HookPhase OperationPhase `json:"hookPhase,omitzero" description:"Phase of the hook."`
 	SyncPhase HookType       `json:"syncPhase,omitzero" description:"The phase of the sync: PreSync, Sync, PostSync or SyncFail."`
 	Images    []string       `json:"images,omitzero" description:"Images of the object."`
 }

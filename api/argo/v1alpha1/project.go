@@ -24,17 +24,17 @@ type AppProject struct {
 // An empty namespaceResourceWhitelist allows nothing, and a missing one allows
 // everything, so that empty lists are preserved.
 type AppProjectSpec struct {
-	SourceRepos                     []string                               `json:"sourceRepos,omitzero" description:"Patterns of the repositories that may be used; one that starts with ! forbids."`
-	Destinations                    []ApplicationDestination               `json:"destinations,omitzero" description:"Patterns of the clusters and namespaces that objects may go to; one that starts with ! forbids."`
-	SourceNamespaces                []string                               `json:"sourceNamespaces,omitzero" description:"Patterns of the namespaces that Applications of the project may be in."`
-	ClusterResourceWhitelist        []ClusterResourceRule                  `json:"clusterResourceWhitelist,omitzero" description:"Kinds without a namespace that may be applied. Without it none."`
-	ClusterResourceBlacklist        []ClusterResourceRule                  `json:"clusterResourceBlacklist,omitzero" description:"Kinds without a namespace that must not be applied."`
-	NamespaceResourceWhitelist      []ResourceRule                         `json:"namespaceResourceWhitelist,omitzero" description:"Kinds with a namespace that may be applied. Without it all."`
-	NamespaceResourceBlacklist      []ResourceRule                         `json:"namespaceResourceBlacklist,omitzero" description:"Kinds with a namespace that must not be applied."`
+	SourceRepos                     []string                               `json:"sourceRepos,omitzero" description:"Patterns of permitted repositories; a pattern that starts with ! denies."`
+	Destinations                    []ApplicationDestination               `json:"destinations,omitzero" description:"Patterns of permitted destination clusters and namespaces; a pattern that starts with ! denies."`
+	SourceNamespaces                []string                               `json:"sourceNamespaces,omitzero" description:"Patterns of the namespaces in which Applications of the project may be."`
+	ClusterResourceWhitelist        []ClusterResourceRule                  `json:"clusterResourceWhitelist,omitzero" description:"Cluster-scoped kinds that may be applied. Defaults to none."`
+	ClusterResourceBlacklist        []ClusterResourceRule                  `json:"clusterResourceBlacklist,omitzero" description:"Cluster-scoped kinds that must not be applied."`
+	NamespaceResourceWhitelist      []ResourceRule                         `json:"namespaceResourceWhitelist,omitzero" description:"Namespaced kinds that may be applied. Defaults to all."`
+	NamespaceResourceBlacklist      []ResourceRule                         `json:"namespaceResourceBlacklist,omitzero" description:"Namespaced kinds that must not be applied."`
 	SyncWindows                     []SyncWindow                           `json:"syncWindows,omitzero" description:"Times at which syncs may or must not run."`
-	DestinationServiceAccounts      []ApplicationDestinationServiceAccount `json:"destinationServiceAccounts,omitzero" description:"Whose rights objects are applied with, by destination. The first that fits counts."`
-	Description                     string                                 `json:"description,omitzero" description:"What the project is for."`
-	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Rights in Argo CD's own API. Here the rights in Kubernetes count, and these give nothing."`
+	DestinationServiceAccounts      []ApplicationDestinationServiceAccount `json:"destinationServiceAccounts,omitzero" description:"ServiceAccounts whose permissions are used to apply objects, by destination. The first match is used."`
+	Description                     string                                 `json:"description,omitzero" description:"Description of the project."`
+	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Permissions in Argo CD's own API. Slipway uses the permissions of Kubernetes; these have no effect."`
 	OrphanedResources               *OrphanedResourcesMonitorSettings      `json:"orphanedResources,omitzero" ignored:"objects that no Application owns are not watched, so none is reported: remove it, or list such objects with kubectl" description:"Has no effect: objects that no Application owns are not reported."`
 	SignatureKeys                   Unsupported                            `json:"signatureKeys,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
 	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
@@ -43,30 +43,30 @@ type AppProjectSpec struct {
 
 // ResourceRule is a pattern of kinds.
 type ResourceRule struct {
-	Group string `json:"group" required:"true" description:"Group; * is every group, and empty the core group."`
-	Kind  string `json:"kind" required:"true" description:"Kind; * is every kind."`
+	Group string `json:"group" required:"true" description:"API group; * matches every group, and the empty string is the core group."`
+	Kind  string `json:"kind" required:"true" description:"Kind; * matches every kind."`
 }
 
 // ClusterResourceRule is a pattern of objects without a namespace.
 type ClusterResourceRule struct {
-	Group string `json:"group" required:"true" description:"Group; * is every group, and empty the core group."`
-	Kind  string `json:"kind" required:"true" description:"Kind; * is every kind."`
-	Name  string `json:"name,omitzero" description:"Pattern of names. Without it all."`
+	Group string `json:"group" required:"true" description:"API group; * matches every group, and the empty string is the core group."`
+	Kind  string `json:"kind" required:"true" description:"Kind; * matches every kind."`
+	Name  string `json:"name,omitzero" description:"Pattern of names. Defaults to all."`
 }
 
 // SyncWindow is a time at which syncs may or must not run.
 type SyncWindow struct {
 	Kind           string   `json:"kind,omitzero" enum:",allow,deny" description:"allow or deny."`
-	Schedule       string   `json:"schedule,omitzero" description:"When it begins, as a cron expression of five fields."`
-	Duration       string   `json:"duration,omitzero" description:"How long it is, such as 1h."`
-	Applications   []string `json:"applications,omitzero" description:"Patterns of the Applications it is for."`
-	Namespaces     []string `json:"namespaces,omitzero" description:"Patterns of the namespaces it is for."`
-	Clusters       []string `json:"clusters,omitzero" description:"Patterns of the clusters it is for."`
-	ManualSync     bool     `json:"manualSync,omitzero" description:"Lets syncs run that somebody asked for."`
-	TimeZone       string   `json:"timeZone,omitzero" description:"Time zone of the schedule. Without it UTC."`
-	UseAndOperator bool     `json:"andOperator,omitzero" description:"All of applications, namespaces and clusters have to fit, and not one."`
-	SyncOverrun    bool     `json:"syncOverrun,omitzero" description:"Lets a sync that runs go on when the window ends it."`
-	Description    string   `json:"description,omitzero" description:"What the window is for."`
+	Schedule       string   `json:"schedule,omitzero" description:"Start of the window, as a cron expression with five fields."`
+	Duration       string   `json:"duration,omitzero" description:"Duration of the window, such as 1h."`
+	Applications   []string `json:"applications,omitzero" description:"Patterns of the Applications that the window applies to."`
+	Namespaces     []string `json:"namespaces,omitzero" description:"Patterns of the namespaces that the window applies to."`
+	Clusters       []string `json:"clusters,omitzero" description:"Patterns of the clusters that the window applies to."`
+	ManualSync     bool     `json:"manualSync,omitzero" description:"Allows manual syncs."`
+	TimeZone       string   `json:"timeZone,omitzero" description:"Time zone of the schedule. Defaults to UTC."`
+	UseAndOperator bool     `json:"andOperator,omitzero" description:"Whether all of applications, namespaces and clusters must match, instead of one."`
+	SyncOverrun    bool     `json:"syncOverrun,omitzero" description:"Allows a running sync to continue when the window ends."`
+	Description    string   `json:"description,omitzero" description:"Description of the window."`
 }
 
 // OrphanedResourcesMonitorSettings selects the objects without an Application
@@ -86,7 +86,7 @@ type OrphanedResourceKey struct {
 // ApplicationDestinationServiceAccount is the ServiceAccount that objects are
 // applied as.
 type ApplicationDestinationServiceAccount struct {
-	Server                string `json:"server" required:"true" description:"Pattern of the cluster's address."`
+	Server                string `json:"server" required:"true" description:"Pattern of the cluster's URL."`
 	Namespace             string `json:"namespace,omitzero" description:"Pattern of the namespace of the destination."`
 	DefaultServiceAccount string `json:"defaultServiceAccount" required:"true" description:"The ServiceAccount, as name or namespace:name."`
 }
@@ -95,20 +95,20 @@ type ApplicationDestinationServiceAccount struct {
 // here.
 type ProjectRole struct {
 	Name        string     `json:"name" required:"true" description:"Name of the role."`
-	Description string     `json:"description,omitzero" description:"What it is for."`
-	Policies    []string   `json:"policies,omitzero" description:"What it may do."`
-	Groups      []string   `json:"groups,omitzero" description:"Groups that have it."`
-	JWTTokens   []JWTToken `json:"jwtTokens,omitzero" description:"Tokens that were given out."`
+	Description string     `json:"description,omitzero" description:"Description of the role."`
+	Policies    []string   `json:"policies,omitzero" description:"Policies of the role."`
+	Groups      []string   `json:"groups,omitzero" description:"Groups that have the role."`
+	JWTTokens   []JWTToken `json:"jwtTokens,omitzero" description:"Tokens that were issued."`
 }
 
 // JWTToken is a token that Argo CD issued. It contains no secret.
 type JWTToken struct {
-	IssuedAt  int64  `json:"iat" required:"true" description:"When it was given out."`
-	ExpiresAt int64  `json:"exp,omitzero" description:"When it ends."`
-	ID        string `json:"id,omitzero" description:"Its name."`
+	IssuedAt  int64  `json:"iat" required:"true" description:"When the token was issued."`
+	ExpiresAt int64  `json:"exp,omitzero" description:"When the token expires."`
+	ID        string `json:"id,omitzero" description:"ID of the token."`
 }
 
 // AppProjectStatus is the status of an AppProject.
 type AppProjectStatus struct {
-	JWTTokensByRole map[string]any `json:"jwtTokensByRole,omitzero" description:"Tokens that Argo CD gave out, by role."`
+	JWTTokensByRole map[string]any `json:"jwtTokensByRole,omitzero" description:"Tokens that Argo CD issued, by role."`
 }

@@ -9,16 +9,16 @@ import (
 
 // RetryStrategy configures the retries of a failed sync.
 type RetryStrategy struct {
-	Limit   int64    `json:"limit,omitzero" description:"How often it is tried again. Less than 0 is without end."`
-	Backoff *Backoff `json:"backoff,omitzero" description:"How long to wait between."`
-	Refresh bool     `json:"refresh,omitzero" description:"Tries the newest revision, and not the one that failed."`
+	Limit   int64    `json:"limit,omitzero" description:"Maximum number of retries. A negative number means no limit."`
+	Backoff *Backoff `json:"backoff,omitzero" description:"Backoff between retries."`
+	Refresh bool     `json:"refresh,omitzero" description:"Retries with the latest revision instead of the one that failed."`
 }
 
 // Backoff configures the delay before each retry of a failed sync.
 type Backoff struct {
-	Duration    string `json:"duration,omitzero" description:"The first wait, such as 5s. A number is seconds."`
-	Factor      *int64 `json:"factor,omitzero" minimum:"1" description:"How many times longer each wait is than the one before. Without it 2."`
-	MaxDuration string `json:"maxDuration,omitzero" description:"The longest wait, such as 3m."`
+	Duration    string `json:"duration,omitzero" description:"First backoff, such as 5s. A number is in seconds."`
+	Factor      *int64 `json:"factor,omitzero" minimum:"1" description:"Factor by which the backoff grows after each retry. Defaults to 2."`
+	MaxDuration string `json:"maxDuration,omitzero" description:"Maximum backoff, such as 3m."`
 }
 
 // Defaults of the retries, for an Application that sets none.

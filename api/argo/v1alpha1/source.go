@@ -9,67 +9,67 @@ import (
 
 // ApplicationSource is one source of manifests.
 type ApplicationSource struct {
-	RepoURL        string                      `json:"repoURL" required:"true" description:"Address of the Git repository, of the Helm repository, or of the OCI registry."`
-	Path           string                      `json:"path,omitzero" description:"Folder in the Git repository."`
-	TargetRevision string                      `json:"targetRevision,omitzero" description:"Branch, tag, commit or semver range; for a chart its version or range. Without it HEAD."`
+	RepoURL        string                      `json:"repoURL" required:"true" description:"URL of the Git repository, the Helm repository or the OCI registry."`
+	Path           string                      `json:"path,omitzero" description:"Directory in the Git repository."`
+	TargetRevision string                      `json:"targetRevision,omitzero" description:"Branch, tag, commit or semver range; for a chart, its version or range. Defaults to HEAD."`
 	Chart          string                      `json:"chart,omitzero" description:"Name of the chart in a Helm repository."`
-	Ref            string                      `json:"ref,omitzero" description:"Name under which value files of other sources find this one, as $name/path."`
-	Name           string                      `json:"name,omitzero" description:"Name of the source for people."`
-	Helm           *ApplicationSourceHelm      `json:"helm,omitzero" description:"How a chart is rendered."`
-	Kustomize      *ApplicationSourceKustomize `json:"kustomize,omitzero" description:"How a kustomization is rendered."`
-	Directory      *ApplicationSourceDirectory `json:"directory,omitzero" description:"Which files of a folder are read."`
+	Ref            string                      `json:"ref,omitzero" description:"Name by which value files of other sources reference this source, as $name/path."`
+	Name           string                      `json:"name,omitzero" description:"Display name of the source."`
+	Helm           *ApplicationSourceHelm      `json:"helm,omitzero" description:"Options for rendering a Helm chart."`
+	Kustomize      *ApplicationSourceKustomize `json:"kustomize,omitzero" description:"Options for rendering a kustomization."`
+	Directory      *ApplicationSourceDirectory `json:"directory,omitzero" description:"Options for reading a directory of manifests."`
 	Plugin         Unsupported                 `json:"plugin,omitzero" refused:"nothing runs programs on the content of a repository: render with Helm, Kustomize or Jsonnet, or commit the result" description:"Not supported."`
 }
 
 // ApplicationSourceHelm has the options for rendering a chart.
 type ApplicationSourceHelm struct {
-	ValueFiles              []string            `json:"valueFiles,omitzero" description:"Files of values, from the folder of the chart, or $ref/path of another source. Later ones win."`
-	Values                  string              `json:"values,omitzero" description:"Values as YAML text. They win over valueFiles."`
-	ValuesObject            map[string]any      `json:"valuesObject,omitzero" description:"Values. They win over the text in values."`
-	Parameters              []HelmParameter     `json:"parameters,omitzero" description:"Single values. They win over all others."`
-	FileParameters          []HelmFileParameter `json:"fileParameters,omitzero" description:"Single values that are the content of files."`
-	ReleaseName             string              `json:"releaseName,omitzero" description:"Name of the release. Without it the name of the Application."`
-	Namespace               string              `json:"namespace,omitzero" description:"Namespace for templates. Without it that of the destination."`
-	KubeVersion             string              `json:"kubeVersion,omitzero" description:"Version of Kubernetes for templates. Without it that of the cluster."`
-	APIVersions             []string            `json:"apiVersions,omitzero" description:"Kinds for templates, as group/version/kind. Without them those of the cluster."`
-	SkipCrds                bool                `json:"skipCrds,omitzero" description:"Leaves out the folder crds of the chart."`
-	IgnoreMissingValueFiles bool                `json:"ignoreMissingValueFiles,omitzero" description:"Leaves out files of valueFiles that do not exist."`
-	SkipTests               bool                `json:"skipTests,omitzero" description:"Leaves out tests of the chart, which are never applied."`
+	ValueFiles              []string            `json:"valueFiles,omitzero" description:"Value files, relative to the chart, or $ref/path of another source. Later ones take precedence."`
+	Values                  string              `json:"values,omitzero" description:"Values as YAML text. They take precedence over valueFiles."`
+	ValuesObject            map[string]any      `json:"valuesObject,omitzero" description:"Values as an object. They take precedence over values."`
+	Parameters              []HelmParameter     `json:"parameters,omitzero" description:"Single values. They take precedence over all others."`
+	FileParameters          []HelmFileParameter `json:"fileParameters,omitzero" description:"Single values that are read from files."`
+	ReleaseName             string              `json:"releaseName,omitzero" description:"Name of the release. Defaults to the name of the Application."`
+	Namespace               string              `json:"namespace,omitzero" description:"Namespace for templates. Defaults to the namespace of the destination."`
+	KubeVersion             string              `json:"kubeVersion,omitzero" description:"Kubernetes version for templates. Defaults to the version of the cluster."`
+	APIVersions             []string            `json:"apiVersions,omitzero" description:"API versions for templates, as group/version/kind. Defaults to those of the cluster."`
+	SkipCrds                bool                `json:"skipCrds,omitzero" description:"Skips the crds directory of the chart."`
+	IgnoreMissingValueFiles bool                `json:"ignoreMissingValueFiles,omitzero" description:"Ignores files of valueFiles that do not exist."`
+	SkipTests               bool                `json:"skipTests,omitzero" description:"Skips the tests of the chart, which are never applied."`
 	SkipSchemaValidation    bool                `json:"skipSchemaValidation,omitzero" description:"Renders without checking the values against values.schema.json of the chart."`
-	Version                 string              `json:"version,omitzero" enum:",v3,3" description:"Version of Helm's format for charts."`
+	Version                 string              `json:"version,omitzero" enum:",v3,3" description:"Version of Helm's chart format."`
 	PassCredentials         Unsupported         `json:"passCredentials,omitzero" refused:"credentials of a repository are sent to its host only: remove it" description:"Not supported."`
 }
 
 // HelmParameter is a single value for a chart.
 type HelmParameter struct {
-	Name        string `json:"name,omitzero" description:"Place of the value, such as image.tag."`
+	Name        string `json:"name,omitzero" description:"Path of the value, such as image.tag."`
 	Value       string `json:"value,omitzero" description:"The value."`
-	ForceString bool   `json:"forceString,omitzero" description:"Keeps numbers and booleans text."`
+	ForceString bool   `json:"forceString,omitzero" description:"Keeps numbers and booleans as strings."`
 }
 
 // HelmFileParameter is a single value for a chart that is the content of a file.
 type HelmFileParameter struct {
-	Name string `json:"name,omitzero" description:"Place of the value."`
-	Path string `json:"path,omitzero" description:"The file, from the folder of the chart."`
+	Name string `json:"name,omitzero" description:"Path of the value."`
+	Path string `json:"path,omitzero" description:"The file, relative to the chart."`
 }
 
 // ApplicationSourceKustomize has the options for rendering a kustomization.
 type ApplicationSourceKustomize struct {
-	NamePrefix                string             `json:"namePrefix,omitzero" description:"Text before the names of all objects."`
-	NameSuffix                string             `json:"nameSuffix,omitzero" description:"Text behind the names of all objects."`
-	Images                    []string           `json:"images,omitzero" description:"Other images, as [name=]image:tag or [name=]image@digest."`
+	NamePrefix                string             `json:"namePrefix,omitzero" description:"Prefix of the names of all objects."`
+	NameSuffix                string             `json:"nameSuffix,omitzero" description:"Suffix of the names of all objects."`
+	Images                    []string           `json:"images,omitzero" description:"Image overrides, as [name=]image:tag or [name=]image@digest."`
 	CommonLabels              map[string]string  `json:"commonLabels,omitzero" description:"Labels for all objects."`
 	CommonAnnotations         map[string]string  `json:"commonAnnotations,omitzero" description:"Annotations for all objects."`
 	LabelWithoutSelector      bool               `json:"labelWithoutSelector,omitzero" description:"Keeps commonLabels out of selectors."`
-	LabelIncludeTemplates     bool               `json:"labelIncludeTemplates,omitzero" description:"Puts commonLabels into templates too, with labelWithoutSelector."`
-	ForceCommonLabels         bool               `json:"forceCommonLabels,omitzero" description:"Lets commonLabels replace labels of the kustomization."`
-	ForceCommonAnnotations    bool               `json:"forceCommonAnnotations,omitzero" description:"Lets commonAnnotations replace annotations of the kustomization."`
+	LabelIncludeTemplates     bool               `json:"labelIncludeTemplates,omitzero" description:"Adds commonLabels to templates too, with labelWithoutSelector."`
+	ForceCommonLabels         bool               `json:"forceCommonLabels,omitzero" description:"Allows commonLabels to replace labels of the kustomization."`
+	ForceCommonAnnotations    bool               `json:"forceCommonAnnotations,omitzero" description:"Allows commonAnnotations to replace annotations of the kustomization."`
 	Namespace                 string             `json:"namespace,omitzero" description:"Namespace of all objects."`
-	Replicas                  []KustomizeReplica `json:"replicas,omitzero" description:"Other numbers of replicas."`
-	Patches                   []KustomizePatch   `json:"patches,omitzero" description:"Changes to objects."`
-	Components                []string           `json:"components,omitzero" description:"Components that are added, by their folders."`
-	KubeVersion               string             `json:"kubeVersion,omitzero" description:"Version of Kubernetes for charts of the kustomization."`
-	APIVersions               []string           `json:"apiVersions,omitzero" description:"Kinds for charts of the kustomization, as group/version/kind."`
+	Replicas                  []KustomizeReplica `json:"replicas,omitzero" description:"Replica overrides."`
+	Patches                   []KustomizePatch   `json:"patches,omitzero" description:"Patches of objects."`
+	Components                []string           `json:"components,omitzero" description:"Directories of components to add."`
+	KubeVersion               string             `json:"kubeVersion,omitzero" description:"Kubernetes version for charts of the kustomization."`
+	APIVersions               []string           `json:"apiVersions,omitzero" description:"API versions for charts of the kustomization, as group/version/kind."`
 	Version                   Unsupported        `json:"version,omitzero" refused:"there is one version of Kustomize, the built-in one: remove it" description:"Not supported."`
 	CommonAnnotationsEnvsubst Unsupported        `json:"commonAnnotationsEnvsubst,omitzero" refused:"variables in annotations are not replaced: write the values out" description:"Not supported."`
 	IgnoreMissingComponents   Unsupported        `json:"ignoreMissingComponents,omitzero" refused:"a component that is missing is an error: list the ones that exist" description:"Not supported."`
@@ -101,7 +101,7 @@ func (r *KustomizeReplica) Number() (int64, error) {
 type KustomizePatch struct {
 	Path    string             `json:"path,omitzero" description:"File with the patch."`
 	Patch   string             `json:"patch,omitzero" description:"The patch: a part of an object, or JSON patch operations."`
-	Target  *KustomizeSelector `json:"target,omitzero" description:"The objects to change. Without it the one that the patch names."`
+	Target  *KustomizeSelector `json:"target,omitzero" description:"The objects to patch. Defaults to the object that the patch names."`
 	Options map[string]bool    `json:"options,omitzero" description:"allowNameChange and allowKindChange."`
 }
 
@@ -119,22 +119,22 @@ type KustomizeSelector struct {
 
 // ApplicationSourceDirectory selects the files of a folder.
 type ApplicationSourceDirectory struct {
-	Recurse bool                      `json:"recurse,omitzero" description:"Reads folders in the folder as well."`
-	Include string                    `json:"include,omitzero" description:"Pattern of the files to read; {a,b} is one of several."`
-	Exclude string                    `json:"exclude,omitzero" description:"Pattern of the files to leave out. It wins over include."`
-	Jsonnet *ApplicationSourceJsonnet `json:"jsonnet,omitzero" description:"How Jsonnet files are evaluated."`
+	Recurse bool                      `json:"recurse,omitzero" description:"Reads subdirectories too."`
+	Include string                    `json:"include,omitzero" description:"Glob pattern of the files to read; {a,b} matches either."`
+	Exclude string                    `json:"exclude,omitzero" description:"Glob pattern of the files to exclude. It takes precedence over include."`
+	Jsonnet *ApplicationSourceJsonnet `json:"jsonnet,omitzero" description:"Options for evaluating Jsonnet files."`
 }
 
 // ApplicationSourceJsonnet has the options for evaluating Jsonnet files.
 type ApplicationSourceJsonnet struct {
 	ExtVars []JsonnetVar `json:"extVars,omitzero" description:"External variables."`
 	TLAs    []JsonnetVar `json:"tlas,omitzero" description:"Top-level arguments."`
-	Libs    []string     `json:"libs,omitzero" description:"Folders of the repository that imports are looked for in."`
+	Libs    []string     `json:"libs,omitzero" description:"Directories of the repository that are searched for imports."`
 }
 
 // JsonnetVar is a variable for Jsonnet.
 type JsonnetVar struct {
 	Name  string `json:"name" required:"true" description:"Name of the variable."`
 	Value string `json:"value" required:"true" description:"Its value."`
-	Code  bool   `json:"code,omitzero" description:"The value is Jsonnet and not text."`
+	Code  bool   `json:"code,omitzero" description:"Whether the value is Jsonnet code instead of text."`
 }

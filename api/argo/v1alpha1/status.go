@@ -6,17 +6,17 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // CD's, so that existing dashboards and clients can read it.
 type ApplicationStatus struct {
 	Resources            []ResourceStatus       `json:"resources,omitzero" description:"The objects of the Application."`
-	Sync                 SyncStatus             `json:"sync,omitzero" description:"How Git and cluster compare."`
-	Health               HealthStatus           `json:"health,omitzero" description:"How the objects are."`
+	Sync                 SyncStatus             `json:"sync,omitzero" description:"Result of the comparison of Git and the cluster."`
+	Health               HealthStatus           `json:"health,omitzero" description:"Aggregated health of the objects."`
 	History              []RevisionHistory      `json:"history,omitzero" description:"Past syncs, the oldest first."`
 	Conditions           []ApplicationCondition `json:"conditions,omitzero" description:"Errors and warnings."`
 	ReconciledAt         *metav1.Time           `json:"reconciledAt,omitzero" description:"When Git and cluster were last compared."`
-	OperationState       *OperationState        `json:"operationState,omitzero" description:"The last sync, or the one that runs."`
-	ObservedAt           *metav1.Time           `json:"observedAt,omitzero" description:"When the cluster was last looked at."`
-	SourceType           SourceType             `json:"sourceType,omitzero" description:"What the source is: Helm, Kustomize or Directory."`
-	SourceTypes          []SourceType           `json:"sourceTypes,omitzero" description:"What each of sources is."`
+	OperationState       *OperationState        `json:"operationState,omitzero" description:"The last or current sync operation."`
+	ObservedAt           *metav1.Time           `json:"observedAt,omitzero" description:"When the cluster was last observed."`
+	SourceType           SourceType             `json:"sourceType,omitzero" description:"Type of the source: Helm, Kustomize or Directory."`
+	SourceTypes          []SourceType           `json:"sourceTypes,omitzero" description:"Types of the sources."`
 	Summary              ApplicationSummary     `json:"summary,omitzero" description:"Addresses and images of the objects."`
-	ResourceHealthSource string                 `json:"resourceHealthSource,omitzero" description:"Where the health of objects is; empty is here."`
+	ResourceHealthSource string                 `json:"resourceHealthSource,omitzero" description:"Where the health of objects is stored; empty means in this status."`
 	ControllerNamespace  string                 `json:"controllerNamespace,omitzero" description:"Namespace of the controller."`
 }
 
@@ -43,9 +43,9 @@ const (
 // SyncStatus is the result of the last comparison of Git and cluster.
 type SyncStatus struct {
 	Status     SyncStatusCode `json:"status" description:"Synced, OutOfSync or Unknown."`
-	ComparedTo ComparedTo     `json:"comparedTo,omitzero" description:"What was compared."`
+	ComparedTo ComparedTo     `json:"comparedTo,omitzero" description:"The source and destination that were compared."`
 	Revision   string         `json:"revision,omitzero" description:"The revision that was compared."`
-	Revisions  []string       `json:"revisions,omitzero" description:"The revision of each of sources."`
+	Revisions  []string       `json:"revisions,omitzero" description:"The revision of each source."`
 }
 
 // ComparedTo has the sources and settings of the last comparison.
@@ -53,7 +53,7 @@ type ComparedTo struct {
 	Source            *ApplicationSource          `json:"source,omitzero" free:"true" description:"The source."`
 	Sources           []ApplicationSource         `json:"sources,omitzero" free:"true" description:"The sources."`
 	Destination       ApplicationDestination      `json:"destination" description:"The destination."`
-	IgnoreDifferences []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" free:"true" description:"What did not count."`
+	IgnoreDifferences []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" free:"true" description:"Differences that were ignored."`
 }
 
 // HealthCode is the health of an object or an Application.
@@ -72,8 +72,8 @@ const (
 // HealthStatus is how an object or an Application is.
 type HealthStatus struct {
 	Status             HealthCode   `json:"status,omitzero" description:"Healthy, Suspended, Progressing, Missing, Degraded or Unknown."`
-	Message            string       `json:"message,omitzero" description:"Why."`
-	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+	Message            string       `json:"message,omitzero" description:"Human-readable reason."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"When the status last changed."`
 }
 
 // ResourceStatus is one object of an Application.
@@ -84,23 +84,23 @@ type ResourceStatus struct {
 	Namespace                    string         `json:"namespace,omitzero" description:"Namespace of the object."`
 	Name                         string         `json:"name,omitzero" description:"Name of the object."`
 	Status                       SyncStatusCode `json:"status,omitzero" description:"Synced, OutOfSync or Unknown."`
-	Health                       *HealthStatus  `json:"health,omitzero" description:"How the object is."`
-	Hook                         bool           `json:"hook,omitzero" description:"It is a hook."`
-	RequiresPruning              bool           `json:"requiresPruning,omitzero" description:"It is no longer in Git."`
-	RequiresDeletionConfirmation bool           `json:"requiresDeletionConfirmation,omitzero" description:"Somebody has to confirm that it is deleted."`
-	SyncWave                     int64          `json:"syncWave,omitzero" description:"Its wave in a sync."`
+	Health                       *HealthStatus  `json:"health,omitzero" description:"Health of the object."`
+	Hook                         bool           `json:"hook,omitzero" description:"Whether the object is a hook."`
+	RequiresPruning              bool           `json:"requiresPruning,omitzero" description:"Whether the object is no longer in Git and must be pruned."`
+	RequiresDeletionConfirmation bool           `json:"requiresDeletionConfirmation,omitzero" description:"Whether a user must confirm the deletion of the object."`
+	SyncWave                     int64          `json:"syncWave,omitzero" description:"Sync wave of the object."`
 }
 
 // RevisionHistory is a past sync.
 type RevisionHistory struct {
 	ID              int64               `json:"id" description:"Number of the sync, for a rollback."`
 	Revision        string              `json:"revision,omitzero" description:"The revision that was synced to."`
-	Revisions       []string            `json:"revisions,omitzero" description:"The revision of each of sources."`
+	Revisions       []string            `json:"revisions,omitzero" description:"The revision of each source."`
 	Source          *ApplicationSource  `json:"source,omitzero" free:"true" description:"The source."`
 	Sources         []ApplicationSource `json:"sources,omitzero" free:"true" description:"The sources."`
 	DeployStartedAt *metav1.Time        `json:"deployStartedAt,omitzero" description:"When the sync started."`
-	DeployedAt      metav1.Time         `json:"deployedAt" description:"When it ended."`
-	InitiatedBy     OperationInitiator  `json:"initiatedBy,omitzero" description:"Who asked."`
+	DeployedAt      metav1.Time         `json:"deployedAt" description:"When the sync ended."`
+	InitiatedBy     OperationInitiator  `json:"initiatedBy,omitzero" description:"Who initiated the operation."`
 }
 
 // The types of conditions. Those that end in Error stop a sync.
@@ -126,13 +126,13 @@ const (
 
 // ApplicationCondition is an error or a warning.
 type ApplicationCondition struct {
-	Type               string       `json:"type" description:"What it is about, such as SyncError."`
-	Message            string       `json:"message" description:"What is wrong and what to do."`
-	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+	Type               string       `json:"type" description:"Type of the condition, such as SyncError."`
+	Message            string       `json:"message" description:"Human-readable message with the cause and the fix."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"When the status last changed."`
 }
 
 // ApplicationSummary has what people look for first.
 type ApplicationSummary struct {
-	ExternalURLs []string `json:"externalURLs,omitzero" description:"Addresses that the objects answer at."`
+	ExternalURLs []string `json:"externalURLs,omitzero" description:"URLs of the objects, such as those of Ingresses."`
 	Images       []string `json:"images,omitzero" description:"Images of the objects."`
 }

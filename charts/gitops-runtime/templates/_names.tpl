@@ -16,7 +16,7 @@ app.kubernetes.io/name: slipway-{{ index . 1 }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end -}}
 
-{{/* The agent tells the platform of Deployments by part-of and component. */}}
+{{/* The agent reports Deployments to the platform by part-of and component. */}}
 {{- define "slipway.labels" -}}
 {{ include "slipway.selector" . }}
 app.kubernetes.io/component: {{ index . 1 }}

@@ -57,8 +57,8 @@ as JSON. */}}
 {{ $made | toJson }}
 {{- end -}}
 
-{{/* The Secret with the Git runtime token that somebody else made, when it is known
-which repositories it is for: {"name", "key"}. */}}
+{{/* The existing Secret with the Git runtime token, when the repositories that it is
+for are known: {"name", "key"}. */}}
 {{- define "slipway.gitRef" -}}
 {{- $git := .Values.global.runtime.gitCredentials -}}
 {{- $made := dict "name" "" "key" "" -}}

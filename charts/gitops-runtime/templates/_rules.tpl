@@ -1,7 +1,7 @@
 {{/* What the agent does itself, where it delivers. */}}
 {{- define "slipway.agentRules" -}}
-# What is to be live. The status, and the operation that has begun, are written
-# into the Application; ApplicationSets make Applications and delete them.
+# The desired state. The agent writes the status and the operation into the
+# Application; ApplicationSets create and delete Applications.
 - apiGroups: [argoproj.io]
   resources: [applications]
   verbs: [get, list, watch, create, patch, delete]
@@ -11,12 +11,13 @@
 - apiGroups: [argoproj.io]
   resources: [applicationsets, applicationsets/status]
   verbs: [patch]
-# Where the API server enforces who may say that an object belongs to another.
+# Required if the API server enforces permissions for owner references
+# (OwnerReferencesPermissionEnforcement).
 - apiGroups: [argoproj.io]
   resources: [applicationsets/finalizers]
   verbs: [update]
-# What is live: the kinds that Applications have, and of these only objects with
-# the label slipway.dev/app. Kubernetes has no smaller right for that.
+# The live state: the kinds that Applications have, and of these only objects with
+# the label slipway.dev/app. Kubernetes has no narrower permission for that.
 - apiGroups: ["*"]
   resources: ["*"]
   verbs: [get, list, watch]
@@ -24,7 +25,7 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [impersonate]
-# What happened, for whoever looks at an Application.
+# Events of Applications.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -49,7 +50,7 @@ whether it is a whole cluster. */}}
   verbs: [list, watch]
 {{- end }}
 # Secrets are listed and watched without their data. The data is read of those
-# that an Ingress, or what it names, names. Kubernetes has no smaller right.
+# that an Ingress references, directly or indirectly. Kubernetes has no narrower permission.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch]
@@ -61,7 +62,7 @@ whether it is a whole cluster. */}}
   resources: [middlewares, tlsoptions, serverstransports]
   verbs: [list, watch]
 {{- end }}
-# What is written back: the addresses, and why something is refused.
+# The status of Ingresses, and Events with the reasons of refusals.
 - apiGroups: [networking.k8s.io]
   resources: [ingresses/status]
   verbs: [patch]

@@ -23,7 +23,7 @@ func authorise(procedure string, claims wire.RuntimeClaims) error {
 	case !known || !strings.HasPrefix(procedure, runtimeServices):
 		return connect.NewError(connect.CodeUnimplemented, errors.New("the runtime does not implement this procedure: it may be older than the client"))
 	case !rule.Role(claims.Role):
-		return connect.NewError(connect.CodePermissionDenied, errors.New("your role does not permit this: ask an admin of the account"))
+		return connect.NewError(connect.CodePermissionDenied, errors.New("your role does not permit this: contact an admin of the account"))
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 			}
 			// The size is bounded while the list is built, not after.
 			if size += len(detail.GetManifest()); size > maxListBytes {
-				return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many Applications for one answer: choose some with selector or project"))
+				return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many Applications for one response: narrow them with selector or project"))
 			}
 			answer.Applications = append(answer.Applications, detail)
 		}

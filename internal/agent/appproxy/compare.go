@@ -148,7 +148,7 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 			return nil, s.toConnectError(err, app.ID())
 		}
 		if size += len(told.GetLive()) + len(told.GetPredicted()) + len(told.GetText()); size > maxDiffBytes {
-			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one answer: use slipway app diff with a kubeconfig"))
+			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one response: use slipway app diff with a kubeconfig"))
 		}
 		answer.Objects = append(answer.Objects, told)
 	}

@@ -71,5 +71,5 @@ func (s *Service) clusterError(err error, place tracking.App) error {
 		return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster is busy: try again later"))
 	}
 	s.log.Error("a request failed", "application", place.String(), observe.KeyError, err)
-	return connect.NewError(connect.CodeUnavailable, errors.New("the cluster does not answer as it should: see the log of the runtime"))
+	return connect.NewError(connect.CodeUnavailable, errors.New("the cluster returned an unexpected response: see the log of the runtime"))
 }

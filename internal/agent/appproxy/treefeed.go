@@ -118,7 +118,7 @@ func (f *treeFeed) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-late.C:
 			if _, ready := watch.state(f.place); !ready {
-				return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster does not answer: try again later"))
+				return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster does not respond: try again later"))
 			}
 			continue
 		case <-again.C:

@@ -180,7 +180,7 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 			return s.streamEnd(ctx)
 		case <-late.C:
 			if _, ready := s.watch.state(place); !ready {
-				return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster does not answer: try again later"))
+				return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster does not respond: try again later"))
 			}
 			continue
 		case <-looking.signal:
@@ -223,7 +223,7 @@ func (s *Service) sendState(stream *connect.ServerStream[runtimev1.WatchApplicat
 // on which clients reconnect, or by the client.
 func (s *Service) streamEnd(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return connect.NewError(connect.CodeAborted, errors.New("the stream is as long as one may be: ask again"))
+		return connect.NewError(connect.CodeAborted, errors.New("the stream reached its maximum length: request it again"))
 	}
 	return connect.NewError(connect.CodeCanceled, errors.New("the request was ended"))
 }

@@ -122,7 +122,7 @@ func unverifiedClaims(token secret.Text) (tokenClaims, error) {
 func parseVersion(raw []byte) (string, error) {
 	var info version.Info
 	if err := json.Unmarshal(raw, &info); err != nil || info.GitVersion == "" {
-		return "", errors.New("what answers there is no API server")
+		return "", errors.New("the server at that address is not an API server")
 	}
 	return info.GitVersion, nil
 }

@@ -79,10 +79,10 @@ func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *Clu
 	// point loses nothing.
 	made, err := cluster.Client.CoreV1().ServiceAccounts(entry.accountNamespace).CreateToken(ctx, entry.accountName, request, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("ask for a token of %s/%s: %w", entry.accountNamespace, entry.accountName, err)
+		return fmt.Errorf("request a token for %s/%s: %w", entry.accountNamespace, entry.accountName, err)
 	}
 	if made.Status.Token == "" {
-		return errors.New("the cluster answered without a token")
+		return errors.New("the response of the cluster has no token")
 	}
 	config, err := entry.access.config(secret.New(made.Status.Token))
 	if err != nil {

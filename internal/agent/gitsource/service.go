@@ -59,7 +59,7 @@ func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handle
 // requireUser refuses requests without a user of the platform.
 func requireUser(ctx context.Context) error {
 	if claims, ok := token.ClaimsFrom(ctx); !ok || claims.UserID == "" {
-		return connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))
+		return connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: send the request through the platform"))
 	}
 	return nil
 }

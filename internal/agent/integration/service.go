@@ -95,7 +95,7 @@ func requireUser(ctx context.Context) (wire.RuntimeClaims, error) {
 	// The router put the verified claims into the context.
 	claims, ok := token.ClaimsFrom(ctx)
 	if !ok || claims.UserID == "" {
-		return claims, connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))
+		return claims, connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: send the request through the platform"))
 	}
 	return claims, nil
 }
@@ -167,9 +167,9 @@ func storeError(what, name string, err error) error {
 	case apierrors.IsNotFound(err):
 		code, text = connect.CodeNotFound, "it does not exist"
 	case apierrors.IsConflict(err):
-		code, text = connect.CodeAborted, "somebody else changed it at the same time: try again"
+		code, text = connect.CodeAborted, "it was changed concurrently: try again"
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err), text == "":
-		code, text = connect.CodeUnavailable, "the API server does not answer as it should: try again"
+		code, text = connect.CodeUnavailable, "the API server returned an unexpected response: try again"
 	}
 	return connect.NewError(code, fmt.Errorf("%s %s: %s", what, name, text))
 }

@@ -115,7 +115,7 @@ func (m *Membership) registerWithNewKey(ctx context.Context, stored *credential,
 
 // revokedMessage explains how to register a revoked runtime again.
 func (m *Membership) revokedMessage() string {
-	return fmt.Sprintf("somebody has revoked the runtime's credential at the platform, and Applications are delivered all the same: to join again give it a new API key, or delete the Secret %s/%s to use the present one",
+	return fmt.Sprintf("the runtime's credential was revoked at the platform; the runtime continues to deliver Applications: to join again, give it a new API key, or delete the Secret %s/%s to use the present one",
 		m.options.Namespace, SecretName)
 }
 

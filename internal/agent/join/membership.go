@@ -66,7 +66,7 @@ func New(options Options) (*Membership, error) {
 	m := &Membership{
 		options: options, http: client,
 		renewNow: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		status: Status{Phase: Joining, Message: "the platform has not been asked yet", Since: time.Now()},
+		status: Status{Phase: Joining, Message: "the platform has not been contacted yet", Since: time.Now()},
 	}
 	limits := []connect.ClientOption{connect.WithReadMaxBytes(readLimit), connect.WithSendMaxBytes(sendLimit), connect.WithSendGzip(), connect.WithCompressMinBytes(1 << 10)}
 	m.runtimes = platformv1connect.NewRuntimeServiceClient(client, options.PlatformURL, limits...)

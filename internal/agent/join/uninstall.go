@@ -27,7 +27,7 @@ func (m *Membership) uninstalledMessage() string {
 // uninstallNow cleans up and unregisters the runtime. A step that fails is
 // retried, also by the next process.
 func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, failures *backoff.Retries) (next time.Duration, goOn bool) {
-	m.setPhase(ctx, Uninstalling, "the platform has asked for the runtime to be uninstalled")
+	m.setPhase(ctx, Uninstalling, "the platform requested that the runtime be uninstalled")
 	if err := m.uninstall(ctx, cleanRepository); err != nil {
 		if ctx.Err() != nil {
 			return 0, false

@@ -25,7 +25,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "batches_total", Help: "Batches to the platform, by what became of them.",
 		}, []string{"outcome"}),
 		resyncs: metrics.NewCounterVec(prometheus.CounterOpts{
-			Name: "resyncs_total", Help: "Times that everything was told anew, by the reason.",
+			Name: "resyncs_total", Help: "Number of full reports to the platform, by reason.",
 		}, []string{"reason"}),
 		spoolErr: metrics.NewCounter(prometheus.CounterOpts{Name: "spool_errors_total", Help: "Times that the spool could not be written."}),
 	}

@@ -64,7 +64,7 @@ const (
 func (o *Options) complete() error {
 	switch {
 	case o.Folder == "":
-		return errors.New("the reporter needs a folder for what is still to be told")
+		return errors.New("the reporter needs a folder for pending reports")
 	case o.Client == nil || o.List == nil || o.Log == nil:
 		return errors.New("the reporter needs a client, a list of Applications and a log")
 	}

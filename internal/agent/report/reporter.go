@@ -252,7 +252,7 @@ func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, u
 	answer, err := r.options.Client.Report(asking, connect.NewRequest(&platformv1.ReportRequest{Stream: r.spool.stream, Events: events}))
 	r.options.Metrics.batch(err)
 	if err != nil {
-		return fmt.Errorf("tell the platform of Applications: %w", err)
+		return fmt.Errorf("report Applications to the platform: %w", err)
 	}
 	r.lastResponse = time.Now()
 	if answer.Msg.GetResync() || answer.Msg.GetStored() != upTo {

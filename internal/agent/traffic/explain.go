@@ -47,7 +47,7 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 	}
 	client, err := own.authenticatedClient(ctx, now)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("edges cannot be asked: %w", err))
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("query the edges: %w", err))
 	}
 	problem := errors.New("this runtime has no edge")
 	if name := request.Msg.GetEdge(); name != "" {

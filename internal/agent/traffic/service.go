@@ -209,7 +209,7 @@ func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *app
 	}
 	client, err := s.finder.authenticatedClient(asking, now)
 	if err != nil {
-		made.problem = "Edges cannot be asked: " + err.Error()
+		made.problem = "Edges cannot be queried: " + err.Error()
 		places = nil
 	}
 	if len(places) == 0 && made.problem == "" {
@@ -267,7 +267,7 @@ func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[run
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return connect.NewError(connect.CodeAborted, errors.New("the stream is as long as one may be: ask again"))
+				return connect.NewError(connect.CodeAborted, errors.New("the stream reached its maximum length: request it again"))
 			}
 			return connect.NewError(connect.CodeCanceled, errors.New("the request was ended"))
 		case <-watching.signal:

@@ -86,8 +86,8 @@ func accountGitCommand(choice *apiclient.Choice) *cobra.Command {
 		Use:   "git",
 		Short: "Manage the Git provider and the Shared Configuration Repository",
 		Long: `The Git provider and the Shared Configuration Repository are the same for all
-runtimes of the account, and hold no token. Once a runtime has reached the
-repository they are frozen; reset is for wrong settings, and for an account without
+runtimes of the account, and contain no token. They cannot be changed once a runtime
+has reached the repository; reset is for wrong settings, and for an account without
 active runtimes.`,
 	}
 	get := &cobra.Command{Use: "get", Short: "Show the Git settings", Args: cobra.NoArgs}
@@ -123,8 +123,8 @@ func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set",
 		Short: "Set the Git provider and the Shared Configuration Repository",
-		Long: `Sets them once for the account. The provider and its API are inferred from the URL
-of the repository for cloud providers; a server in house needs both.`,
+		Long: `Sets them once for the account. For cloud providers, the provider and its API are
+inferred from the URL of the repository; a self-hosted server requires both.`,
 		Example: `  slipway account git set --shared-repository https://github.com/acme/shared.git
   slipway account git set --shared-repository 'https://git.acme.example/ops/shared.git/team?ref=main' --provider gitlab --api-url https://git.acme.example/api/v4`,
 		Args: cobra.NoArgs,

@@ -35,15 +35,15 @@ func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a key, and print its secret once",
-		Long: `Makes an API key of yours. Its secret is printed alone on standard output and is not
-shown again; everything else is on standard error. It ends with the key that slipway
-login made: create a key that outlives your login in the console.`,
+		Long: `Creates an API key for you. Standard output has only its secret, which is not shown
+again; everything else goes to standard error. The key is revoked together with the
+key of slipway login: to create a key that outlives your login, use the console.`,
 		Example: `  slipway api-key create ci --scope read --lifetime 30d > key.txt
   slipway api-key create prod-runtime --scope runtime-register --lifetime 1d`,
 		Args: cobra.ExactArgs(1),
 	}
-	command.Flags().StringSliceVar(&scopes, "scope", []string{"all"}, "what it may be used for: all, read or runtime-register")
-	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever, if the platform allows it (default that of the platform, usually 90d)")
+	command.Flags().StringSliceVar(&scopes, "scope", []string{"all"}, "permissions of the key: all, read or runtime-register")
+	command.Flags().Var(&life, "lifetime", "lifetime of the key, such as 12h or 90d; 0 means no expiry, if the platform allows it (default that of the platform, usually 90d)")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		wanted := &platformv1.CreateKeyRequest{Name: args[0]}
 		// All scopes are parsed before the request, so that a typo creates no
@@ -77,7 +77,7 @@ login made: create a key that outlives your login in the console.`,
 func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	var revoked bool
 	command := &cobra.Command{Use: "list", Short: "List your keys; admins see all keys of the account", Args: cobra.NoArgs}
-	command.Flags().BoolVar(&revoked, "include-revoked", false, "also those that were revoked")
+	command.Flags().BoolVar(&revoked, "include-revoked", false, "include revoked keys")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		// All pages before the first line: the table needs the widths of its

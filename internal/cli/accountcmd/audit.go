@@ -37,12 +37,12 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	flags := command.Flags()
-	flags.StringVar(&since, "since", "", "only newer ones: a length of time such as 24h or 7d, or a time in the form of RFC 3339")
-	flags.StringVar(&until, "until", "", "only older ones, as --since")
-	flags.StringVar(&wanted.Actor, "actor", "", "only those of this email, key or runtime")
+	flags.StringVar(&since, "since", "", "only newer entries: a duration such as 24h or 7d, or an RFC 3339 time")
+	flags.StringVar(&until, "until", "", "only older entries, in the format of --since")
+	flags.StringVar(&wanted.Actor, "actor", "", "only entries of this email, key or runtime")
 	flags.StringVar(&wanted.Action, "action", "", "only this action, such as runtime.register")
-	flags.StringVar(&wanted.Target, "target", "", "only those on this object")
-	flags.IntVar(&limit, "limit", limit, "at most so many; 0 is all")
+	flags.StringVar(&wanted.Target, "target", "", "only entries about this object")
+	flags.IntVar(&limit, "limit", limit, "maximum number of entries; 0 means all")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		var err error

@@ -20,11 +20,11 @@ func Config() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config",
 		Short: "Manage contexts: the platforms you have signed in to",
-		Long: `Looks after the contexts: platforms with who you are there, and the runtime that is
-asked when none is named. They are in the file $` + apiclient.ConfigVariable + `, or
+		Long: `Manages contexts: platforms with your credentials, and the default runtime for
+commands that name none. They are in the file $` + apiclient.ConfigVariable + `, or
 $XDG_CONFIG_HOME/slipway/config.yaml, which only you can read. slipway login adds
-one. The variables ` + apiclient.UrlVariable + `, ` + apiclient.KeyVariable + ` and ` + apiclient.RuntimeVariable + ` win over the current
-context, and the flags --platform-context and --runtime over both.`,
+a context. The variables ` + apiclient.UrlVariable + `, ` + apiclient.KeyVariable + ` and ` + apiclient.RuntimeVariable + ` override the
+current context, and the flags --platform-context and --runtime override both.`,
 	}
 	command.AddCommand(configListCommand(), configUseCommand(), configCurrentCommand(), configDeleteCommand(), configRuntimeCommand())
 	return command
@@ -109,8 +109,8 @@ func configCurrentCommand() *cobra.Command {
 func configDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete a context without revoking its key", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
-		Long: `Forgets a context. The platform is not asked, so the key stays good until it expires;
-slipway logout revokes it first.`,
+		Long: `Deletes a context without contacting the platform, so the key stays valid until it
+expires; slipway logout revokes it first.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
 				found := book.Find(args[0])
@@ -141,7 +141,7 @@ func configRuntimeCommand() *cobra.Command {
 		ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	command.Flags().StringVar(&choice.Context, "platform-context", "", "context to change (default the current one)")
-	command.Flags().BoolVar(&none, "none", false, "ask for a name again")
+	command.Flags().BoolVar(&none, "none", false, "unset the default runtime")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// Exactly one of the two: a missing name must not clear the default by
 		// accident.

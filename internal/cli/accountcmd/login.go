@@ -36,24 +36,24 @@ func Login() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "login URL",
 		Short: "Sign in to a platform, and make its context current",
-		Long: `Signs in to a platform with an email and a password, makes an API key for this
-machine that is good for 90 days, and keeps it in a file that only you can read
-(slipway config). The password is not kept. A password that is good for one sign-in
-is changed at once: the new one is asked for twice.
+		Long: `Signs in to a platform with an email and a password, creates an API key for this
+machine that is valid for 90 days, and keeps it in a file that only you can read
+(slipway config). The password is not stored. A one-time password must be changed at
+once: login prompts twice for the new one.
 
-With --api-key-file it takes a key that was made elsewhere, for pipelines and for
-people who sign in through an identity provider.`,
+With --api-key-file it uses an existing key, for pipelines and for users who sign in
+through an identity provider.`,
 		Example: `  slipway login https://platform.example.com --email ada@example.com
   slipway login https://platform.example.com --api-key-file key.txt --name prod
   pass show platform | slipway login https://platform.example.com --email ada@example.com --password-stdin`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := command.Flags()
-	flags.StringVar(&given.email, "email", "", "email to sign in with (asked for)")
+	flags.StringVar(&given.email, "email", "", "email to sign in with (default: prompt)")
 	flags.StringVar(&given.keyFile, "api-key-file", "", "file with an API key to use instead of a password; - is standard input")
 	flags.StringVar(&given.name, "name", "", "name of the context (default the host of the URL)")
-	flags.StringVar(&given.caFile, "ca-file", "", "file with the authorities of the platform's certificate (default the system's)")
-	flags.BoolVar(&given.passwordStdin, "password-stdin", false, "read the password from standard input, and in the next line the new one if it must be changed")
+	flags.StringVar(&given.caFile, "ca-file", "", "PEM file with the CA certificates of the platform (default the system's)")
+	flags.BoolVar(&given.passwordStdin, "password-stdin", false, "read the password from standard input, and from the next line the new one if it must be changed")
 	command.RunE = func(command *cobra.Command, args []string) error { return login(command, args[0], given) }
 	return command
 }
@@ -207,7 +207,7 @@ func newSession(made apiclient.Context) (*session, error) {
 func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) error {
 	asking := prompt.New(command)
 	if !asking.Interactive() && !given.passwordStdin {
-		return exit.UsageError{Err: errors.New("there is no terminal to ask for a password: use --api-key-file, or --password-stdin")}
+		return exit.UsageError{Err: errors.New("there is no terminal for a password prompt: use --api-key-file, or --password-stdin")}
 	}
 	// The session is closed when signIn returns, also after an error; keepLogin
 	// opens a client with the key.

@@ -102,7 +102,7 @@ func TestLoginRefusals(t *testing.T) {
 	for line, want := range map[string]string{
 		"login http://platform.example":                                  "use https",
 		"login nonsense":                                                 "write one such as https://",
-		"login https://127.0.0.1:1":                                      "there is no terminal to ask for a password",
+		"login https://127.0.0.1:1":                                      "there is no terminal for a password prompt",
 		"login https://127.0.0.1:1 --api-key-file x --email a@b":         "needs neither",
 		"login https://127.0.0.1:1 --api-key-file missing":               "no such file",
 		"login https://127.0.0.1:1 --api-key-file /dev/null --ca-file x": "is empty",

@@ -23,14 +23,14 @@ func Logout() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logout",
 		Short: "Sign out: revoke the key of a context, and delete it",
-		Long: `Revokes the API key that login made and forgets the context. A key that was given
-with --api-key-file is only forgotten, because others may use it too, unless
---revoke is said. API keys that were created with the revoked one end as well.`,
+		Long: `Revokes the API key of slipway login and deletes the context. A key from --api-key-file
+is not revoked without --revoke, because others may use it too. API keys that were
+created with the revoked key are revoked as well.`,
 		Args: cobra.NoArgs,
 	}
 	command.Flags().StringVar(&name, "platform-context", "", "context to leave (default the current one)")
-	command.Flags().BoolVar(&force, "force", false, "forget the context although the key could not be revoked")
-	command.Flags().BoolVar(&revokeGiven, "revoke", false, "also revoke a key that login did not make")
+	command.Flags().BoolVar(&force, "force", false, "delete the context even if the key could not be revoked")
+	command.Flags().BoolVar(&revokeGiven, "revoke", false, "also revoke a key that slipway login did not create")
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		// Read without the lock: the requests below may take long, and

@@ -75,9 +75,9 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		Example: `  slipway account users create grace@example.com --role admin`,
 	}
 	flags := command.Flags()
-	flags.StringVar(&wanted.Name, "name", "", "name of the person (default the email)")
+	flags.StringVar(&wanted.Name, "name", "", "display name of the user (default the email)")
 	flags.StringVar(&role, "role", role, "user or admin")
-	flags.BoolVar(&wanted.External, "external", false, "signs in through the identity provider only")
+	flags.BoolVar(&wanted.External, "external", false, "allow sign-in through the identity provider only")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		var err error
 		if wanted.Role, err = parseRole(role); err != nil {
@@ -116,7 +116,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.StringVar(&name, "name", "", "new name")
 	flags.StringVar(&role, "role", "", "user or admin")
 	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and block sign-in")
-	flags.BoolVar(&enable, "enable", false, "let the user sign in again")
+	flags.BoolVar(&enable, "enable", false, "allow the user to sign in again")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		change := &platformv1.UpdateUserRequest{}
 		if name != "" {

@@ -34,10 +34,10 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "agent [options]",
 		Short: "Run the agent: deploy from Git to a cluster",
-		Long: `Makes the Applications of a Kubernetes cluster live: it fetches Git, renders,
-applies, prunes, waits for health, and reports in the status of each. It runs
-until SIGINT or SIGTERM, then ends what it has begun and gives its Lease up. A
-second signal ends it at once, with exit code 130.`,
+		Long: `Deploys the Applications of a Kubernetes cluster: it fetches Git, renders, applies,
+prunes, waits for health, and writes the status of each. It runs until SIGINT or
+SIGTERM, then finishes the running work and releases its Lease. A second signal
+stops it at once, with exit code 130.`,
 		Example: `  slipway agent
   slipway agent --applications.controlNamespace=argocd --sources.cacheDir=/var/lib/slipway/sources
   slipway agent --configFile=agent.yaml --print-config`,

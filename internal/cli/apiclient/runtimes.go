@@ -43,7 +43,7 @@ func (c *Client) chosenRuntime(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case len(all) == 0:
-		return "", errors.New("the account has no runtime yet: slipway runtime install says how to make one")
+		return "", errors.New("the account has no runtime yet: create one with slipway runtime install")
 	case len(all) == 1:
 		return all[0].GetName(), nil
 	}
@@ -116,7 +116,7 @@ func (c *Client) CopyLogs(ctx context.Context, runtime string, wanted *runtimev1
 	for stream.Receive() {
 		part := stream.Msg()
 		if total += int64(len(part.GetData())); total > maxLogBytes {
-			return fmt.Errorf("the logs have more than %d bytes: ask for fewer lines with --tail", int64(maxLogBytes))
+			return fmt.Errorf("the logs have more than %d bytes: request fewer lines with --tail", int64(maxLogBytes))
 		}
 		if wanted.GetComponent() == "" {
 			_, err = w.Write(part.GetData())

@@ -71,20 +71,20 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "app",
 		Short: "Inspect and sync Applications",
-		Long: `Inspects Applications, compares them with Git, and syncs them.
+		Long: `Show Applications, compare them with Git, and sync them.
 
-When a context of a platform is current (slipway login), requests go to the platform:
-app list shows those of all runtimes, and the other commands find the runtime by
-the name of the Application. With --direct, --kubeconfig or --context, and without
-a platform, everything goes through the Kubernetes API with your own rights: the
-cluster is the one that kubectl would use.
+With a current platform context (slipway login), requests go to the platform: app
+list shows the Applications of all runtimes, and the other commands find the runtime
+by the name of the Application. With --direct, --kubeconfig or --context, and without
+a platform, requests go to the Kubernetes API with your own permissions: the cluster
+is the one that kubectl would use.
 
 An Application is named by its name, or by namespace/name.`,
 	}
 	flags := command.PersistentFlags()
 	kubeflags.Add(flags, &access.choice)
 	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
-	flags.BoolVar(&access.direct, "direct", false, "use the cluster of the kubeconfig, and no platform")
+	flags.BoolVar(&access.direct, "direct", false, "use the cluster of the kubeconfig instead of a platform")
 	// Both kinds of flags are on every subcommand; through refuses a mix of
 	// them.
 	access.platform.AddRuntimeFlags(flags)
@@ -128,7 +128,7 @@ func (a *appAccess) through() (bool, error) {
 	named := a.platform.Url != "" || a.platform.Context != "" || a.platform.Runtime != ""
 	switch {
 	case direct && named:
-		return false, exit.UsageError{Err: errors.New("a cluster and a platform do not go together: choose who is asked")}
+		return false, exit.UsageError{Err: errors.New("a cluster and a platform cannot be combined: choose one of them")}
 	case direct || named:
 		return named, nil
 	}

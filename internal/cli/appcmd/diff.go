@@ -35,16 +35,15 @@ func appDiffCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff APP",
 		Short: "Show what a sync would change",
-		Long: `Renders the sources of an Application here, asks the API server what each object
-would be (a dry run of the apply itself), and prints the differences. Nothing is
-changed. Values of Secrets are not shown.
+		Long: `Renders the sources of an Application locally, sends a dry run of the apply to the
+API server, and prints the differences. Nothing is changed. Values of Secrets are not
+shown.
 
-It runs with your own rights: repositories are opened with the credentials in
-the cluster if you may read these Secrets, and the dry run needs the right to
-patch the objects.
+It uses your own permissions: repositories are opened with the credentials in the
+cluster if you may read these Secrets, and the dry run requires permission to patch
+the objects.
 
-The exit code is 0 without differences, 1 with differences, and 2 when something
-went wrong.`,
+The exit code is 0 without differences, 1 with differences, and 2 on errors.`,
 		Example: `  slipway app diff shop
   slipway app diff shop --revision feature
   slipway app diff shop --local .`,
@@ -61,9 +60,9 @@ went wrong.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&given.local, "local", "", "folder of this machine in the place of the repository: the root of a checkout")
+	flags.StringVar(&given.local, "local", "", "local directory to use instead of the repository: the root of a checkout")
 	flags.StringVar(&given.revision, "revision", "", "branch, tag or commit to compare with (default that of the source)")
-	flags.StringVar(&given.controlNamespace, "control-namespace", "argocd", "control namespace of the agent: credentials are there")
+	flags.StringVar(&given.controlNamespace, "control-namespace", "argocd", "control namespace of the agent, which has the credentials")
 	return command
 }
 

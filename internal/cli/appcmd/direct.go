@@ -152,7 +152,7 @@ func (c *appCluster) explain(err error) error {
 	case kubeflags.MissingKind(cause):
 		return fmt.Errorf("the cluster has no Applications: install their definitions with %s", installKinds)
 	case apierrors.IsForbidden(cause):
-		return fmt.Errorf("you may not %s Applications %s: ask for that right on applications.%s, or choose another namespace with -n", asked.Verb, where, v1alpha1.Group)
+		return fmt.Errorf("you may not %s Applications %s: request that permission on applications.%s, or choose another namespace with -n", asked.Verb, where, v1alpha1.Group)
 	case apierrors.IsUnauthorized(cause):
 		return fmt.Errorf("the API server at %s does not accept your credentials: renew the credentials of the kubeconfig, or choose another context", c.Config.Host)
 	case utilnet.IsConnectionRefused(cause), errors.Is(cause, context.DeadlineExceeded):

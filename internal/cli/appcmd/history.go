@@ -94,9 +94,8 @@ func appRollbackCommand(access *appAccess) *cobra.Command {
 		Use:   "rollback APP ID",
 		Short: "Roll back to an earlier sync",
 		Long: `Syncs to the revision and the source of a past sync; slipway app history lists
-them. Git does not change, so the Application is OutOfSync afterwards: repair
-Git as well. Where syncs are automated they would undo it, so that has to be
-turned off first.`,
+them. Git does not change, so the Application is OutOfSync afterwards: fix Git as
+well. Automated sync would undo the rollback, so it must be disabled first.`,
 		Example: `  slipway app rollback shop 3`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -117,8 +116,8 @@ turned off first.`,
 			return runOperation(command, access, args[0], ask, given.wait)
 		},
 	}
-	command.Flags().BoolVar(&given.prune, "prune", false, "delete what was not there then")
-	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "change nothing, and show what would be done")
+	command.Flags().BoolVar(&given.prune, "prune", false, "delete objects that did not exist at that sync")
+	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "show what would be done without changing anything")
 	given.wait.add(command)
 	return command
 }
@@ -130,8 +129,8 @@ func appTerminateCommand(access *appAccess) *cobra.Command {
 	return &cobra.Command{
 		Use:   "terminate APP",
 		Short: "Terminate the running operation",
-		Long: `Ends the operation of an Application that runs. What was applied stays; hooks
-that run are deleted as their policies say.`,
+		Long: `Terminates the running operation of an Application. Applied objects stay; running
+hooks are deleted according to their deletion policies.`,
 		Example: `  slipway app terminate shop`,
 		Args:    oneName,
 		RunE: access.with(func(command *cobra.Command, backend appBackend, app *application) error {

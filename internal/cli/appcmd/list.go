@@ -24,16 +24,16 @@ func appListCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List Applications",
-		Long: `Lists Applications: those of all runtimes as they were reported to the platform,
-those of one with --runtime, or those of a cluster.`,
+		Long: `Lists Applications: of all runtimes as they reported to the platform, of one runtime
+with --runtime, or of a cluster.`,
 		Example: `  slipway app list -n argocd
   slipway app list -A -o wide
   slipway app list -A -l team=shop -o json`,
 		Args: cobra.NoArgs,
 	}
 	output := printer.NewOutput(command, printer.FormWide, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
-	command.Flags().StringVarP(&selector, "selector", "l", "", "list those with these labels, such as team=shop")
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list Applications of all namespaces")
+	command.Flags().StringVarP(&selector, "selector", "l", "", "list Applications with these labels, such as team=shop")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		through, err := access.through()
 		if err != nil {

@@ -33,9 +33,9 @@ func appLogsCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs APP",
 		Short: "Show the logs of an Application's Pods",
-		Long: `Shows what the containers of an Application's Pods have written. Where there are
-several, each line starts with the Pod and the container. With --follow it goes
-on with the Pods that were there at the start, until Ctrl-C.`,
+		Long: `Shows the logs of the containers of an Application's Pods. With several containers,
+each line starts with the Pod and the container. With --follow it streams the logs of
+the Pods that existed at the start, until Ctrl-C.`,
 		Example: `  slipway app logs shop --tail 20
   slipway app logs shop -f -c web --resource apps:Deployment:web`,
 		Args: oneName,
@@ -48,12 +48,12 @@ on with the Pods that were there at the start, until Ctrl-C.`,
 		}),
 	}
 	flags := command.Flags()
-	flags.StringVarP(&given.container, "container", "c", "", "only containers of this name")
+	flags.StringVarP(&given.container, "container", "c", "", "only containers with this name")
 	flags.StringArrayVar(&given.resources, "resource", nil, "only Pods of this object, as group:kind:name or group:kind:namespace/name; may be repeated")
-	flags.BoolVarP(&given.follow, "follow", "f", false, "go on with what is written from here on")
+	flags.BoolVarP(&given.follow, "follow", "f", false, "stream new log lines")
 	flags.BoolVarP(&given.previous, "previous", "p", false, "logs of the containers before their last restart")
-	flags.Int64Var(&given.tail, "tail", given.tail, "lines from the end of each log; -1 is all")
-	flags.DurationVar(&given.since, "since", 0, "only what is newer than this, such as 10m")
+	flags.Int64Var(&given.tail, "tail", given.tail, "number of lines from the end of each log; -1 shows all")
+	flags.DurationVar(&given.since, "since", 0, "only lines newer than this, such as 10m")
 	return command
 }
 

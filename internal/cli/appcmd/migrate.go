@@ -35,18 +35,19 @@ func appMigrateCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "migrate [NAMESPACE/NAME]",
 		Short: "Migrate an Application from Argo CD to the runtime, without touching its resources",
-		Long: `Without a name it lists the Applications of other namespaces than the runtime's, and
-what is in the way of moving each.
+		Long: `Without a name, lists the Applications of other namespaces than the runtime's, and
+the obstacles to migrating each.
 
-With a name it moves that one: Argo CD's Application is held (no automated sync, no
-cascading deletion, no reconciliation), the runtime's is made without automated sync,
-the resources get the runtime's marks beside Argo CD's, the runtime compares them with
-Git, Argo CD's Application is deleted alone, and the runtime's gets its automated sync
-and finalizers. Of resources only a label and an annotation are written; at the end
-their uids and generations are compared. A move that was interrupted goes on when the
-command is given again, and --back returns the Application from everywhere.
+With a name, migrates that Application: Argo CD's Application is suspended (no
+automated sync, no cascading deletion, no reconciliation), the runtime's is created
+without automated sync, the resources get the runtime's tracking label and annotation
+in addition to Argo CD's, the runtime compares them with Git, Argo CD's Application is
+deleted without its resources, and the runtime's gets its automated sync and
+finalizers. Only a label and an annotation of resources are written; at the end their
+uids and generations are compared. Run the command again to resume an interrupted
+migration; --back returns the Application from every step.
 
-It works on the cluster itself, with your own rights.`,
+It works on the cluster itself, with your own permissions.`,
 		Example: `  slipway app migrate
   slipway app migrate argocd/shop --dry-run
   slipway app migrate argocd/shop
@@ -54,13 +55,13 @@ It works on the cluster itself, with your own rights.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
-	flags.StringVar(&given.to, "to", release.DefaultNamespace, "namespace of the runtime, which gets the Application")
+	flags.StringVar(&given.to, "to", release.DefaultNamespace, "namespace of the runtime, to which the Application is migrated")
 	flags.StringVar(&given.name, "name", "", "name of the Application in the runtime (default the same)")
-	flags.BoolVar(&given.back, "back", false, "return it to Argo CD, as it was")
-	flags.BoolVar(&given.dryRun, "dry-run", false, "show every write, and make none")
-	flags.BoolVar(&given.force, "force", false, "also move what is not synced, or what a parent Application has in Git")
+	flags.BoolVar(&given.back, "back", false, "return the Application to Argo CD, unchanged")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "show all writes without making them")
+	flags.BoolVar(&given.force, "force", false, "also migrate Applications that are not synced, or that a parent Application has in Git")
 	flags.BoolVar(&given.agree, "yes", false, "do not ask for confirmation")
-	flags.DurationVar(&given.timeout, "timeout", 2*time.Minute, "how long the runtime has to compare it with Git")
+	flags.DurationVar(&given.timeout, "timeout", 2*time.Minute, "time for the runtime to compare the Application with Git")
 	given.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// Refused and not ignored: the user would believe that the runtime of

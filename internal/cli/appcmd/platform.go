@@ -28,7 +28,7 @@ func currentPlatform() (bool, error) {
 	}
 	book, err := apiclient.ReadContexts()
 	if err != nil {
-		return false, exit.UsageError{Err: fmt.Errorf("%w (--direct asks the cluster)", err)}
+		return false, exit.UsageError{Err: fmt.Errorf("%w (--direct reads from the cluster)", err)}
 	}
 	return book.Current != "", nil
 }

@@ -120,7 +120,7 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 // no access to a folder of this machine.
 func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
 	if given.local != "" {
-		return nil, errors.New("--local needs the cluster: a runtime renders what is in Git, and not a folder of this machine")
+		return nil, errors.New("--local needs the cluster: a runtime renders from Git, and not from a local directory")
 	}
 	response, err := r.client.Diff(ctx, connect.NewRequest(&runtimev1.DiffRequest{Ref: remoteRef(app.ID()), Revision: given.revision}))
 	if err != nil {

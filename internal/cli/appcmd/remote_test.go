@@ -227,7 +227,7 @@ func TestAppThroughPlatformRefusals(t *testing.T) {
 		{"rollback shop 7", apiKey, "turn it off first", 1},
 		{"wait shop --health --timeout 1s", apiKey, "is not there after 1s", 1},
 		{"terminate shop", apiKey, "there is nothing to end", 1},
-		{"get shop --kubeconfig x", apiKey, "do not go together", 2},
+		{"get shop --kubeconfig x", apiKey, "cannot be combined", 2},
 	} {
 		t.Setenv("SLIPWAY_API_KEY", c.key)
 		got := w.app(t, c.line)

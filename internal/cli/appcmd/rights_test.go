@@ -15,7 +15,7 @@ func TestAppRights(t *testing.T) {
 	w.ApplyManifests(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody}\n")
 	w.UserKubeconfig = accountKubeconfig(t, w.Cluster, w.TestNamespace, "nobody")
 	for line, want := range map[string]string{
-		"get shop":  "you may not get Applications in the namespace " + w.TestNamespace + ": ask for that right on applications.argoproj.io",
+		"get shop":  "you may not get Applications in the namespace " + w.TestNamespace + ": request that permission on applications.argoproj.io",
 		"list":      "you may not list Applications in the namespace " + w.TestNamespace,
 		"list -A":   "you may not list Applications in all namespaces",
 		"sync shop": "you may not get Applications",

@@ -41,8 +41,8 @@ type operationFlags struct {
 
 // add adds the flags to a command.
 func (o *operationFlags) add(command *cobra.Command) {
-	command.Flags().BoolVar(&o.async, "async", false, "do not wait for the end")
-	command.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time; the operation goes on (default: wait for the end)")
+	command.Flags().BoolVar(&o.async, "async", false, "do not wait for the operation to finish")
+	command.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time; the operation continues (default: wait until it finishes)")
 }
 
 // appSyncCommand returns the command that requests a sync and waits for its
@@ -52,8 +52,8 @@ func appSyncCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "sync APP",
 		Short: "Sync an Application with Git",
-		Long: `Requests a sync by writing it into the Application, and waits for its end; progress
-is shown meanwhile. The exit code is 1 when the sync failed.`,
+		Long: `Requests a sync by writing the operation into the Application, shows its progress and
+waits until it finishes. The exit code is 1 when the sync failed.`,
 		Example: `  slipway app sync shop
   slipway app sync shop --prune --revision v1.2.0
   slipway app sync shop --resource apps:Deployment:web --dry-run`,
@@ -71,13 +71,13 @@ is shown meanwhile. The exit code is 1 when the sync failed.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&given.revision, "revision", "", "branch, tag or commit to sync to (default that of the source)")
-	flags.BoolVar(&given.prune, "prune", false, "delete what is no longer in Git")
-	flags.BoolVar(&given.dryRun, "dry-run", false, "change nothing, and show what would be done")
-	flags.BoolVar(&given.force, "force", false, "delete and recreate what cannot be changed")
+	flags.BoolVar(&given.prune, "prune", false, "delete objects that are no longer in Git")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "show what would be done without changing anything")
+	flags.BoolVar(&given.force, "force", false, "delete and recreate objects that cannot be updated")
 	flags.BoolVar(&given.replace, "replace", false, "replace objects instead of applying them")
 	flags.StringVar(&given.strategy, "strategy", "hook", "hook, or apply, which runs no hooks")
-	flags.StringArrayVar(&given.resources, "resource", nil, "sync only this object, as group:kind:name or group:kind:namespace/name; * takes all, ! in front leaves out; may be repeated")
-	flags.StringArrayVar(&given.options, "sync-option", nil, "one more sync option, such as PruneLast=true; may be repeated")
+	flags.StringArrayVar(&given.resources, "resource", nil, "sync only this object, as group:kind:name or group:kind:namespace/name; * selects all, a leading ! excludes; may be repeated")
+	flags.StringArrayVar(&given.options, "sync-option", nil, "additional sync option, such as PruneLast=true; may be repeated")
 	given.wait.add(command)
 	return command
 }
@@ -188,7 +188,7 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 		return err
 	}
 	if wait.async {
-		_, err := fmt.Fprintf(command.OutOrStdout(), "A sync of %s was asked for; slipway app wait %s --operation waits for it.\n", app.ID(), qualifiedName(app.Object))
+		_, err := fmt.Fprintf(command.OutOrStdout(), "A sync of %s was requested; slipway app wait %s --operation waits for it.\n", app.ID(), qualifiedName(app.Object))
 		return err
 	}
 	waiting, cancel := timeLimit(ctx, wait.timeout)

@@ -31,12 +31,12 @@ func appWaitCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait APP",
 		Short: "Wait until an Application is synced and healthy",
-		Long: `Waits until an Application is Synced, Healthy, and no operation runs, or for those
-that are asked for. What is missing is shown meanwhile. The exit code is 1 when
-the time is over first.
+		Long: `Waits until an Application is Synced, Healthy, and no operation runs, or for the
+conditions of the flags. Pending conditions are shown meanwhile. The exit code is 1
+on timeout.
 
-It waits for what the status says. An agent learns of a push by a webhook or
-when it asks next; to wait for a push, sync first.`,
+It reads the status of the Application. An agent learns about a push from a webhook
+or from its next poll; to wait for a push, sync first.`,
 		Example: `  slipway app wait shop --health --timeout 2m
   slipway app wait shop --operation`,
 		Args: oneName,
@@ -74,9 +74,9 @@ when it asks next; to wait for a push, sync first.`,
 	flags := command.Flags()
 	flags.BoolVar(&goal.sync, "sync", false, "wait until it is Synced")
 	flags.BoolVar(&goal.health, "health", false, "wait until it is Healthy")
-	flags.BoolVar(&goal.suspended, "suspended", false, "with --health: Suspended is enough")
-	flags.BoolVar(&goal.operation, "operation", false, "wait until no operation is asked for or runs")
-	flags.DurationVar(&timeout, "timeout", timeout, "stop waiting after this time; 0 is never")
+	flags.BoolVar(&goal.suspended, "suspended", false, "with --health: also accept Suspended")
+	flags.BoolVar(&goal.operation, "operation", false, "wait until no operation is requested or running")
+	flags.DurationVar(&timeout, "timeout", timeout, "stop waiting after this time; 0 means never")
 	return command
 }
 
@@ -94,7 +94,7 @@ func (g *waitFor) missing(app *application) string {
 	// A request that waits comes first: the state beside it is that of an older
 	// operation.
 	case app.Operation != nil:
-		missing = append(missing, "an operation was asked for and has not begun")
+		missing = append(missing, "an operation was requested and has not started")
 	case state != nil && !state.Phase.Completed():
 		missing = append(missing, "the operation: "+printer.WithMessage(string(state.Phase), state.Message))
 	}

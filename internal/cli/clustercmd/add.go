@@ -174,7 +174,7 @@ func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) e
 		}}}
 		response, err := a.cluster.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("ask the cluster at %s what you may: %w", a.cluster.Config.Host, err)
+			return fmt.Errorf("check your permissions in the cluster at %s: %w", a.cluster.Config.Host, err)
 		}
 		if !response.Status.Allowed {
 			problems = append(problems, fmt.Errorf("you may not make the %s in the cluster: use a --context of an administrator", object))
@@ -278,7 +278,7 @@ func (a *clusterAddition) token(ctx context.Context) (secret.Text, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	made, err := a.cluster.Client.CoreV1().ServiceAccounts(a.systemNamespace).CreateToken(ctx, managerAccount, request, metav1.CreateOptions{})
 	if err != nil {
-		return secret.Text{}, fmt.Errorf("ask the cluster for a token of %s/%s: %w", a.systemNamespace, managerAccount, err)
+		return secret.Text{}, fmt.Errorf("request a token for %s/%s from the cluster: %w", a.systemNamespace, managerAccount, err)
 	}
 	return secret.New(made.Status.Token), nil
 }

@@ -85,29 +85,29 @@ func clusterAddCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "add [NAME]",
 		Short: "Add a cluster to a runtime",
-		Long: `Makes a service account in another cluster, with the rights that the runtime needs
-there, asks that cluster for a token which is good for a day, and gives it to the
-runtime, which renews it. What is made is shown first. The certificate of the
-cluster is always verified.
+		Long: `Creates a service account in another cluster with the permissions that the runtime
+needs there, requests a token from that cluster that is valid for a day, and gives it
+to the runtime, which renews it. The objects to create are shown first. The
+certificate of the cluster is always verified.
 
-With --namespaces the runtime gets the rights of those namespaces only; without, it
-is an administrator of the cluster. With --dry-run nothing is made: the manifests
-are printed, and it is checked whether you may make them. When something fails,
-what was made is taken back.`,
+With --namespaces the runtime gets permissions in those namespaces only; without it,
+the runtime is a cluster administrator. With --dry-run nothing is created: the
+manifests are printed, and your permission to create them is checked. When a step
+fails, the created objects are removed.`,
 		Example: `  slipway cluster add staging --runtime prod --context staging
   slipway cluster add shop --runtime prod --context staging --namespaces shop,shop-jobs --labels team=shop --dry-run`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
 	flags.StringVar(&given.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&given.choice.Context, "context", "", "context of the kubeconfig that is the cluster to add (default its current one)")
-	flags.StringVar(&given.server, "server", "", "address of the cluster as the runtime reaches it (default that of the kubeconfig)")
+	flags.StringVar(&given.choice.Context, "context", "", "context of the kubeconfig with the cluster to add (default its current one)")
+	flags.StringVar(&given.server, "server", "", "URL at which the runtime reaches the cluster (default that of the kubeconfig)")
 	flags.StringToStringVar(&given.labels, "labels", nil, "labels of the cluster, as key=value,key=value")
 	flags.StringToStringVar(&given.annotations, "annotations", nil, "annotations of the cluster, as key=value,key=value")
 	flags.StringVar(&given.systemNamespace, "system-namespace", "kube-system", "namespace of the service account")
 	flags.StringSliceVar(&given.namespaces, "namespaces", nil, "only these namespaces (default the whole cluster)")
-	flags.BoolVar(&given.dryRun, "dry-run", false, "print the manifests and check, and make nothing")
-	flags.BoolVar(&given.replace, "replace", false, "replace the cluster of this name and address")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "print the manifests and check permissions without creating anything")
+	flags.BoolVar(&given.replace, "replace", false, "replace the cluster with this name and address")
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		cluster, err := kubeflags.Connect(given.choice)
@@ -151,21 +151,21 @@ func clusterRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "remove [NAME]",
 		Short: "Remove a cluster from a runtime",
-		Long: `Has a runtime forget a cluster. What it deployed there stays. With --clean-up the
-service account and its rights are deleted in that cluster too, which --kubeconfig
-and --context lead to; another runtime that uses the same service account loses the
-cluster by that.`,
+		Long: `Removes a cluster from a runtime. Deployed objects stay. With --clean-up the service
+account and its permissions are also deleted in that cluster, which --kubeconfig and
+--context select; another runtime that uses the same service account loses access to
+the cluster.`,
 		Example: `  slipway cluster remove staging --runtime prod
   slipway cluster remove --server-url https://staging.example.com:6443 --runtime prod --clean-up --context staging`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
-	flags.StringVar(&given.server, "server-url", "", "address of the cluster, instead of its name")
+	flags.StringVar(&given.server, "server-url", "", "URL of the cluster, instead of its name")
 	flags.StringVar(&given.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file for --clean-up (default KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&given.choice.Context, "context", "", "context of the kubeconfig for --clean-up (default its current one)")
 	flags.StringVar(&given.systemNamespace, "system-namespace", "kube-system", "namespace of the service account, for --clean-up")
-	flags.BoolVar(&given.force, "force", false, "also if Applications deploy to it: they are left as they are")
-	flags.BoolVar(&given.cleanUp, "clean-up", false, "also delete what slipway cluster add made in the cluster")
+	flags.BoolVar(&given.force, "force", false, "remove it even if Applications deploy to it; they are not changed")
+	flags.BoolVar(&given.cleanUp, "clean-up", false, "also delete the objects of slipway cluster add in the cluster")
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if (len(args) == 1) == (given.server != "") {

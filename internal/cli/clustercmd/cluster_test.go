@@ -127,7 +127,7 @@ func TestAppsOfAllRuntimes(t *testing.T) {
 	if direct.Code != 0 || !strings.HasPrefix(direct.Stdout, "NAME") {
 		t.Errorf("direct: %+v", direct)
 	}
-	w.Fails(t, "app get shop --direct --runtime prod", 2, "do not go together")
+	w.Fails(t, "app get shop --direct --runtime prod", 2, "cannot be combined")
 	w.Fails(t, "app get nothing", 1, "no runtime has reported an Application nothing")
 	w.Fails(t, "app list -l !x", 2, "key=value")
 	w.ReportShop(t, "other")

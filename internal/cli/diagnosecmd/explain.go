@@ -64,7 +64,7 @@ To query a running edge, use slipway edge explain.`,
 	given.add(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
-	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")
+	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request; when empty, the first that matches the URL")
 	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }

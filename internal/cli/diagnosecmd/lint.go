@@ -24,10 +24,10 @@ func Lint() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lint -f FILE",
 		Short: "Validate manifests as the edge would",
-		Long: `Reads manifests as the edge reads a cluster, and lists everything that it would
-refuse, with the reason: nothing is sent to a cluster. What is named and not in
-the manifests is a warning, because it may be in the cluster: Secrets should not
-be in Git. The exit code is 1 when there is an error.`,
+		Long: `Reads manifests as the edge reads a cluster, and lists everything that the edge would
+refuse, with the reason. Nothing is sent to a cluster. A reference to an object that
+is not in the manifests is a warning, because the object may be in the cluster:
+Secrets should not be in Git. The exit code is 1 when there is an error.`,
 		Example: `  slipway lint -f deploy/
   helm template chart | slipway lint -f -
   slipway lint -f deploy/ --config-file edge.yaml --strict`,
@@ -59,7 +59,7 @@ be in Git. The exit code is 1 when there is an error.`,
 		},
 	}
 	given.add(command)
-	command.Flags().BoolVar(&strict, "strict", false, "make warnings errors")
+	command.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
 	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }

@@ -23,8 +23,8 @@ type offlineFlags struct {
 // add adds the flags to a command.
 func (f *offlineFlags) add(command *cobra.Command) {
 	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
-	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects that name none")
-	command.Flags().StringVar(&f.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects without one")
+	command.Flags().StringVar(&f.configFile, "config-file", "", "configuration file of slipway edge, for its ingress classes and permissions")
 }
 
 // load reads the manifests or the cluster and builds the routes. A caller that

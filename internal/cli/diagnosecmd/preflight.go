@@ -28,16 +28,16 @@ func Preflight() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "preflight",
 		Short: "Check what a runtime needs, before and after it is installed",
-		Long: `Looks at the cluster, the Ingress controller, the host, DNS, certificates, the
-account and the Git provider, and says for each of the checks P1 to P27 what it looked
-at, what is wrong, and what to do. Looking changes nothing. The controller is recognised
-by the IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community,
-Traefik and Slipway's own edge are known, and each is asked for what its documents
-demand. Before the install a name that does not resolve yet is a warning, afterwards
-it is an error.
+		Long: `Checks the cluster, the Ingress controller, the host, DNS, certificates, the account
+and the Git provider, and reports for each of the checks P1 to P27 the checked object,
+the problem and the fix. Checks change nothing. The controller is detected by the
+IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community, Traefik
+and Slipway's own edge are known, and each is checked against the requirements of its
+documentation. Before the installation a name that does not resolve yet is a warning,
+afterwards it is an error.
 
-With --fix it shows what it can repair, asks, repairs it and checks again. It ends
-with 1 when a check fails.`,
+With --fix it shows the repairs that it can make, asks for confirmation, makes them
+and checks again. The exit code is 1 when a check fails.`,
 		Example: `  slipway preflight
   slipway preflight --mode ingress --host prod.example.com --class nginx
   slipway preflight --mode ingress --host prod.example.com --class nginx --stage after

@@ -25,9 +25,9 @@ func Command(run controller.Runner) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edge [options]",
 		Short: "Run the edge: serve the traffic of a cluster",
-		Long: `Serves HTTP traffic by routes that come from providers: the Ingresses of a
-Kubernetes cluster, or a file. It runs until SIGINT or SIGTERM, then finishes
-the requests that it has. A second signal ends it at once, with exit code 130.`,
+		Long: `Serves HTTP traffic with routes from providers: the Ingresses of a Kubernetes
+cluster, or a file. It runs until SIGINT or SIGTERM, then drains active requests. A
+second signal stops it at once, with exit code 130.`,
 		Example: `  slipway edge --providers.kubernetesIngress
   slipway edge --providers.file.filename=routes.yaml --entryPoints.web.address=:80
   slipway edge --configFile=edge.yaml --print-config`,

@@ -32,7 +32,7 @@ func Integration() *cobra.Command {
 		Short: "Manage the Git integrations and tokens of a runtime",
 		Long: `Manages the Git integrations of a runtime and the tokens for them: that of the
 runtime (set-runtime-token) and yours (register). Tokens are sent to the runtime
-and kept in its cluster; the platform keeps none, and none is ever shown.`,
+and kept in its cluster; the platform stores none, and none is ever shown.`,
 	}
 	git.AddCommand(
 		integrationListCommand(choice), integrationAddCommand(choice), integrationEditCommand(choice), integrationRemoveCommand(choice),
@@ -194,7 +194,7 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
   pass show github | slipway integration git register default --runtime prod --token-file -`,
 	}
 	token.Add(command, "token", "your Git token")
-	command.Flags().StringVar(&username, "username", "", "name at the provider, which Bitbucket needs")
+	command.Flags().StringVar(&username, "username", "", "user name at the provider, which Bitbucket requires")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		// The token is read only after the platform and the runtime are
@@ -254,11 +254,11 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	token.Add(command, "token", "the runtime's Git token")
 	flags := command.Flags()
-	flags.StringVar(&wanted.Username, "username", "", "name at the provider, which Bitbucket needs")
+	flags.StringVar(&wanted.Username, "username", "", "user name at the provider, which Bitbucket requires")
 	flags.StringVar(&sshFile, "ssh-key-file", "", "file with a private SSH key for repositories over SSH")
-	flags.StringVar(&hostsFile, "known-hosts-file", "", "file with lines of known_hosts for hosts that are not well known")
-	flags.StringVar(&authorityFile, "git-ca-file", "", "file with the authorities of a Git server in house")
-	flags.BoolVar(&wanted.SkipValidation, "skip-validation", false, "keep it although a permission is missing or cannot be checked")
+	flags.StringVar(&hostsFile, "known-hosts-file", "", "known_hosts file for hosts that are not well known")
+	flags.StringVar(&authorityFile, "git-ca-file", "", "PEM file with the CA certificates of a self-hosted Git server")
+	flags.BoolVar(&wanted.SkipValidation, "skip-validation", false, "store the token even if a permission is missing or cannot be checked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		value, err := token.Read(command)
@@ -307,7 +307,7 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 		Use: "status", Short: "Show the state of a runtime's Git token", Args: cobra.NoArgs,
 		Long: "Shows the state of the runtime's own Git token. The exit code is 1 when there is none, or when it is not valid.",
 	}
-	command.Flags().BoolVar(&wanted.Check, "check", false, "ask the provider now")
+	command.Flags().BoolVar(&wanted.Check, "check", false, "check the token at the provider now")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
 		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).GetRuntimeCredentials, wanted)

@@ -57,10 +57,10 @@ func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 // the flags.
 func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 	flags.StringVar(&source.RepoUrl, "repo-url", "", "repository with the Applications, over HTTPS or SSH")
-	flags.StringVar(&source.Path, "path", "", "folder in the repository (default its root)")
+	flags.StringVar(&source.Path, "path", "", "directory in the repository (default its root)")
 	flags.StringVar(&source.Revision, "revision", "", "branch, tag or commit (default the repository's own)")
-	flags.StringVar(&source.Include, "include", "", "pattern of files to take (default all)")
-	flags.StringVar(&source.Exclude, "exclude", "", "pattern of files to leave out")
+	flags.StringVar(&source.Include, "include", "", "glob pattern of files to include (default all)")
+	flags.StringVar(&source.Exclude, "exclude", "", "glob pattern of files to exclude")
 	flags.StringVar(&source.DestinationNamespace, "dest-namespace", "", "namespace of its Applications (default the runtime's)")
 	flags.StringVar(&source.DestinationServer, "dest-server", "", "cluster of its Applications (default the runtime's)")
 	flags.StringVar(&source.Project, "project", "", "AppProject (default default)")
@@ -75,8 +75,8 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		Example: `  slipway git-source create apps --runtime prod --repo-url https://github.com/acme/apps.git --path prod --register-webhook`,
 	}
 	addGitSourceFlags(command.Flags(), wanted.GitSource)
-	command.Flags().BoolVar(&wanted.CreateRepository, "create-repository", false, "make the repository if it does not exist")
-	command.Flags().BoolVar(&wanted.RegisterWebhook, "register-webhook", false, "have the provider tell of pushes, if the runtime's token may")
+	command.Flags().BoolVar(&wanted.CreateRepository, "create-repository", false, "create the repository if it does not exist")
+	command.Flags().BoolVar(&wanted.RegisterWebhook, "register-webhook", false, "register a webhook for pushes at the provider, if the runtime's token has the permission")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		// The only required field is checked here, before a request is sent.
@@ -108,7 +108,7 @@ func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.GitSource{}
 	command := &cobra.Command{
 		Use: "edit NAME", Short: "Change the repository, path, revision or patterns of a Git Source", Args: cobra.ExactArgs(1),
-		Long:    "Changes what is given; the rest stays. A name cannot be changed.",
+		Long:    "Changes the settings of the given flags. The name cannot be changed.",
 		Example: `  slipway git-source edit apps --runtime prod --revision release`,
 	}
 	addGitSourceFlags(command.Flags(), given)

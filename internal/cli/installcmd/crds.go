@@ -40,12 +40,11 @@ func CRDs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crds",
 		Short: "List, adopt or release CustomResourceDefinitions",
-		Long: `Helm makes the definitions of a chart that are missing, and never changes or deletes
-them afterwards. Definitions that were there before, such as those of Argo CD, belong
-to their creator. Adopting them marks them as those of the runtime's release, so
-that they are upgraded with the runtime; releasing puts back the marks that were there
-before. Definitions themselves are never deleted: that would delete every object of
-their kind.`,
+		Long: `Helm creates the missing definitions of a chart, and never updates or deletes them
+afterwards. Definitions that existed before, such as those of Argo CD, belong to their
+creator. Adopting them labels them as part of the runtime's release, so that they are
+upgraded with the runtime; releasing restores their previous labels and annotations.
+Definitions themselves are never deleted: that would delete every object of their kind.`,
 	}
 	command.AddCommand(crdsPlanCommand(), crdsAdoptCommand(), crdsReleaseCommand(), crdsUpgradeCommand())
 	return command
@@ -60,7 +59,7 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	flags.StringVarP(&f.release.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the Helm release")
 	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
 	if writes {
-		flags.BoolVar(&f.dryRun, "dry-run", false, "show every write, and make none")
+		flags.BoolVar(&f.dryRun, "dry-run", false, "show all writes without making them")
 		flags.BoolVar(&f.accept, "yes", false, "do not ask for confirmation")
 	}
 	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -118,16 +117,16 @@ func crdsAdoptCommand() *cobra.Command {
 		Use:   "adopt",
 		Short: "Adopt definitions into the runtime's Helm release",
 		Long: `Sets the label app.kubernetes.io/managed-by and the annotations
-meta.helm.sh/release-name and meta.helm.sh/release-namespace, after showing what is
-written, and keeps what was there before in the annotation slipway.dev/adopted-from.
-What another Helm release that is there, Argo CD or another tool manages is refused
-unless --force is given. slipway crds release undoes it.`,
+meta.helm.sh/release-name and meta.helm.sh/release-namespace, after showing the
+changes, and keeps the previous values in the annotation slipway.dev/adopted-from.
+Definitions that another existing Helm release, Argo CD or another tool manages are
+refused without --force. slipway crds release reverts it.`,
 		Example: `  slipway crds adopt --release slipway-runtime --namespace slipway
   slipway crds adopt --only rollouts --dry-run`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command, true)
-	command.Flags().BoolVar(&given.force, "force", false, "take them from who manages them now")
+	command.Flags().BoolVar(&given.force, "force", false, "adopt definitions that another tool manages")
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
 		return given.change(ctx, command, options, crds.Plan)
 	})
@@ -142,15 +141,15 @@ func crdsReleaseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "release",
 		Short: "Release adopted definitions to their previous owner",
-		Long: `Undoes slipway crds adopt by the record that it kept. Of a definition that was marked
-by hand, the marks are taken away. One that was marked after it was adopted is
-refused unless --force is given.`,
+		Long: `Reverts slipway crds adopt with the values that it kept. The labels and annotations of
+a definition that was adopted manually are removed. A definition whose labels changed
+after the adoption is refused without --force.`,
 		Example: `  slipway crds release
   slipway crds release --only rollouts --dry-run`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command, true)
-	command.Flags().BoolVar(&given.force, "force", false, "also give back what changed since it was adopted, or was adopted for another release")
+	command.Flags().BoolVar(&given.force, "force", false, "also release definitions that changed since the adoption, or that were adopted for another release")
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
 		return given.change(ctx, command, options, crds.PlanRelease)
 	})
@@ -165,7 +164,7 @@ func crdsUpgradeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "upgrade",
 		Short:   "Upgrade the definitions of the release to this version",
-		Long:    `Applies the definitions of the chart where they are missing or belong to the release. Helm does not do that in an upgrade. Those of others stay as they are.`,
+		Long:    `Applies the definitions of the chart that are missing or belong to the release, which a Helm upgrade does not do. Definitions of other owners are not changed.`,
 		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway`,
 		Args:    cobra.NoArgs,
 	}

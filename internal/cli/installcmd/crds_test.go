@@ -37,7 +37,7 @@ spec:
 		}
 		return one.Labels["app.kubernetes.io/managed-by"] + " " + one.Annotations["meta.helm.sh/release-name"] + " " + one.Annotations["meta.helm.sh/release-namespace"]
 	}
-	if got := run("plan --only rollouts"); got.Code != 0 || !strings.Contains(got.Stdout, "it belongs to nobody") || !strings.Contains(got.Stdout, "absent") {
+	if got := run("plan --only rollouts"); got.Code != 0 || !strings.Contains(got.Stdout, "it has no owner") || !strings.Contains(got.Stdout, "absent") {
 		t.Errorf("%+v", got)
 	}
 	const adopt = "adopt --release runtime --namespace here --only rollouts "

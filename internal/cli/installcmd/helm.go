@@ -46,16 +46,16 @@ func helmValidateCommand() *cobra.Command {
 		Use:   "validate --values FILE",
 		Short: "Validate the values of a runtime's chart",
 		Long: `Checks a values file of the chart gitops-runtime before an installation: the values
-by themselves, the Secrets and the IngressClass that they name, whether the API key
-is an admin's of the account, whether the name is free, whether the address answers,
-and what the Git token may do. All problems are listed at once, each with
-a fix. Nothing is changed. What does not respond yet, such as an address whose DNS
-record comes later, is a warning.
+themselves, the Secrets and the IngressClass that they reference, whether the API key
+belongs to an admin of the account, whether the name is free, whether the address
+responds, and the permissions of the Git token. It lists all problems at once, each
+with a fix, and changes nothing. An address that does not respond yet, such as one
+whose DNS record comes later, is a warning.
 
 The chart runs it before each installation and upgrade; installer.skipValidation=true
-turns that off, and global.runtime.ingress.skipValidation=true turns off the question
-to the address. The exit code is 1 when there is an error, and 2 when the command
-line is wrong.`,
+disables that, and global.runtime.ingress.skipValidation=true disables the request to
+the address. The exit code is 1 when there is an error, and 2 when the command line
+is wrong.`,
 		Example: `  slipway helm validate --values values.yaml --namespace slipway --version 0.1.0
   slipway helm validate --values values.yaml --offline
   slipway helm validate --values values.yaml -o json`,
@@ -63,14 +63,14 @@ line is wrong.`,
 		RunE: func(command *cobra.Command, _ []string) error { return runHelmValidate(command, given) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&given.values, "values", "f", "", "values file; - is the input")
+	flags.StringVarP(&given.values, "values", "f", "", "values file; - is standard input")
 	flags.StringVarP(&given.namespace, "namespace", "n", release.DefaultNamespace, "namespace that the runtime is installed to")
 	flags.StringVar(&given.version, "version", "", "version of the chart (default the newest)")
 	flags.StringVarP(&given.output, "output", "o", "text", "output format: text or json")
 	flags.StringVar(&given.kubeconfig, "kubeconfig", "", "kubeconfig file (default as kubectl)")
 	flags.StringVar(&given.context, "context", "", "context of the kubeconfig (default the current one)")
-	flags.BoolVar(&given.offline, "offline", false, "check the values alone, without the cluster and the network")
-	flags.BoolVar(&given.hook, "hook", false, "run in the Job of the chart: what was found ends the log")
+	flags.BoolVar(&given.offline, "offline", false, "check only the values, without the cluster and the network")
+	flags.BoolVar(&given.hook, "hook", false, "run in the Job of the chart: print the findings at the end of the log")
 	return command
 }
 
@@ -84,7 +84,7 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	case given.values == "":
 		return exit.UsageError{Err: errors.New("no values are named: give a file with --values, or - for the input")}
 	case given.hook && given.offline:
-		return exit.UsageError{Err: errors.New("--hook is for the cluster that it runs in, and --offline asks nobody: keep one of them")}
+		return exit.UsageError{Err: errors.New("--hook checks the cluster that it runs in, and --offline contacts no server: keep one of them")}
 	}
 	// World stays nil with --offline, which turns off all checks of the cluster
 	// and the network.

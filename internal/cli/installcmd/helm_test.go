@@ -38,7 +38,7 @@ func TestHelmValidateOffline(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"helm validate --offline --values " + good, 0, []string{"The values are good for the runtime prod, reached by tunnel", "skipped: nobody was asked"}},
+		{"helm validate --offline --values " + good, 0, []string{"The values are good for the runtime prod, reached by tunnel", "skipped: no server was contacted"}},
 		{"helm validate --offline --namespace slipway --version 0.1.0 --values " + good, 0, []string{"good"}},
 		{"helm validate --offline --values " + bad, 1, []string{"ValueInvalid", "global.runtime.name", "global.platform.url", "2 error(s)"}},
 		{"helm validate --offline --namespace Slip_way --values " + good, 1, []string{"NamespaceInvalid"}},

@@ -26,8 +26,8 @@ func Images() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "images",
 		Short: "List the images of the chart, and copy them to a private registry",
-		Long: `For clusters that take images from a private registry, or that have no way to others.
-The images are those of the rendered chart; nothing needs a container engine.
+		Long: `For clusters that pull images from a private registry, or that cannot reach others.
+The images are those of the rendered chart; no container engine is needed.
 
   slipway images list
   slipway images mirror --to registry.example.com/mirror
@@ -49,7 +49,7 @@ type imagesFlags struct {
 
 // add adds the flags that all images commands share.
 func (f *imagesFlags) add(command *cobra.Command) {
-	command.Flags().StringVar(&f.chart, "chart", "", "folder or archive of a chart (default the runtime's of this version)")
+	command.Flags().StringVar(&f.chart, "chart", "", "directory or archive of a chart (default the runtime's chart of this version)")
 	command.Flags().StringArrayVarP(&f.values, "values", "f", nil, "values file of the installation; may be repeated")
 }
 
@@ -94,7 +94,7 @@ func readValuesFile(place string) (map[string]any, error) {
 	read := map[string]any{}
 	if err := yaml.Unmarshal(text, &read); err != nil {
 		// The decoder's message may quote a secret of the file.
-		return nil, fmt.Errorf("the values file %s is no YAML: slipway helm validate --offline says where", place)
+		return nil, fmt.Errorf("the values file %s is not YAML: slipway helm validate --offline shows the error", place)
 	}
 	return read, nil
 }
@@ -164,8 +164,8 @@ type registryFlags struct {
 func (f *registryFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.access.AuthFile, "auth-file", "", "credentials in the format of Docker's config.json (default Docker's own file)")
-	flags.StringVar(&f.access.CAFile, "ca-file", "", "authorities of the registries in PEM, beside those of the system")
-	flags.StringVar(&f.plain, "plain-http", "never", "talk without TLS: never, loopback (to registries of this machine), or always, which shows credentials on the way")
+	flags.StringVar(&f.access.CAFile, "ca-file", "", "PEM file with CA certificates of the registries, in addition to the system's")
+	flags.StringVar(&f.plain, "plain-http", "never", "connect without TLS: never, loopback (registries on this machine), or always, which sends credentials unencrypted")
 	flags.Lookup("plain-http").NoOptDefVal = "loopback"
 }
 
@@ -202,18 +202,18 @@ func imagesValuesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "values --registry REGISTRY[/PREFIX]",
 		Short: "Print the values that pull the images from a private registry",
-		Long: `Writes a values file for the chart. It is rendered with the values of the installation
-first, to see that every image comes from the registry. With --digest the image is
-pinned to what the registry has.`,
+		Long: `Prints a values file for the chart. The chart is first rendered with the values of the
+installation, to verify that every image comes from the registry. With --digest the
+image is pinned to the digest in the registry.`,
 		Example: `  slipway images values --registry registry.example.com/mirror > images.yaml
   slipway images values --registry registry.example.com/mirror --pull-secret registry --digest -f values.yaml`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command)
 	access.add(command)
-	command.Flags().StringVar(&spec.Registry, "registry", "", "registry, with what comes before the repositories")
-	command.Flags().StringArrayVar(&spec.PullSecrets, "pull-secret", nil, "Secret of the namespace to pull with; may be repeated")
-	command.Flags().BoolVar(&pin, "digest", false, "ask the registry for the digest, and pin the image to it")
+	command.Flags().StringVar(&spec.Registry, "registry", "", "registry, with the prefix of the repositories")
+	command.Flags().StringArrayVar(&spec.PullSecrets, "pull-secret", nil, "image pull Secret of the namespace; may be repeated")
+	command.Flags().BoolVar(&pin, "digest", false, "resolve the digest at the registry, and pin the image to it")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if spec.Registry == "" {
 			return exit.UsageError{Err: errors.New("no registry is named: give one with --registry")}
@@ -279,21 +279,20 @@ func imagesMirrorCommand() *cobra.Command {
 		Use:   "mirror --to REGISTRY[/PREFIX]",
 		Short: "Copy the images to a private registry",
 		Long: `Copies every image of the chart with all its platforms to a registry, and compares the
-digests. What the registry has is not copied again: a copy that was interrupted goes
-on. With --from the images come from an OCI archive, as make image writes it, for a
-registry that no other can be reached from.
+digests. Content that the registry already has is not copied again, so an interrupted
+copy resumes. With --from the images come from an OCI archive, as make image writes
+it, for a registry from which no other is reachable.
 
-Credentials are read from a file in Docker's format; programs that it names are not
-run.`,
+Credentials are read from a file in Docker's format; credential helpers are not run.`,
 		Example: `  slipway images mirror --to registry.example.com/mirror
   slipway images mirror --to registry.example.com/mirror --from slipway.tar --auth-file auth.json --ca-file ca.pem`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command)
 	access.add(command)
-	command.Flags().StringVar(&mirror.To, "to", "", "registry, with what comes before the repositories")
+	command.Flags().StringVar(&mirror.To, "to", "", "registry, with the prefix of the repositories")
 	command.Flags().StringVar(&mirror.From, "from", "", "OCI archive with the images (default the registries that the images name)")
-	command.Flags().BoolVar(&mirror.DryRun, "dry-run", false, "look for the images, and copy nothing")
+	command.Flags().BoolVar(&mirror.DryRun, "dry-run", false, "look up the images without copying them")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if mirror.To == "" {

@@ -29,11 +29,11 @@ func createKeyOffer() platformTask {
 	return platformTask{
 		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Create an API key for a user, and print it",
 		words: 2, switches: []string{"register", "read"}, values: []string{"days"}, run: createKeyTask,
-		long: `Makes an API key for a user, and prints it once, alone on standard output. It may
-do everything that the user may; with --register only register runtimes, with
---read only read. It is good for 90 days; --days says how many, and 0 is for ever.
-For programs that set a platform up. The key works even while its user has to
-choose a password, and the audit log has it as made by the system.`,
+		long: `Creates an API key for a user, and prints it once, alone on standard output. It has all
+permissions of the user; with --register only to register runtimes, with --read only
+to read. It is valid for 90 days; --days sets another number, and 0 means no expiry.
+For programs that set up a platform. The key works even while its user must choose a
+password, and the audit log records the system as its creator.`,
 		example: "  slipway platform create-key admin@example.com installer --register --days 1 > key.txt\n  slipway platform create-key admin@example.com backups --read --days 0",
 	}
 }

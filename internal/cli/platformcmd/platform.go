@@ -35,13 +35,13 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "platform [options]",
 		Short: "Run the control plane: accounts, runtimes and what they report",
-		Long: `Runs the control plane: accounts, users and keys, the runtimes that have joined,
-what they report of their applications, and the way to them. It needs nothing
-else: a SQLite file is its database, or PostgreSQL for several replicas.
+		Long: `Runs the control plane: accounts, users and keys, the runtimes that have joined and
+their reports about applications, and the connections to them. It has no other
+dependency: its database is a SQLite file, or PostgreSQL for several replicas.
 
-The first start makes an account and an admin, and prints the admin's password
-once, on standard output. It runs until SIGINT or SIGTERM, then finishes what it
-has begun. A second signal ends it at once, with exit code 130.`,
+The first start creates an account and an admin, and prints the admin's password
+once, on standard output. It runs until SIGINT or SIGTERM, then drains active
+requests. A second signal stops it at once, with exit code 130.`,
 		Example: `  slipway platform
   slipway platform --server.address=:443 --server.publicURL=https://slipway.example.com --tls.certFile=tls.crt --tls.keyFile=tls.key
   slipway platform --configFile=platform.yaml --print-config

@@ -57,30 +57,30 @@ func platformTasks() []*cobra.Command {
 	tasks := []platformTask{
 		{
 			use: "backup FILE [options]", short: "Back up the platform to a file", words: 1, run: backupTask,
-			long: `Writes everything that has to last to a file that must not exist yet, as of one
-moment, also while the platform runs. The options that say where the database is
-are those of the platform. The key file is not in it: keep it elsewhere.`,
+			long: `Writes a consistent backup of all persistent data to a file that must not exist yet,
+also while the platform runs. The database is selected with the options of the
+platform. The backup does not contain the key file: keep it elsewhere.`,
 			example: "  slipway platform backup platform.backup\n  slipway platform backup platform.backup --database.url=postgres://…",
 		},
 		{
 			use: "restore FILE [options]", short: "Restore a backup into an empty database", words: 1, run: restoreTask,
-			long: `Reads a backup into an empty database, which may be of the other kind: that is
-how a platform moves from SQLite to PostgreSQL. The platform must not run. The key
-file of the platform that was backed up is needed too.`,
+			long: `Restores a backup into an empty database, which may be of the other type: this is how
+a platform moves from SQLite to PostgreSQL. The platform must not run. The key file
+of the backed-up platform is required too.`,
 			example: "  slipway platform restore platform.backup --state.dir=/var/lib/slipway/platform",
 		},
 		{
 			use: "rotate-keys [options]", short: "Rotate the keys that sign tokens", switches: []string{"revoke"}, run: rotateTask,
-			long: `Makes a new key to sign tokens with. Runtimes hear of it, and it is used after an
-hour; nothing is interrupted. With --revoke the old keys are removed at once, and
-every token that they signed is void: runtimes renew theirs within a minute.`,
+			long: `Creates a new key for signing tokens. It is distributed to the runtimes and used after
+an hour, without interruption. With --revoke the old keys are removed at once, and
+all tokens that they signed become invalid: runtimes renew theirs within a minute.`,
 			example: "  slipway platform rotate-keys\n  slipway platform rotate-keys --revoke",
 		},
 		{
 			use: "reset-password EMAIL [options]", short: "Reset a user's password to a one-time password", words: 1, run: resetPasswordTask,
-			long: `Gives a user a password that is good for one sign-in, ends the user's sessions
-and the API keys that the user created, and prints the password. Keys of
-slipway platform create-key remain. For when no admin can sign in any more.`,
+			long: `Sets a one-time password for a user, ends the user's sessions, revokes the API keys
+that the user created, and prints the password. Keys of slipway platform create-key
+remain. Use it when no admin can sign in any more.`,
 			example: "  slipway platform reset-password admin@example.com",
 		},
 		createKeyOffer(),

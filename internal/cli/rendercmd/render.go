@@ -39,7 +39,7 @@ const manifestBytes = 1 << 20
 func Worker() *cobra.Command {
 	return &cobra.Command{
 		Use:    "render-worker",
-		Short:  "Render what is asked for on the standard input",
+		Short:  "Render the job on standard input",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
@@ -73,11 +73,11 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "render DIR",
 		Short: "Show what would be applied from a folder",
-		Long: `Renders a folder of this machine as the agent renders a repository: a Helm chart,
-a kustomization, or a folder of YAML, JSON and Jsonnet files, in the same worker
-and with the same refusals. Nothing is asked of a cluster.
+		Long: `Renders a local directory as the agent renders a repository: a Helm chart, a
+kustomization, or a directory of YAML, JSON and Jsonnet files, in the same worker and
+with the same refusals. No cluster is contacted.
 
-DIR is the root of the repository, and --path the folder in it; nothing outside
+DIR is the root of the repository, and --path the directory in it; nothing outside
 of DIR is read. With -f the options come from an Application, and so does the
 path.`,
 		Example: `  slipway render . --path apps/web
@@ -104,11 +104,11 @@ path.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&local.application, "filename", "f", "", "file with an Application whose sources are taken from DIR")
-	flags.StringVar(&local.name, "name", "", "name of the application and of a chart's release (default that of the folder, or of the Application)")
-	flags.StringVar(&local.namespace, "namespace", "", "namespace that objects go to (default that of the Application, or default)")
-	flags.StringVar(&local.path, "path", "", "folder in DIR that is rendered")
-	flags.StringVar(&local.kubeVersion, "kube-version", "", "version of Kubernetes that charts see, such as v1.36.0")
-	flags.StringSliceVar(&local.apiVersions, "api-versions", nil, "kinds that charts see, such as monitoring.coreos.com/v1")
+	flags.StringVar(&local.name, "name", "", "name of the application and of a chart's release (default that of the directory, or of the Application)")
+	flags.StringVar(&local.namespace, "namespace", "", "destination namespace of the objects (default that of the Application, or default)")
+	flags.StringVar(&local.path, "path", "", "directory in DIR to render")
+	flags.StringVar(&local.kubeVersion, "kube-version", "", "Kubernetes version for charts, such as v1.36.0")
+	flags.StringSliceVar(&local.apiVersions, "api-versions", nil, "API versions for charts, such as monitoring.coreos.com/v1")
 	output = printer.NewOutputOf(command, printer.FormYAML, printer.FormJSON, printer.FormName)
 	local.source.add(command)
 	return command

@@ -18,20 +18,20 @@ func runtimeInstallCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "install [NAME]",
 		Short: "Install a runtime in a cluster, or print the commands for it",
-		Long: `Installs a runtime with Helm's library: it checks the values as slipway helm validate
-does, runs the checks of slipway preflight, shows what it will create, asks, installs,
-says what it waits for, and ends when the runtime is online at the platform. What is
-not healthy within --timeout is taken back, with the reason. The release is one of
-Helm: helm list shows it.
+		Long: `Installs a runtime with Helm's library: it checks the values like slipway helm
+validate, runs the checks of slipway preflight, shows the objects that it will create,
+asks for confirmation, installs, shows the progress, and returns when the runtime is
+online at the platform. A release that is not healthy within --timeout is rolled back,
+with the reason. It is a regular Helm release: helm list shows it.
 
 The values are those of the files, then those of the flags, then those of --set. The
 API key that the runtime joins with goes into a Secret, and never into a command line
-or the values: --create-key makes one that registers runtimes only and is good for a
-day, --key-file takes one from a file, and a Secret slipway-user-token that is there
-already is used.
+or the values: --create-key creates one that can only register runtimes and is valid
+for a day, --key-file reads one from a file, and an existing Secret slipway-user-token
+is used.
 
-With --print helm or --print terraform nothing is installed: what is printed installs
-the same. A key that is made then goes to a new file.`,
+With --print helm or --print terraform nothing is installed: the printed commands
+install the same. A new key is then written to a new file.`,
 		Example: `  slipway runtime install prod --create-key
   slipway runtime install prod --create-key --mode ingress --host prod.example.com --ingress-class nginx
   slipway runtime install prod --create-key -f values.yaml --dry-run --output-values -
@@ -42,16 +42,16 @@ the same. A key that is made then goes to a new file.`,
 	// the values of the release.
 	shared.add(command, &given.Options)
 	flags := command.Flags()
-	flags.StringVar(&given.Mode, "mode", "tunnel", "how the platform reaches it: tunnel, ingress, http-route or mesh")
+	flags.StringVar(&given.Mode, "mode", "tunnel", "access mode of the platform: tunnel, ingress, http-route or mesh")
 	flags.StringArrayVar(&given.Hosts, "host", nil, "host of an Ingress or HTTPRoute; may be repeated")
 	flags.StringVar(&given.IngressClass, "ingress-class", "", "class of the Ingress")
 	flags.StringVar(&given.Gateway, "gateway", "", "Gateway of an HTTPRoute, as name or namespace/name")
 	flags.StringVar(&given.IngressURL, "ingress-url", "", "URL of the runtime in a service mesh")
-	flags.BoolVar(&given.CreateKey, "create-key", false, "make an API key for the installation")
+	flags.BoolVar(&given.CreateKey, "create-key", false, "create an API key for the installation")
 	flags.StringVar(&given.KeyFile, "key-file", "", "file with the API key (with --print default NAME.key)")
 	flags.BoolVar(&given.Configuration, "configuration-runtime", false, "make it the configuration runtime of the account")
-	flags.BoolVar(&given.NoWait, "no-wait", false, "with --print: do not have Helm wait")
-	flags.StringVar(&given.Print, "print", "", "print what installs it, and install nothing: helm or terraform")
+	flags.BoolVar(&given.NoWait, "no-wait", false, "with --print: do not let Helm wait")
+	flags.StringVar(&given.Print, "print", "", "print the installation for helm or terraform instead of installing")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// Without a name lifecycle takes that of the values files.
 		name := ""

@@ -51,9 +51,9 @@ func runtimeRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use: "revoke NAME", Short: "Revoke the credentials of a runtime and close its tunnels",
-		Long: `Ends the credentials of a runtime and closes its tunnels within seconds. What is in
-its cluster stays, and the runtime goes on delivering; it joins again with a new API
-key.`,
+		Long: `Revokes the credentials of a runtime and closes its tunnels within seconds. Its cluster
+does not change, and the runtime continues to deliver; it can join again with a new
+API key.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
@@ -74,7 +74,7 @@ func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use: "delete NAME", Short: "Delete the registration of an offline runtime",
-		Long: "Has the platform forget a runtime that is offline. Nothing is done in its cluster: slipway runtime uninstall is for that.",
+		Long: "Deletes the registration of an offline runtime at the platform. Nothing in its cluster is changed: use slipway runtime uninstall for that.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")

@@ -28,15 +28,15 @@ func runtimeLogsCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Show the logs of a runtime's own Pods",
-		Long: `Reads the logs of a runtime: all of them as an archive in a file that only you can
-read, or those of one component as lines.`,
+		Long: `Downloads the logs of a runtime as an archive in a file that only you can read, or
+prints those of one component.`,
 		Example: `  slipway runtime logs prod --output prod.tar.gz
   slipway runtime logs prod --component agent --tail 1000`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	flags := command.Flags()
 	flags.StringVar(&wanted.Component, "component", "", "one component, as slipway runtime get lists them")
-	flags.Int64Var(&wanted.TailLines, "tail", 0, "only so many last lines of each container (default what the runtime gives)")
+	flags.Int64Var(&wanted.TailLines, "tail", 0, "number of lines from the end of each container's log (default that of the runtime)")
 	flags.StringVarP(&path, "output", "o", "", "file to write to; - is standard output (default NAME-logs-TIME.tar.gz, or standard output with --component)")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		// The name is part of the request path and of the file name.

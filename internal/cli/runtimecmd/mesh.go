@@ -43,11 +43,10 @@ func runtimeMeshCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mesh",
 		Short: "Route a service mesh to a runtime",
-		Long: `Writes the VirtualServices of Istio that lead a host of a mesh to a runtime, and
-checks those that are there. A runtime of 0.0.543 or newer, and every runtime of
-Slipway, has one router and needs one VirtualService for /webhooks, /app-proxy and
-/workflows. An older one needs one for its app-proxy and one for its event
-sources.`,
+		Long: `Writes the Istio VirtualServices that route a host of a mesh to a runtime, and checks
+existing ones. A runtime of version 0.0.543 or newer, and every runtime of Slipway,
+has one router and needs one VirtualService for /webhooks, /app-proxy and /workflows.
+An older one needs one for its app-proxy and one for its event sources.`,
 	}
 	flags := command.PersistentFlags()
 	flags.StringVar(&given.Runtime, "runtime", "", "name of the runtime")
@@ -144,13 +143,13 @@ func meshApplyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply",
 		Short: "Write the VirtualServices of a runtime to the cluster",
-		Long: `Writes the VirtualServices of a runtime to the cluster, and checks them then. One
-that has the name and was made by another tool is left alone, unless --force is
-given.`,
+		Long: `Writes the VirtualServices of a runtime to the cluster, and then checks them. A
+VirtualService with the same name that another tool created is not changed without
+--force.`,
 		Example: `  slipway runtime mesh apply --runtime prod --gateway istio-system/public --host prod.example.com`,
 		Args:    cobra.NoArgs,
 	}
-	command.Flags().BoolVar(&force, "force", false, "replace VirtualServices that another tool made")
+	command.Flags().BoolVar(&force, "force", false, "replace VirtualServices that another tool created")
 	command.RunE = given.with(command, true, func(ctx context.Context, command *cobra.Command, target meshTarget) error {
 		// Without --force nothing is written unless all names are free or ours.
 		objects := mode.VirtualServices(target.MeshSettings)
@@ -212,9 +211,9 @@ func meshVerifyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every path of the mesh to a runtime",
-		Long: `Reads the VirtualServices in the namespace of a runtime and says for each path of
-each host where it leads. It ends with 1 when a path does not lead to the runtime.
-Without --gateway any gateway will do.`,
+		Long: `Reads the VirtualServices in the namespace of a runtime and shows the destination of
+each path of each host. The exit code is 1 when a path does not lead to the runtime.
+Without --gateway any gateway is accepted.`,
 		Example: `  slipway runtime mesh verify --runtime prod --host prod.example.com
   slipway runtime mesh verify --runtime prod --host prod.example.com -o json`,
 		Args: cobra.NoArgs,
@@ -234,7 +233,7 @@ func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceI
 	// Discovery instead of a fixed version costs one request.
 	groups, err := cluster.Client.Discovery().ServerGroups()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server at %s what it knows: %w", cluster.Config.Host, err)
+		return nil, fmt.Errorf("discover the kinds of the API server at %s: %w", cluster.Config.Host, err)
 	}
 	at := slices.IndexFunc(groups.Groups, func(group metav1.APIGroup) bool { return group.Name == mode.IstioGroup })
 	if at < 0 {
@@ -265,7 +264,7 @@ func (t meshTarget) verify(ctx context.Context, command *cobra.Command, output *
 		}
 	}
 	if missing > 0 {
-		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate prints what is needed", missing, len(states), t.Runtime)}
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate prints the missing VirtualServices", missing, len(states), t.Runtime)}
 	}
 	return nil
 }
@@ -305,7 +304,7 @@ func explainMesh(err error, namespace string) error {
 	case kubeflags.MissingKind(err):
 		return errors.New("the cluster has no VirtualServices: install Istio first, or choose another --context")
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("you may not do that with VirtualServices in the namespace %s: ask for the right on virtualservices.%s", namespace, mode.IstioGroup)
+		return fmt.Errorf("you may not do that with VirtualServices in the namespace %s: request the permission on virtualservices.%s", namespace, mode.IstioGroup)
 	}
 	return fmt.Errorf("VirtualServices of the namespace %s: %w", namespace, err)
 }

@@ -26,21 +26,21 @@ func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	kubeflags.Add(command.Flags(), &f.local)
 	flags.StringVarP(&options.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the runtime")
 	flags.StringVar(&options.Release, "release", release.DefaultName, "name of the Helm release")
-	flags.StringVar(&options.Chart, "chart", "", "folder, archive or oci:// address of the chart (default the one in this program)")
+	flags.StringVar(&options.Chart, "chart", "", "directory, archive or oci:// address of the chart (default the one in this program)")
 	flags.StringVar(&options.Version, "version", "", "version of the chart (default the newest, or that of this program)")
 	// chart-version is a hidden alias of version.
 	flags.StringVar(&options.Version, "chart-version", "", "")
 	_ = flags.MarkHidden("chart-version") // it is there
 	flags.BoolVar(&options.PlainHTTP, "plain-http", false, "fetch the chart from a registry without TLS")
-	flags.StringArrayVarP(&options.Files, "values", "f", nil, "values file; may be repeated, and later ones win")
-	flags.StringArrayVar(&options.Sets, "set", nil, "value as key=value, over those of the files; may be repeated")
-	flags.StringArrayVar(&options.TextSets, "set-string", nil, "value that is a text, as key=value; may be repeated")
-	flags.DurationVar(&options.Timeout, "timeout", lifecycle.DefaultTimeout, "how long it may take until the runtime is healthy")
+	flags.StringArrayVarP(&options.Files, "values", "f", nil, "values file; may be repeated, and later files take precedence")
+	flags.StringArrayVar(&options.Sets, "set", nil, "value as key=value, which overrides the files; may be repeated")
+	flags.StringArrayVar(&options.TextSets, "set-string", nil, "string value, as key=value; may be repeated")
+	flags.DurationVar(&options.Timeout, "timeout", lifecycle.DefaultTimeout, "time for the runtime to become healthy")
 	flags.BoolVarP(&options.Yes, "yes", "y", false, "do not ask for confirmation")
-	flags.BoolVar(&options.DryRun, "dry-run", false, "check and show the plan, and change nothing")
+	flags.BoolVar(&options.DryRun, "dry-run", false, "check and show the plan without changing anything")
 	flags.StringVar(&f.outputValues, "output-values", "", "write the values to a file; - is standard output")
-	flags.BoolVar(&options.KeepFailed, "keep-failed", false, "leave a release that is not healthy in time as it is, to look at it")
-	flags.BoolVar(&options.SkipPreflight, "skip-preflight", false, "leave out the checks of slipway preflight before and after")
+	flags.BoolVar(&options.KeepFailed, "keep-failed", false, "keep a release that is not healthy in time, for debugging")
+	flags.BoolVar(&options.SkipPreflight, "skip-preflight", false, "skip the checks of slipway preflight before and after")
 }
 
 // finish completes the options once the flags are parsed. It must be called

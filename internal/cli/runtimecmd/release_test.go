@@ -79,7 +79,7 @@ func (w *releaseWorld) testTakenBack(t *testing.T) {
 	w.asleep.Store(true)
 	defer w.asleep.Store(false)
 	w.ends(t, "runtime install prod --create-key --timeout 20s"+quiet, 1,
-		"Deployment slipway-agent: 0 of 1 available", "not healthy within 20s", "the installation was taken back")
+		"Deployment slipway-agent: 0 of 1 available", "not healthy within 20s", "the installation was rolled back")
 	ctx, cancel := context.WithTimeout(t.Context(), releasePatience)
 	defer cancel()
 	_, err := kube.WaitFor(ctx, w.cluster.Client.CoreV1().Namespaces(), kube.Named("slipway"), func(found []*corev1.Namespace) error {

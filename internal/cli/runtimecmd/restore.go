@@ -37,18 +37,18 @@ func runtimeRestoreCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore NAME --from REPOSITORY",
 		Short: "Install a lost runtime on a new cluster, from the Shared Configuration Repository",
-		Long: `Installs a runtime whose cluster is lost on a new one, from what the Shared
-Configuration Repository has of it: its chart, its values and its Applications. It
-registers under the same name, and takes its Applications back from Git. Nothing is
-restored while the old one is online. The platform forgets the old one when you have
-agreed.
+		Long: `Installs a runtime whose cluster is lost on a new cluster, from its chart, values and
+Applications in the Shared Configuration Repository. It registers under the same name,
+and restores its Applications from Git. Nothing is restored while the old runtime is
+online. After your confirmation, the registration of the old runtime is deleted at the
+platform.
 
 Secrets are not in Git: the API key comes from --create-key or --key-file as for
 slipway runtime install, and the Git token of the runtime from --git-token-file. The
-token also opens the repository here. Values that are secret have to be given again
-with --values or --set; the file in the repository says which were left out. A runtime
-that was never made an Application of itself has no values in the repository: give
-them with --values or --set.`,
+token is also used to read the repository. Secret values must be given again with
+--values or --set; the file in the repository lists the omitted ones. A runtime that
+never was an Application of itself has no values in the repository: give them with
+--values or --set.`,
 		Example: `  slipway runtime restore prod --from https://github.com/acme/config.git --git-token-file token.txt --create-key
   slipway runtime restore prod --from https://git.example.com/acme/config.git/slipway?ref=live --git-token-file token.txt --git-ca-file ca.pem --create-key --dry-run`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
@@ -56,13 +56,13 @@ them with --values or --set.`,
 	shared.add(command, &given.Options)
 	flags := command.Flags()
 	flags.StringVar(&git.from, "from", "", "Shared Configuration Repository, <repository>.git[/<path>][?ref=<branch>]")
-	flags.BoolVar(&given.CreateKey, "create-key", false, "make an API key for the installation")
+	flags.BoolVar(&given.CreateKey, "create-key", false, "create an API key for the installation")
 	flags.StringVar(&given.KeyFile, "key-file", "", "file with the API key")
 	flags.StringVar(&git.token, "git-token-file", "", "file with the Git token of the runtime; - is standard input")
-	flags.StringVar(&git.user, "git-username", "", "user name for the Git token, where the provider needs one")
-	flags.StringVar(&git.ca, "git-ca-file", "", "file with the authorities of a Git server in house")
+	flags.StringVar(&git.user, "git-username", "", "user name for the Git token, if the provider requires one")
+	flags.StringVar(&git.ca, "git-ca-file", "", "PEM file with the CA certificates of a self-hosted Git server")
 	flags.StringVar(&git.sshKey, "ssh-key-file", "", "file with a private SSH key, for a repository over SSH")
-	flags.StringVar(&git.sshHosts, "known-hosts-file", "", "file with lines of known_hosts, for a repository over SSH")
+	flags.StringVar(&git.sshHosts, "known-hosts-file", "", "known_hosts file, for a repository over SSH")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		// The repository is parsed before credentials are read, which may
 		// consume standard input.

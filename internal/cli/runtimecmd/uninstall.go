@@ -17,17 +17,18 @@ import (
 func runtimeUninstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given, local := &lifecycle.UninstallOptions{}, kube.UserChoice{}
 	command := &cobra.Command{
-		Use: "uninstall NAME", Short: "Uninstall a runtime, and list what is left",
-		Long: `Uninstalls a runtime: it asks the runtime to clean up and to take leave of the
+		Use: "uninstall NAME", Short: "Uninstall a runtime, and list the remaining objects",
+		Long: `Uninstalls a runtime: it requests that the runtime clean up and deregister from the
 platform, waits for that, removes the Helm release, waits until its objects are gone,
-and lists what is left with the command that removes each: CustomResourceDefinitions,
-volumes, Secrets, Applications, the namespace. What the runtime has delivered stays.
+and lists the remaining objects with the command that removes each:
+CustomResourceDefinitions, volumes, Secrets, Applications, the namespace. Delivered
+objects stay.
 
---clean-shared-repository also has its files in the Shared Configuration Repository
-removed, and --git-sources its Git Sources in the cluster; what they delivered stays.
-A runtime that is offline cannot clean up: --force goes on without, and has the platform
-forget it. --print helm has it clean up, and prints the command that removes it from
-its cluster.`,
+--clean-shared-repository also removes its files in the Shared Configuration
+Repository, and --git-sources its Git Sources in the cluster; the objects that they
+delivered stay. An offline runtime cannot clean up: --force continues without that, and
+deletes its registration at the platform. --print helm lets the runtime clean up, and
+prints the command that removes it from its cluster.`,
 		Example: `  slipway runtime uninstall prod
   slipway runtime uninstall prod --clean-shared-repository --git-sources --yes
   slipway runtime uninstall lost --force`,
@@ -35,15 +36,15 @@ its cluster.`,
 	}
 	flags := command.Flags()
 	kubeflags.Add(command.Flags(), &local)
-	flags.StringVarP(&given.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the runtime (default what the platform knows)")
+	flags.StringVarP(&given.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the runtime (default as registered at the platform)")
 	flags.StringVar(&given.Release, "release", release.DefaultName, "name of the Helm release")
-	flags.BoolVar(&given.CleanRepository, "clean-shared-repository", false, "also remove what it has in the Shared Configuration Repository")
-	flags.BoolVar(&given.GitSources, "git-sources", false, "also delete its Git Sources in the cluster; what they delivered stays")
-	flags.BoolVar(&given.Force, "force", false, "go on when the runtime or the platform does not respond")
+	flags.BoolVar(&given.CleanRepository, "clean-shared-repository", false, "also remove its files in the Shared Configuration Repository")
+	flags.BoolVar(&given.GitSources, "git-sources", false, "also delete its Git Sources in the cluster; objects that they delivered stay")
+	flags.BoolVar(&given.Force, "force", false, "continue when the runtime or the platform does not respond")
 	flags.BoolVarP(&given.Yes, "yes", "y", false, "do not ask for confirmation")
-	flags.BoolVar(&given.DryRun, "dry-run", false, "show what would be deleted, and change nothing")
-	flags.StringVar(&given.Print, "print", "", "have it clean up, and print what removes it then: helm")
-	flags.DurationVar(&given.Timeout, "timeout", lifecycle.DefaultUninstallTimeout, "how long cleaning up and deleting may take, each")
+	flags.BoolVar(&given.DryRun, "dry-run", false, "show the objects to delete without changing anything")
+	flags.StringVar(&given.Print, "print", "", "clean up, and print the command that removes the release: helm")
+	flags.DurationVar(&given.Timeout, "timeout", lifecycle.DefaultUninstallTimeout, "timeout of the clean-up, and of the deletion")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// A namespace from the flag wins over the one of the platform's record.

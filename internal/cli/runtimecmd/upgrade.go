@@ -18,18 +18,18 @@ func runtimeUpgradeCommand(choice *apiclient.Choice) *cobra.Command {
 		Use:   "upgrade NAME",
 		Short: "Upgrade a runtime, or change its values",
 		Long: `Upgrades a runtime with Helm's library: it checks the values, runs the checks of
-slipway preflight, shows what changes as a diff without the values of Secrets, asks,
-upgrades, says what it waits for, and ends when the runtime is online in the new
-version. What is not healthy within --timeout goes back to the revision before, with
-the reason.
+slipway preflight, shows the changes as a diff without the values of Secrets, asks for
+confirmation, upgrades, shows the progress, and returns when the runtime is online
+with the new version. A release that is not healthy within --timeout is rolled back to
+the previous revision, with the reason.
 
-The values that were given before are kept, over the defaults of the new chart; those
-of files and --set go over them. --reset-values forgets those before. A chart that is
-older than the one that is installed is refused without --force.
+The values of the installed release are kept and override the defaults of the new
+chart; those of files and --set override them. --reset-values discards the previous
+values. A chart that is older than the installed one is refused without --force.
 
 A runtime that is an Application of itself is upgraded in the Shared Configuration
-Repository: it says in which file, and changes nothing. --print helm prints the
-command of Helm that does the same.`,
+Repository: the command prints the file to change, and changes nothing. --print helm
+prints the equivalent Helm command.`,
 		Example: `  slipway runtime upgrade prod
   slipway runtime upgrade prod --set edge.replicas=3 --dry-run
   slipway runtime upgrade prod --chart oci://charts.example.com/gitops-runtime --version 0.2.0 --yes`,
@@ -37,9 +37,9 @@ command of Helm that does the same.`,
 	}
 	shared.add(command, &given.Options)
 	flags := command.Flags()
-	flags.BoolVar(&given.ResetValues, "reset-values", false, "forget the values that were given before")
-	flags.BoolVar(&given.Force, "force", false, "also take an older version, and also upgrade a runtime that is an Application of itself")
-	flags.StringVar(&given.Print, "print", "", "print what upgrades it, and change nothing: helm")
+	flags.BoolVar(&given.ResetValues, "reset-values", false, "discard the values of the installed release")
+	flags.BoolVar(&given.Force, "force", false, "also accept an older version, and also upgrade a runtime that is an Application of itself")
+	flags.StringVar(&given.Print, "print", "", "print the upgrade command for helm instead of upgrading")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// The namespace defaults to that of the registered runtime.
 		shared.finish(command, &given.Options)

@@ -27,9 +27,9 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything on this machine: a Kubernetes cluster, a Git repository, the agent, the edge and a demo",
-		Long: `Starts a development cluster, a Git repository with a demo, an agent that makes
-the demo live, and an edge that serves its Ingress; waits until they are ready,
-prints where everything is, and runs until Ctrl-C. It needs neither Docker nor
+		Long: `Starts a development cluster, a Git repository with a demo, an agent that deploys
+the demo, and an edge that serves its Ingress; waits until they are ready,
+prints their addresses, and runs until Ctrl-C. It needs neither Docker nor
 root. A second Ctrl-C kills what does not stop.
 
 The state is kept from one run to the next. The demo follows its Git
@@ -63,7 +63,7 @@ created at the first start only; --reset creates them again.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&options.Dir, "dir", "", "directory for the state (default $XDG_DATA_HOME/slipway or ~/.local/share/slipway)")
-	flags.BoolVar(&options.Reset, "reset", false, "start afresh: delete the state of earlier runs first")
+	flags.BoolVar(&options.Reset, "reset", false, "delete the state of earlier runs first")
 	flags.IntVar(&options.PortOffset, "port-offset", 0, "number to add to each fixed port (API server 6443, edge 8080, 8443, 8082, 8090 and 8093, agent 8083, 8084 and 8091, Git 8085), to run two side by side")
 	flags.DurationVar(&options.Timeout, "timeout", up.DefaultTimeout, "give up when not everything is ready after this time")
 	flags.StringVar(&output, "output", output, "what to print when everything is up: table, or json for scripts, with progress on standard error")

@@ -163,7 +163,7 @@ func (c Config) check() error {
 		bad("PROXY protocol mode %d is not known", c.Proxy)
 	}
 	if c.Proxy != ProxyOff && len(c.TrustedProxies) == 0 {
-		bad("the PROXY protocol is on, but nobody is trusted to use it; list the networks of the load balancers")
+		bad("the PROXY protocol is enabled, but no client is trusted to use it; list the networks of the load balancers")
 	}
 	for _, prefix := range c.TrustedProxies {
 		if !prefix.IsValid() {

@@ -128,7 +128,7 @@ func TestBadConfig(t *testing.T) {
 		{"address", listener.Config{}, "give one such as :443"},
 		{"network", listener.Config{Address: "127.0.0.1:0", Network: "udp"}, "use tcp, tcp4 or tcp6"},
 		{"negative", listener.Config{Address: "127.0.0.1:0", MaxConns: -1}, "cannot be negative"},
-		{"nobody trusted", listener.Config{Address: "127.0.0.1:0", Proxy: listener.ProxyRequire}, "nobody is trusted"},
+		{"nobody trusted", listener.Config{Address: "127.0.0.1:0", Proxy: listener.ProxyRequire}, "no client is trusted"},
 		{"mode", listener.Config{Address: "127.0.0.1:0", Proxy: 9, TrustedProxies: loopback}, "is not known"},
 		{"limit", listener.Config{Address: "127.0.0.1:0", ProxyHeaderLimit: 5000}, "out of range"},
 		{"unusable address", listener.Config{Address: "192.0.2.1:1"}, "cannot listen on 192.0.2.1:1"},

@@ -231,7 +231,7 @@ func TestExplainIsBounded(t *testing.T) {
 	if winner.Verdict != program.Wins || winner.Rule.ID.Name != "winner" {
 		t.Errorf("the winner is %+v", winner)
 	}
-	if last.Verdict != program.Omitted || last.Why != "50 more rules do not answer it either" {
+	if last.Verdict != program.Omitted || last.Why != "50 more rules do not match it either" {
 		t.Errorf("the last step is %+v", last)
 	}
 	if steps := mustCompile(t, table).Explain(&program.Request{Host: "b.x", Path: "/b"}); len(steps) != 0 {

@@ -64,7 +64,7 @@ func (p *Program) Explain(req *Request) []Step {
 		}
 	}
 	if missing := len(rules) - len(steps); missing > 0 {
-		steps = append(steps, Step{Verdict: Omitted, Why: fmt.Sprintf("%d more rules do not answer it either", missing)})
+		steps = append(steps, Step{Verdict: Omitted, Why: fmt.Sprintf("%d more rules do not match it either", missing)})
 	}
 	return steps
 }

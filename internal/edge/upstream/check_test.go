@@ -65,7 +65,7 @@ func newSwitchable(t *testing.T, run func(testing.TB, http.HandlerFunc, ...func(
 		}
 		proto(w, r)
 	})
-	return &switchable{address, func(b bool) { down.Store(b) }, "it answered 503"}
+	return &switchable{address, func(b bool) { down.Store(b) }, "it responded with 503"}
 }
 
 // runHTTP1 is runHTTP2 for HTTP/1.1.
@@ -224,14 +224,14 @@ func TestCheckVerdicts(t *testing.T) {
 		reason  string // empty passes
 	}{
 		{"redirect", answer(302, ""), route.HealthCheck{}, ""},
-		{"notFound", answer(404, "no"), route.HealthCheck{}, "it answered 404"},
+		{"notFound", answer(404, "no"), route.HealthCheck{}, "it responded with 404"},
 		{"expected", answer(418, "short and stout"), route.HealthCheck{Statuses: teapot}, ""},
-		{"unexpected", answer(204, ""), route.HealthCheck{Statuses: teapot}, "it answered 204"},
+		{"unexpected", answer(204, ""), route.HealthCheck{Statuses: teapot}, "it responded with 204"},
 		{"longAnswer", answer(200, strings.Repeat("x", 1<<20)), route.HealthCheck{}, ""},
 		{"refused", closed.Addr().String(), route.HealthCheck{}, "cannot connect"},
 		{"tcp", answer(500, ""), route.HealthCheck{Mode: route.CheckTCP}, ""},
 		{"tcpRefused", closed.Addr().String(), route.HealthCheck{Mode: route.CheckTCP}, "cannot connect"},
-		{"silent", silent, route.HealthCheck{Timeout: route.Duration(20 * time.Millisecond), Unhealthy: 1}, "no answer within 20ms"},
+		{"silent", silent, route.HealthCheck{Timeout: route.Duration(20 * time.Millisecond), Unhealthy: 1}, "no response within 20ms"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, upstream.Config{})

@@ -24,7 +24,7 @@ func (p *checkPlan) run(stop context.Context) error {
 	defer cancel()
 	err := p.runWithin(ctx)
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("there was no answer within %s", p.check.Timeout)
+		return fmt.Errorf("no response within %s", p.check.Timeout)
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 	if p.check.Mode == route.CheckGRPC {
 		err = checkGRPC(&head, &body, answer.kept, read)
 	} else if !p.check.Passes(head.Status) {
-		err = fmt.Errorf("it answered %d", head.Status)
+		err = fmt.Errorf("it responded with %d", head.Status)
 	}
 	return read == nil && head.Reusable, err
 }
@@ -138,7 +138,7 @@ func (p *checkPlan) requestGRPC() []byte {
 // SERVING.
 func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error) error {
 	if head.Status != 200 {
-		return fmt.Errorf("it answered %d", head.Status)
+		return fmt.Errorf("it responded with %d", head.Status)
 	}
 	if read != nil {
 		return read
@@ -148,17 +148,17 @@ func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error)
 		status, ok = head.Find("grpc-status")
 	}
 	if !ok {
-		return errors.New("its answer has no status of gRPC")
+		return errors.New("its response has no gRPC status")
 	}
 	if string(status) != "0" {
-		return fmt.Errorf("it answered with the status %.20q of gRPC; 12 means that it has no health service, and 5 that it has no such service", status)
+		return fmt.Errorf("it responded with the gRPC status %.20q; 12 means that it has no health service, and 5 that it has no such service", status)
 	}
 	serving := uint64(0)
 	if len(message) > 6 && message[0] == 0 && message[5] == 1<<3 {
 		serving, _ = binary.Uvarint(message[6:])
 	}
 	if serving != 1 {
-		return errors.New("it says that it is not serving")
+		return errors.New("it reports that it is not serving")
 	}
 	return nil
 }

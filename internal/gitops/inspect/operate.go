@@ -41,7 +41,7 @@ func (e *BusyError) Error() string { return e.text }
 // Idle returns a *[BusyError] while an operation is requested or running.
 func Idle(app *Application) error {
 	if app.Operation != nil {
-		return &BusyError{fmt.Sprintf("another operation of %s was asked for and has not begun: wait for it with slipway app wait --operation", app.ID())}
+		return &BusyError{fmt.Sprintf("another operation of %s was requested and has not started: wait for it with slipway app wait --operation", app.ID())}
 	}
 	if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
 		return &BusyError{fmt.Sprintf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.ID())}
@@ -98,7 +98,7 @@ func (i *Inspector) refreshed(ctx context.Context, app *Application) (*Applicati
 	defer cancel()
 	done, err := i.Follow(waiting, asked.ID(), func(app *Application) (string, error) {
 		if app.Annotations[refreshAnnotation] != "" {
-			return "the repository has not been asked yet", nil
+			return "the repository has not been polled yet", nil
 		}
 		return "", nil
 	})

@@ -247,7 +247,7 @@ func (k *Kinds) ask(before *directory, done chan struct{}) {
 		k.known = found.with(more)
 	} else {
 		k.invalid = true
-		err = fmt.Errorf("ask the API server for its kinds: %w", err)
+		err = fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
 	k.failure = err
 	k.under = nil

@@ -71,7 +71,7 @@ func shownSync(status v1alpha1.SyncStatusCode) string { return cmp.Or(string(sta
 func writers(app *inspect.Application) []finding.Finding {
 	var found []finding.Finding
 	for _, owner := range app.OwnerReferences {
-		found = append(found, obstacle(CodeGenerated, fmt.Sprintf("the %s %s makes it, and would undo what is changed", owner.Kind, owner.Name),
+		found = append(found, obstacle(CodeGenerated, fmt.Sprintf("the %s %s generates it, and would revert the changes", owner.Kind, owner.Name),
 			fmt.Sprintf("have it keep resources (spec.syncPolicy.preserveResourcesOnDeletion: true) and leave this one out, then take the reference away: "+
 				"kubectl -n %s patch applications.argoproj.io %s --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/ownerReferences\"}]'", app.Namespace, app.Name)))
 	}
@@ -134,7 +134,7 @@ func (m *move) checkProject(ctx context.Context) ([]finding.Finding, error) {
 		return nil, err
 	}
 	if len(refused) > 0 {
-		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" asks for what is not supported: "+refusal.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
+		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" uses an unsupported setting: "+refusal.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
 	}
 	m.project = theirs
 	return nil, nil

@@ -39,7 +39,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{migrate.CodeUnsupported, "plugin is not supported", "targetRevision: main", "targetRevision: main, plugin: {name: x}", syncedStatus},
 		{migrate.CodeElsewhere, "it is for the cluster https://elsewhere.example.com: run a runtime", "server: https://kubernetes.default.svc", "server: https://elsewhere.example.com", syncedStatus},
-		{migrate.CodeGenerated, "the ApplicationSet all makes it", "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: " + string(set.GetUID()) + "}]", syncedStatus},
+		{migrate.CodeGenerated, "the ApplicationSet all generates it", "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: " + string(set.GetUID()) + "}]", syncedStatus},
 		{migrate.CodeParent, "the Application root has it in Git", "labels: {team: a}", "labels: {app.kubernetes.io/instance: root}", syncedStatus},
 		{migrate.CodeOutOfSync, "it is not compared in Argo CD", "team: a", "team: b", `{}`},
 		{migrate.CodeBusy, "Argo CD is syncing it: wait", "team: a", "team: c", `{"operation":{"sync":{}},` + syncedStatus[1:]},

@@ -115,7 +115,7 @@ func argoRole(object *unstructured.Unstructured) (role, *refusal.Refusal) {
 	case len(phases) > 0:
 		return hookRole(object, phases)
 	case skip:
-		return role{skip: "its hook annotation says Skip"}, nil
+		return role{skip: "its hook annotation is Skip"}, nil
 	}
 	return role{}, refusal.New(annotationField(annotationHook), refusal.Invalid, "it names no hook")
 }

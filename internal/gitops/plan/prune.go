@@ -69,7 +69,7 @@ func (b *builder) isOwn(key tracking.Key, live *unstructured.Unstructured) bool 
 func (b *builder) keptAlways(key tracking.Key, live *unstructured.Unstructured, same map[types.UID]bool) string {
 	switch {
 	case isHook(live):
-		return "it is a hook, and its delete policy says when it goes"
+		return "it is a hook, and its delete policy decides when it is deleted"
 	case key == b.applicationKey():
 		return "it is the Application itself"
 	case same[live.GetUID()]:
@@ -154,7 +154,7 @@ func (b *builder) deleteLive(key tracking.Key, live *unstructured.Unstructured) 
 	case key == b.applicationKey():
 		b.skip(key, "it is the Application itself")
 	case options.Delete == No:
-		b.skip(key, "it says that it is not deleted with its application")
+		b.skip(key, "its annotation keeps it when its application is deleted")
 	case b.allowed(key, live):
 		b.steps = append(b.steps, &Step{
 			StepID: StepID{Phase: Delete, Key: key}, Wave: liveWave(live), Action: Remove, Live: live,

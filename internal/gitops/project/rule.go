@@ -62,7 +62,7 @@ func parseRule(text string, compile func(string) (glob.Pattern, error)) (rule, e
 // plainRule reads a pattern that cannot start with !.
 func plainRule(text string) (rule, error) {
 	if strings.HasPrefix(text, "!") {
-		return broken(false), errors.New("a ! means nothing here: write what is allowed")
+		return broken(false), errors.New("a ! has no meaning here: list what is allowed")
 	}
 	return parseRule(text, glob.Compile)
 }

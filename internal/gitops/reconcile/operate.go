@@ -96,7 +96,7 @@ func (p *reconcileRun) decide(seen *observedState) autoSyncDecision {
 	case !policy.IsAutomated() || seen.inSync:
 		return autoSyncDecision{why: "the application is Synced or not automated"}
 	case len(seen.refusals()) > 0:
-		return autoSyncDecision{why: "what is desired is not known: " + seen.refusals()[0].Error()}
+		return autoSyncDecision{why: "the desired state is not known: " + seen.refusals()[0].Error()}
 	}
 	return decide(&autoSyncInput{
 		policy: policy, sources: p.session.rendering.sources, revisions: p.session.rendering.revisions,

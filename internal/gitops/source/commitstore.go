@@ -77,7 +77,7 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 		err = fmt.Errorf("%w: %s is not a file", objects.ErrCorrupt, id)
 	}
 	if large, ok := errors.AsType[*objects.TooLarge](err); ok {
-		return nil, refusal.New(path, refusal.TooLarge, "it is too large: %s: remove it, or keep it out of what is rendered", large)
+		return nil, refusal.New(path, refusal.TooLarge, "it is too large: %s: remove it, or exclude it from the render", large)
 	}
 	return content, s.reportDamage(err)
 }

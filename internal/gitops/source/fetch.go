@@ -121,7 +121,7 @@ func (r *repository) refetch(ctx context.Context, id remote.ID, known *cachedRef
 		return errors.Join(err, fresh.remove())
 	}
 	r.setDisk(fresh)
-	r.sources.options.Log.Debug("fetched a repository anew", slog.String("repository", r.name), slog.Int("packs", old.objects().Packs()))
+	r.sources.options.Log.Debug("fetched a repository again from scratch", slog.String("repository", r.name), slog.Int("packs", old.objects().Packs()))
 	return old.remove()
 }
 

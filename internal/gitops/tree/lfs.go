@@ -32,5 +32,5 @@ func isPointer(content []byte) bool {
 // pointerRefusal is the refusal of a pointer.
 func pointerRefusal(path string) *refusal.Refusal {
 	return refusal.New(path, GitLFSPointer, "it is a pointer of Git LFS, and its content is not fetched: "+
-		"store the file in Git itself (git lfs untrack, then git add --renormalize), or keep it out of what is rendered")
+		"store the file in Git itself (git lfs untrack, then git add --renormalize), or exclude it from the render")
 }

@@ -56,5 +56,5 @@ func missing(path string) error {
 
 // tooLarge is the refusal of a file with more bytes than the limit.
 func tooLarge(path string, limit int64) *refusal.Refusal {
-	return refusal.New(path, refusal.TooLarge, "it is larger than %d bytes: remove it, or keep it out of what is rendered", limit)
+	return refusal.New(path, refusal.TooLarge, "it is larger than %d bytes: remove it, or exclude it from the render", limit)
 }

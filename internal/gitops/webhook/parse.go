@@ -65,7 +65,7 @@ func Parse(r *http.Request, body []byte) (Event, error) {
 	}
 	event.Pushes, err = read(provider, body)
 	if err == nil && len(event.Pushes) == 0 {
-		event.Ignored = "it tells of no branch or tag"
+		event.Ignored = "it names no branch or tag"
 	}
 	return event, err
 }

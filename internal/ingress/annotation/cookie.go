@@ -35,17 +35,17 @@ func traefikCookieKeys() []*key {
 	})
 	maxAge := attribute("maxage", "How long the client keeps the cookie.", "number of seconds", "3600")
 	maxAge.read = setting(func(r *reading) *route.Duration { return &r.cookie.MaxAge }, parseSeconds)
-	expires := attribute("expires", "How long the client keeps the cookie, in older browsers. It is not supported.", "number of seconds", "3600")
+	expires := attribute("expires", "How long the client keeps the cookie, in older browsers. Not supported.", "number of seconds", "3600")
 	expires.read = unsupported("use service.sticky.cookie.maxage, which browsers prefer")
 	return []*key{
 		{
-			name: cookie, closes: true, meaning: "Keeps a client at the endpoint that it got first. The attributes below turn it on as well.",
+			name: cookie, closes: true, meaning: "Sends all requests of a client to the endpoint of its first request (sticky sessions). The attributes below enable it too.",
 			form: "`true` or `false`", otherwise: "false", example: "true",
 			read: setting(func(r *reading) **bool { return &r.cookie.enabled }, parseBool),
 		},
-		text(attribute("name", "Name of the cookie. Without it, the edge makes one.", "name", "endpoint"), func(c *traefikCookie) *string { return &c.Name }),
-		flag(attribute("secure", "Keeps the cookie from plain requests.", "`true` or `false`", "true"), func(c *traefikCookie) *bool { return &c.Secure }),
-		flag(attribute("httponly", "Keeps the cookie from scripts.", "`true` or `false`", "true"), func(c *traefikCookie) *bool { return &c.HTTPOnly }),
+		text(attribute("name", "Name of the cookie. By default, the edge generates one.", "name", "endpoint"), func(c *traefikCookie) *string { return &c.Name }),
+		flag(attribute("secure", "Restricts the cookie to requests over TLS.", "`true` or `false`", "true"), func(c *traefikCookie) *bool { return &c.Secure }),
+		flag(attribute("httponly", "Hides the cookie from scripts.", "`true` or `false`", "true"), func(c *traefikCookie) *bool { return &c.HTTPOnly }),
 		sameSite, maxAge, expires,
 		text(attribute("path", "Path of the cookie.", "path", "/"), func(c *traefikCookie) *string { return &c.Path }),
 		text(attribute("domain", "Domain of the cookie.", "host", "example.com"), func(c *traefikCookie) *string { return &c.Domain }),

@@ -17,7 +17,7 @@ func ingressKeys() []*key {
 	keys := []*key{
 		{
 			name: ownPrefix + "middlewares", closes: true,
-			meaning: "Middlewares of group slipway.dev whose filters requests pass, in this order.",
+			meaning: "Middlewares of group slipway.dev whose filters apply to requests, in this order.",
 			form:    "list of `name` or `namespace/name`", otherwise: "none", example: "secured, compressed",
 			read: names(func(r *reading) *[]Name { return &r.ownMiddlewares }, snapshot.Middleware, notEmpty(parseList)),
 		},
@@ -29,8 +29,8 @@ func ingressKeys() []*key {
 		},
 		{
 			name: ownPrefix + "priority", closes: true,
-			meaning: "Orders the rules of the Ingress among those that its namespace has for the same host; higher comes first. " +
-				"With `hostSharing: open` it orders them among all rules, whatever their hosts and paths.",
+			meaning: "Priority of the rules of the Ingress among those of its namespace for the same host; higher comes first. " +
+				"With `hostSharing: open` it is the priority among all rules, regardless of their hosts and paths.",
 			form: "whole number of 32 bits", otherwise: "0", example: "10",
 			read: setting(func(r *reading) *int32 { return &r.ingress.Priority }, parsePriority),
 		},
@@ -43,13 +43,13 @@ func ingressKeys() []*key {
 		},
 		{
 			name: ownPrefix + "path-matcher", closes: true,
-			meaning: "How paths of the type ImplementationSpecific are compared.",
+			meaning: "How paths of the type ImplementationSpecific are matched.",
 			form:    "`Path`, `PathPrefix` or `PathRegexp`", otherwise: "PathPrefix", example: "PathRegexp",
 			read: setting(func(r *reading) *PathMatcher { return &r.ingress.PathMatcher }, oneOf(MatchPath, MatchPathPrefix, MatchPathRegexp)),
 		},
 		{
 			name: ownPrefix + "tls", closes: true,
-			meaning: "Which requests are served: encrypted ones `only`, or `both` plain and encrypted ones.",
+			meaning: "Which requests are served: `only` those over TLS, or `both` with and without TLS.",
 			form:    "`only` or `both`", otherwise: "both", example: "only",
 			read: setting(func(r *reading) *TLSUse { return &r.ingress.TLS }, oneOf(TLSOnly, TLSBoth)),
 		},
@@ -61,10 +61,10 @@ func ingressKeys() []*key {
 		},
 	}
 	return append(keys,
-		timeoutKey("connect", "Bounds making a connection to a backend.", func(t *route.Timeouts) *route.Duration { return &t.Connect }),
-		timeoutKey("header", "Bounds the wait for the head of the answer.", func(t *route.Timeouts) *route.Duration { return &t.Header }),
-		timeoutKey("idle", "Bounds the wait between two pieces of a body, either way.", func(t *route.Timeouts) *route.Duration { return &t.Idle }),
-		timeoutKey("total", "Bounds the whole exchange.", func(t *route.Timeouts) *route.Duration { return &t.Total }),
+		timeoutKey("connect", "Timeout of connecting to a backend.", func(t *route.Timeouts) *route.Duration { return &t.Connect }),
+		timeoutKey("header", "Timeout for the response head.", func(t *route.Timeouts) *route.Duration { return &t.Header }),
+		timeoutKey("idle", "Timeout between two pieces of a body, in either direction.", func(t *route.Timeouts) *route.Duration { return &t.Idle }),
+		timeoutKey("total", "Timeout of the whole exchange.", func(t *route.Timeouts) *route.Duration { return &t.Total }),
 	)
 }
 
@@ -123,7 +123,7 @@ func traefikRouterKeys() []*key {
 		},
 		{
 			name: router + "middlewares", closes: true,
-			meaning: "Middlewares of group traefik.io whose filters requests pass, in this order. They stand before those of " + ownPrefix + "middlewares.",
+			meaning: "Middlewares of group traefik.io whose filters apply to requests, in this order. They come before those of " + ownPrefix + "middlewares.",
 			form:    "list of `namespace-name@kubernetescrd`", otherwise: "none", example: "shop-auth@kubernetescrd",
 			read: names(func(r *reading) *[]Name { return &r.traefikMiddlewares }, snapshot.TraefikMiddleware, parseList),
 		},
@@ -138,7 +138,7 @@ func traefikRouterKeys() []*key {
 			read: setting(func(r *reading) *PathMatcher { return &r.ingress.PathMatcher }, oneOf(MatchPath, MatchPathPrefix, MatchPathRegexp)),
 		},
 		{
-			name: router + "rulesyntax", closes: true, meaning: "The syntax of rules. There are no rules to write here, so only the current one is taken.",
+			name: router + "rulesyntax", closes: true, meaning: "The syntax of rules. An Ingress has no rules in that syntax, so only the current version is accepted.",
 			form: "`v3`", otherwise: "v3", example: "v3",
 			read: func(r *reading, at place, text string) {
 				if !strings.EqualFold(strings.TrimSpace(text), "v3") {
@@ -166,7 +166,7 @@ func traefikTLSKeys() []*key {
 			}),
 		},
 		{
-			name: tls + ".certresolver", closes: true, meaning: "The resolver that gets certificates.",
+			name: tls + ".certresolver", closes: true, meaning: "The resolver that obtains certificates.",
 			form: "name", otherwise: "none", example: "letsencrypt",
 			read: setting(func(r *reading) *string { return &r.ingress.CertResolver }, parseText),
 		},
@@ -190,7 +190,7 @@ func traefikTLSKeys() []*key {
 			},
 		},
 		{
-			name: tls + ".domains.n.sans", closes: true, meaning: "Further names of the same certificate.",
+			name: tls + ".domains.n.sans", closes: true, meaning: "Additional names of the same certificate.",
 			form: "list of hosts", otherwise: "none", example: "a.example.com,*.b.example.com",
 			read: func(r *reading, at place, text string) {
 				list, err := parseHosts(text)
@@ -253,9 +253,9 @@ func traefikObservabilityKeys() []*key {
 		shown("metrics", "metrics", func(o *Observability) **bool { return &o.Metrics }),
 		shown("tracing", "traces", func(o *Observability) **bool { return &o.Tracing }),
 		{
-			name: observability + "traceverbosity", meaning: "How much a trace has. It is not supported.",
+			name: observability + "traceverbosity", meaning: "Verbosity of traces. Not supported.",
 			form: "text", otherwise: "the options of the edge", example: "minimal",
-			read: unsupported("remove it; traces have what the options of the edge say"),
+			read: unsupported("remove it; the options of the edge set the contents of traces"),
 		},
 	}
 }

@@ -13,7 +13,7 @@ func serviceKeys() []*key {
 	return append([]*key{
 		{
 			name: ownPrefix + "scheme", closes: true,
-			meaning: "How endpoints are spoken to: `h2` and `alpn` are over TLS, `alpn` lets the endpoint choose between HTTP/2 and HTTP/1.1.",
+			meaning: "Protocol to the endpoints: `h2` and `alpn` use TLS, and with `alpn` the endpoint chooses between HTTP/2 and HTTP/1.1.",
 			form:    "`http`, `https`, `h2c`, `h2` or `alpn`", otherwise: "appProtocol of the port, or https for port 443 and names that start with https, or http", example: "h2c",
 			read: setting(func(r *reading) *Scheme { return &r.service.Scheme }, oneOf(SchemeHTTP, SchemeHTTPS, SchemeH2C, SchemeH2, SchemeALPN)),
 		},
@@ -31,13 +31,13 @@ func serviceKeys() []*key {
 		},
 		{
 			name: ownPrefix + "sticky-cookie", closes: true,
-			meaning: "Keeps a client at the endpoint that it got first.",
+			meaning: "Sends all requests of a client to the endpoint of its first request (sticky sessions).",
 			form:    "YAML, or short: " + (*v1alpha1.StickyCookie)(nil).ShortForm(), otherwise: "off", example: "{name: endpoint, secure: true, httpOnly: true, sameSite: lax}",
 			read: readSticky,
 		},
 		{
 			name: ownPrefix + "native-lb", closes: true,
-			meaning: "Sends requests to the address of the Service, and leaves the choice of an endpoint to the cluster.",
+			meaning: "Sends requests to the address of the Service, so that the cluster chooses the endpoint.",
 			form:    "`true` or `false`", otherwise: "the option nativeLBByDefault", example: "true",
 			read: setting(func(r *reading) **bool { return &r.service.NativeLB }, parseBool),
 		},
@@ -56,14 +56,14 @@ func balancingKeys() []*key {
 	return []*key{
 		{
 			name:    ownPrefix + "balance",
-			meaning: "How an endpoint is chosen: the less busy or the quicker of two random ones, one after the other, or the same one for the same key.",
+			meaning: "Load balancing: the less loaded or the faster of two random endpoints, round robin, or the same endpoint for the same key.",
 			form:    "`leastRequests`, `leastTime`, `roundRobin` or `hash`", otherwise: "leastRequests", example: "roundRobin",
 			read: setting(func(r *reading) *route.BalanceMethod { return &r.service.Balancing.Method },
 				oneOf(route.BalanceLeastRequests, route.BalanceLeastTime, route.BalanceRoundRobin, route.BalanceHash)),
 		},
 		{
 			name:    ownPrefix + "balance-hash",
-			meaning: "What tells requests apart, for `hash` of " + ownPrefix + "balance.",
+			meaning: "Attribute that requests are hashed by, for `hash` of " + ownPrefix + "balance.",
 			form:    "YAML, or short: " + (*v1alpha1.RequestKey)(nil).ShortForm(), otherwise: "none", example: "header:X-User",
 			read: func(r *reading, at place, text string) {
 				hash := &v1alpha1.RequestKey{}
@@ -76,25 +76,25 @@ func balancingKeys() []*key {
 		},
 		{
 			name:    ownPrefix + "health-check",
-			meaning: "Asks every endpoint, again and again, whether it works. One that does not gets no requests.",
+			meaning: "Periodically checks the health of every endpoint. An unhealthy endpoint gets no requests.",
 			form:    "YAML, or short: the value of `path`", otherwise: "off", example: "{path: /healthz, interval: 5s}",
 			read: readHealthCheck,
 		},
 		{
 			name:    ownPrefix + "max-in-flight",
-			meaning: "Bounds the requests that run at a time on all endpoints together, for each replica of the edge. What is over it is answered 503.",
+			meaning: "Maximum number of concurrent requests on all endpoints together, for each replica of the edge. The response to further requests is 503.",
 			form:    "whole number", otherwise: "no bound", example: "1000",
 			read: setting(func(r *reading) *int64 { return &r.service.MaxInFlight }, parseCount),
 		},
 		{
 			name:    ownPrefix + "max-in-flight-per-endpoint",
-			meaning: "Bounds the requests that run at a time on one endpoint.",
+			meaning: "Maximum number of concurrent requests on one endpoint.",
 			form:    "whole number", otherwise: "the default of the edge", example: "100",
 			read: setting(func(r *reading) *int64 { return &r.service.MaxInFlightPerEndpoint }, parseCount),
 		},
 		{
 			name:    ownPrefix + "slow-start",
-			meaning: "The time in which a new endpoint comes to its full share.",
+			meaning: "Time in which a new endpoint ramps up to its full share of requests (slow start).",
 			form:    "time such as `30s`", otherwise: "at once", example: "30s",
 			read: setting(func(r *reading) *route.Duration { return &r.service.Balancing.SlowStart }, parseDuration),
 		},
@@ -180,7 +180,7 @@ func traefikServiceKeys() []*key {
 			read: setting(func(r *reading) **bool { return &r.service.NodePortLB }, parseBool),
 		},
 		{
-			name: service + "middlewares", closes: true, meaning: "Middlewares for all requests to the Service. It is not supported.",
+			name: service + "middlewares", closes: true, meaning: "Middlewares for all requests to the Service. Not supported.",
 			form: "list of names", otherwise: "none", example: "shop-auth@kubernetescrd",
 			read: unsupported("name the middlewares in router.middlewares of each Ingress that uses the Service"),
 		},

@@ -67,7 +67,7 @@ func isDelivery(name string) bool { return name == "slipway.dev/progress-deadlin
 func (r *reading) stray(o *object, name string) {
 	other := o.other()
 	if misplaced := other.find(name).key; misplaced != nil {
-		r.add(refusal.New(fieldOf(name), refusal.Invalid, "it has a meaning on %s only: move it from the %s there", other.describe(), o.kind))
+		r.add(refusal.New(fieldOf(name), refusal.Invalid, "it works only on %s: move it there from the %s", other.describe(), o.kind))
 		r.closed = r.closed || misplaced.closes && isOwn(name)
 		return
 	}
@@ -133,7 +133,7 @@ func give[T any](r *reading, at place, slot *T, value T) {
 		return
 	}
 	*slot = *new(T)
-	r.fault(at, refusal.Conflict, "%s says something else: keep one of the two", bounded(before.name))
+	r.fault(at, refusal.Conflict, "%s has a different value: keep one of the two", bounded(before.name))
 }
 
 // setting returns the reader of a key that sets one value. slot returns the

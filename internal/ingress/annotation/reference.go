@@ -45,25 +45,25 @@ const introduction = `<!-- Written by ` + "`make generate`" + `. Change the decl
 # Annotations and kinds
 
 Annotations of an Ingress apply to all its rules; those of a Service to all requests that are sent to it. A setting that has
-two spellings, ours and Traefik's, may be written in both if they say the same.
+two spellings, Slipway's and Traefik's, may use both with the same value.
 
-An annotation that is not understood is an Event on its object, and is never ignored. Where serving without it would be wrong,
-it also closes the object: rules of the Ingress, or requests to the Service, are answered with 503. The column *Closes* says
-where that is so. It is so, too, for an annotation that does not exist: under ` + "`slipway.dev/`" + `, and Traefik's
-` + "`router.`" + ` on an Ingress and ` + "`service.`" + ` on a Service. One that belongs on the other object is an Event as well; it closes if it is one of ours and closes there.
+An annotation with an error is never ignored: it produces an Event on its object. Where it would be wrong to serve without the
+annotation, the error also closes the object: the edge responds with 503 to requests for the rules of the Ingress or for the Service.
+The column *Closes* shows these annotations. Unknown annotations close the object too: those under ` + "`slipway.dev/`" + `, and
+Traefik's ` + "`router.`" + ` on an Ingress and ` + "`service.`" + ` on a Service. An annotation on the wrong kind of object also produces an
+Event; it closes the object if it is one of Slipway's and closes the right kind of object.
 
-Values are short forms, or YAML: they are YAML when they start with ` + "`{`, `[` or `- `" + `, when they start with the name of a
-field and a colon, or when they have several lines. A value has at most 64 KiB, and no anchors, aliases or tags. A field that is
-not declared is an error.
+A value is a short form or YAML: it is YAML when it starts with ` + "`{`, `[` or `- `" + `, when it starts with the name of a field and
+a colon, or when it has several lines. A value has at most 64 KiB, and no anchors, aliases or tags. An unknown field is an error.
 
 `
 
 // traefikIntroduction precedes the tables of Traefik's keys.
 const traefikIntroduction = `## Traefik's annotations
 
-These are read as Traefik reads them, without regard to case, so that an Ingress can move over as it is. What Traefik knows and
-we do not do is an Event that says what to do instead. ` + "`router.*`" + ` on a Service and ` + "`service.*`" + ` on an Ingress have
-no effect there, as in Traefik, and are an Event.
+Slipway reads them as Traefik does, case-insensitively, so that an Ingress can move without changes. A setting of Traefik that
+Slipway does not support produces an Event with the alternative. ` + "`router.*`" + ` on a Service and ` + "`service.*`" + ` on an Ingress
+have no effect, as in Traefik, and produce an Event.
 
 `
 
@@ -77,7 +77,7 @@ func (p *page) heading(text string) { p.WriteString(text + "\n\n") }
 // have a section of their own. short cuts the prefix from the names.
 func (p *page) keys(o *object, heading, prefix string, short bool) {
 	p.heading(heading)
-	p.Table("Annotation", "Meaning", "Form", "Without it", "Closes", "Example")
+	p.Table("Annotation", "Meaning", "Form", "Default", "Closes", "Example")
 	inline := map[string]bool{}
 	for name := range filterFields() {
 		inline[filterKey(name)] = true
@@ -102,8 +102,8 @@ func (p *page) keys(o *object, heading, prefix string, short bool) {
 // filters writes the filters, in their order, and the fields of each.
 func (p *page) filters(o *object) {
 	p.heading("### Filters")
-	p.WriteString("Each filter has an annotation, which closes the Ingress when it is not understood; the value `false` switches it off. " +
-		"An object has no order of annotations, so requests pass them in this one:\n\n")
+	p.WriteString("Each filter has an annotation, which closes the Ingress when it has an error; the value `false` disables it. " +
+		"Annotations have no order, so requests pass the filters in this one:\n\n")
 	before, after := filterOrder()
 	number := 0
 	line := func(text string) {
@@ -117,7 +117,7 @@ func (p *page) filters(o *object) {
 	for _, name := range after {
 		line(fmt.Sprintf("[`%s`](#%s)", filterKey(name), anchor(name)))
 	}
-	p.WriteString("\nFilters in another order belong into a [Middleware](#middleware), where a list says it.\n\n")
+	p.WriteString("\nFor another order, use a [Middleware](#middleware), whose filters are a list.\n\n")
 	fields := filterFields()
 	for _, name := range append(before, after...) {
 		field := fields[name]
@@ -131,8 +131,8 @@ func (p *page) filters(o *object) {
 // kinds writes the fields of our kinds.
 func (p *page) kinds() {
 	p.heading("## Kinds")
-	p.WriteString("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. Names in them are those of objects in the same namespace; " +
-		"`namespace/name` leads into another one, where the option `allowCrossNamespace` allows it.\n\n")
+	p.WriteString("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. They reference objects of the same namespace by name, and those of other " +
+		"namespaces by `namespace/name` if the option `allowCrossNamespace` allows it.\n\n")
 	for _, kind := range v1alpha1.Kinds() {
 		p.heading("### " + kind.Name)
 		p.WriteString(kind.Description + " Fields of its spec:\n\n")
@@ -152,8 +152,8 @@ func (p *page) kinds() {
 }
 
 // middlewareExample follows the fields of a Middleware.
-const middlewareExample = `A filter has one field: the name of one of the [filters](#filters) above with its fields, or ` + "`chain`" + `, which puts the
-filters of other Middlewares in its place.
+const middlewareExample = `A filter has one field: the name of one of the [filters](#filters) above with its fields, or ` + "`chain`" + `, which
+inserts the filters of other Middlewares.
 
 ` + "```yaml" + `
 apiVersion: slipway.dev/v1alpha1

@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 				_, faults = ParseService(given)
 			}
 			refused := len(faults) == 1 && faults[0].Reason == refusal.Unsupported
-			if supported := !strings.Contains(k.meaning, "not supported"); supported && len(faults) > 0 || !supported && !refused {
+			if supported := !strings.Contains(k.meaning, "Not supported"); supported && len(faults) > 0 || !supported && !refused {
 				t.Errorf("%s: %s: %v", name, k.example, faults)
 			}
 		}

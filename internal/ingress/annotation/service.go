@@ -69,10 +69,10 @@ func (r *reading) finishHash() {
 	method, hash := r.given[&r.service.Balancing.Method], r.given[&r.hash]
 	switch {
 	case r.service.Balancing.Method == route.BalanceHash && r.hash == nil:
-		r.fault(method, refusal.Invalid, "it needs %sbalance-hash, which says what tells requests apart", ownPrefix)
+		r.fault(method, refusal.Invalid, "it requires %sbalance-hash, the attribute that requests are hashed by", ownPrefix)
 		r.service.Balancing.Method = ""
 	case r.service.Balancing.Method != route.BalanceHash && r.hash != nil:
-		r.fault(hash, refusal.Conflict, "it has a meaning with %sbalance: hash only", ownPrefix)
+		r.fault(hash, refusal.Conflict, "it works only with %sbalance: hash", ownPrefix)
 	case r.hash != nil:
 		r.service.Balancing.Hash = route.HashKey{By: route.KeySource(r.hash.By), Name: r.hash.Name}
 	}

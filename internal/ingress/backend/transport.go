@@ -103,7 +103,7 @@ func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamT
 		// Disabled verification has no effect without TLS. Other settings would be
 		// lost silently, so they are refused.
 		if verified != (route.UpstreamTLS{}) && verified != (route.UpstreamTLS{SkipVerify: true}) {
-			return nil, b.transportFault(refusal.Conflict, "it says how the endpoints are verified, and they are spoken to without encryption: set slipway.dev/scheme to https, or use another transport")
+			return nil, b.transportFault(refusal.Conflict, "it configures how the endpoints are verified, and connections to them are not encrypted: set slipway.dev/scheme to https, or use another transport")
 		}
 		return nil, nil
 	}

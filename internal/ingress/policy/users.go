@@ -102,7 +102,7 @@ func checkUsers(text string) (problem string) {
 	// Without any user every request would get 401, which looks like a wrong
 	// password.
 	if len(seen) == 0 {
-		return "has no users, so nobody could pass: put the lines of an htpasswd file under users"
+		return "has no users, so every request would be denied: put the lines of an htpasswd file under users"
 	}
 	return ""
 }

@@ -33,7 +33,7 @@ func TestUsers(t *testing.T) {
 		{"plain in a file", file("users", "anna:secret"), "", "line 1 that is not hashed"},
 		{"costly", file("users", strings.Replace(bcryptLine, "$05$", "$15$", 1)), "", "cost 14"},
 		{"twice", file("users", bcryptLine+"\n"+bcryptLine), "", "line 1 and line 2"},
-		{"no users", file("users", "# nobody\n"), "", "nobody could pass"},
+		{"no users", file("users", "# nobody\n"), "", "every request would be denied"},
 		{"no name", file("users", ":{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="), "", "line 1"},
 		{"plain as it should be", plain("anna", "secret"), sha, ""},
 		{"no password", plain("anna", ""), "", "give both"},

@@ -26,7 +26,7 @@ func ipAllowList(r *record) *route.Policy {
 	filter := &route.IPFilter{Status: int(r.count("rejectStatusCode"))}
 	ranges := r.texts("sourceRange")
 	if len(ranges) == 0 {
-		r.fault("sourceRange", refusal.Invalid, "nobody is allowed: list addresses or networks such as 10.0.0.0/8")
+		r.fault("sourceRange", refusal.Invalid, "no client is allowed: list addresses or networks such as 10.0.0.0/8")
 	}
 	for _, text := range ranges {
 		prefix, err := network(strings.TrimSpace(text))
@@ -188,7 +188,7 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	r.refuse("authResponseHeadersRegex", "list the headers in authResponseHeaders")
 	r.refuse("addAuthCookiesToResponse", "let the backend set the cookies")
 	r.refuse("headerField", "the log has no user of forwardAuth; remove it")
-	r.refuse("preserveRequestMethod", "the question is a GET, and X-Forwarded-Method says the method of the request")
+	r.refuse("preserveRequestMethod", "the sub-request is a GET, and X-Forwarded-Method has the method of the request")
 	tls := r.inner("tls")
 	// The server is a Service here, and TLS to a Service is set on the Service.
 	for _, name := range []string{"caSecret", "certSecret", "insecureSkipVerify"} {

@@ -31,7 +31,7 @@ func circuitBreaker(r *record) *route.Policy {
 	}
 	breaker.FailurePercent = percent
 	if status := r.count("responseCode"); status != 0 && status != 503 {
-		r.fault("responseCode", refusal.Unsupported, "an open breaker answers 503, so that clients come again; remove it")
+		r.fault("responseCode", refusal.Unsupported, "an open circuit breaker responds with 503, so that clients retry; remove it")
 	}
 	// Intervals of the check and of the recovery have no effect: our breaker
 	// evaluates every response, and sends one probe request when it half-opens.

@@ -147,7 +147,7 @@ var unsupportedKinds = map[string]string{
 func (s *step) contentType(r *record) []route.Policy {
 	_, said := r.take("autoDetect")
 	if detect := r.flag("autoDetect"); detect || !said {
-		s.add(r.path, refusal.Unsupported, "is not supported: the type of an answer is not guessed from its content; let the backend send Content-Type")
+		s.add(r.path, refusal.Unsupported, "is not supported: the type of a response is not guessed from its content; let the backend send Content-Type")
 	}
 	r.rest()
 	return nil

@@ -38,7 +38,7 @@ func pagePath(r *record) string {
 	case strings.Contains(path, "{url}"):
 		r.fault("query", refusal.Unsupported, "{url} has no value here: read the header X-Forwarded-Uri")
 	case strings.ContainsAny(path, "?#"):
-		r.fault("query", refusal.Unsupported, "a page is asked for by a path without ? and #: write one such as /{status}.html")
+		r.fault("query", refusal.Unsupported, "the path of a page has no ? and #: write one such as /{status}.html")
 	case strings.Trim(strings.ReplaceAll(path, "{status}", "0"), pathCharacters) != "":
 		r.fault("query", refusal.Invalid, "it has a character that is not for paths: write one such as /{status}.html")
 	}

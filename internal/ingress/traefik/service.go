@@ -101,10 +101,10 @@ func (s *step) wantScheme(r *record, field, scheme string, backend route.Backend
 	switch {
 	case scheme == "" || scheme == "http" && !encrypted || scheme == "https" && encrypted:
 	case scheme == "https":
-		r.fault(field, refusal.Unsupported, "it asks for https, and the Service %s/%s is spoken to without encryption: set its annotation %s to https",
+		r.fault(field, refusal.Unsupported, "it requires https, and connections to the Service %s/%s are not encrypted: set its annotation %s to https",
 			backend.Namespace, backend.Name, schemeAnnotation)
 	case scheme == "http":
-		r.fault(field, refusal.Unsupported, "it asks for http, and the Service %s/%s is spoken to with encryption: write https",
+		r.fault(field, refusal.Unsupported, "it requires http, and connections to the Service %s/%s are encrypted: write https",
 			backend.Namespace, backend.Name)
 	default:
 		r.fault(field, refusal.Unsupported, "%q is neither http nor https: set the annotation %s of the Service", brief(scheme), schemeAnnotation)

@@ -114,7 +114,7 @@ func clientAuth(r *record, source reference.Source, conditions *reference.TLSCon
 	verifies := auth == route.ClientAuthVerifyIfGiven || auth == route.ClientAuthVerify
 	switch {
 	case verifies && len(secrets) == 0:
-		r.fault("secretNames", refusal.Invalid, "certificates are to be verified, and nobody can vouch for them: name a Secret with ca.crt")
+		r.fault("secretNames", refusal.Invalid, "certificates must be verified, and there is no CA certificate: name a Secret with ca.crt")
 	case !verifies && len(secrets) > 0:
 		r.fault("clientAuthType", refusal.Invalid, "there are authorities, but certificates are not verified: set RequireAndVerifyClientCert or VerifyClientCertIfGiven, or remove secretNames")
 		return

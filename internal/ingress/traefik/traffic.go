@@ -110,7 +110,7 @@ func compress(r *record) *route.Policy {
 	for _, encoding := range r.texts("encodings") {
 		compression.Encodings = append(compression.Encodings, route.Encoding(encoding))
 	}
-	r.refuse("defaultEncoding", "a client that does not say what it can read gets answers as they are; remove it")
+	r.refuse("defaultEncoding", "a client without Accept-Encoding gets uncompressed responses; remove it")
 	r.rest()
 	return &route.Policy{Compression: compression}
 }
@@ -136,7 +136,7 @@ func retry(r *record) *route.Policy {
 	case attempts < 1:
 		r.fault("attempts", refusal.Invalid, "give the number of attempts, the first one included")
 	case attempts > 10:
-		r.fault("attempts", refusal.TooLarge, "%d are more than 10: every one of them adds to the load of a backend in trouble", attempts)
+		r.fault("attempts", refusal.TooLarge, "%d are more than 10: every retry adds to the load of a failing backend", attempts)
 	}
 	again.Attempts = int(attempts)
 	// Network errors are retried unless disabled, statuses only if listed. The

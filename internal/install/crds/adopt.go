@@ -35,7 +35,7 @@ func (e *Entry) planAdoption(options Options) error {
 	case e.Owner.Kind == Helm:
 		e.Why = fmt.Sprintf("taken from %s", e.Owner)
 	default:
-		e.Why = "it belongs to nobody"
+		e.Why = "it has no owner"
 	}
 	e.Action = Adopt
 	patch, err := e.adoption(options.Release)

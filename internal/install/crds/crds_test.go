@@ -167,7 +167,7 @@ func TestOwners(t *testing.T) {
 		"appprojects.argoproj.io":     "adopt taken from Helm release " + other + "/former, which is gone",
 		"applicationsets.argoproj.io": "refuse it is managed by Argo CD (platform): ",
 		"experiments.argoproj.io":     "keep it belongs to the release already",
-		"rollouts.argoproj.io":        "adopt it belongs to nobody",
+		"rollouts.argoproj.io":        "adopt it has no owner",
 		"analysisruns.argoproj.io":    "absent it is not in the cluster",
 	} {
 		if got := string(plan[name].Action) + " " + plan[name].Why; !strings.HasPrefix(got, want) {

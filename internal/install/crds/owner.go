@@ -66,7 +66,7 @@ func (o Owner) String() string {
 	case o.Kind == Helm:
 		return fmt.Sprintf("Helm release %s", o.Release)
 	case o.Kind == Nobody:
-		return "nobody"
+		return "none"
 	}
 	return fmt.Sprintf("%s (%s)", o.Kind, o.Name)
 }

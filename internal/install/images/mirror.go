@@ -85,7 +85,7 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 		made.Present = true
 		return made, nil
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
-		return made, explain("ask "+to.Host()+" for "+target, err)
+		return made, explain("resolve at "+to.Host()+": "+target, err)
 	}
 	if m.DryRun {
 		return made, nil
@@ -112,10 +112,10 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 func (m Mirror) verify(ctx context.Context, to registry.Reference, made Copied) error {
 	there, err := m.Registries.repository(to).Resolve(ctx, to.Reference)
 	if err != nil {
-		return explain("ask "+to.Host()+" for "+made.To, err)
+		return explain("resolve at "+to.Host()+": "+made.To, err)
 	}
 	if there.Digest.String() != made.Digest {
-		return fmt.Errorf("%s has the digest %s, and what was copied has %s: somebody else writes there", made.To, there.Digest, made.Digest)
+		return fmt.Errorf("%s has the digest %s, and the copy has %s: another client writes to this repository", made.To, there.Digest, made.Digest)
 	}
 	return nil
 }

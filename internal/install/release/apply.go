@@ -154,7 +154,7 @@ func shortError(err error) error {
 // undo undoes a failed operation, with a timeout of its own. It returns a
 // FailedError with the reason in every case.
 func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason error) error {
-	c.tell("It has failed, and is taken back.")
+	c.tell("The operation failed and is rolled back.")
 	c.markFailed(plan, reason)
 	// An interrupted operation is undone as well, so the context is detached
 	// from the caller's.
@@ -162,7 +162,7 @@ func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason err
 	defer cancel()
 	failed := &FailedError{Reason: reason}
 	if plan.Install() {
-		failed.Undone = "the installation was taken back"
+		failed.Undone = "the installation was rolled back"
 		// The workloads go before the Secrets that they mount.
 		_, err := c.Remove(undoing, undoTime)
 		failed.Problem = errors.Join(err, c.unprepare(undoing, done))
@@ -172,7 +172,7 @@ func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason err
 	}
 	// The message must not claim a state that was not reached.
 	if failed.Problem != nil {
-		failed.Undone = "it was to be taken back, which failed too"
+		failed.Undone = "rolling it back failed too"
 	}
 	return failed
 }

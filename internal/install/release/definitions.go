@@ -53,7 +53,7 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 			plan.Changes = append(plan.Changes, Change{Action: Create, ID: id, After: crd})
 		case apierrors.IsForbidden(err):
 			// The definition may be there all the same, so the plan goes on.
-			plan.Remarks = append(plan.Remarks, "you may not read the CustomResourceDefinition "+crd.GetName()+": somebody who may has to make it")
+			plan.Remarks = append(plan.Remarks, "you may not read the CustomResourceDefinition "+crd.GetName()+": a user with that permission must create it")
 		case err != nil:
 			return fmt.Errorf("read the CustomResourceDefinition %s: %w", crd.GetName(), err)
 		case !c.owns(live):

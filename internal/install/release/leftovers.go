@@ -78,13 +78,13 @@ func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 	switch {
 	case meta.GetDeletionTimestamp() != nil && len(finalizers) > 0:
 		left.Stuck, left.Command = true, id.freeCommand()
-		left.Why = "it is being deleted and waits for " + strings.Join(finalizers, ", ") + ", which nobody may be left to do"
+		left.Why = "it is being deleted and waits for " + strings.Join(finalizers, ", ") + ", and possibly no controller is left to do that"
 	case meta.GetDeletionTimestamp() != nil:
 		left.Why = "it is being deleted"
 	case len(finalizers) > 0 && strings.HasPrefix(id.Group, "argoproj.io"):
 		// No agent is left that would act on the finalizer, and the
 		// deletion would never finish.
-		left.Why, left.Command = why+"; its finalizer would hold it back, because nobody acts on it any more", id.freeCommand()+" && "+id.deleteCommand()
+		left.Why, left.Command = why+"; its finalizer would block that, because no controller handles it any more", id.freeCommand()+" && "+id.deleteCommand()
 	}
 	l.all = append(l.all, left)
 }
@@ -130,7 +130,7 @@ func (l *leftBehind) listable(namespaced bool) ([]metav1.APIResource, error) {
 	// A broken aggregated API makes discovery incomplete, which must not hide
 	// the other kinds.
 	if err != nil && len(lists) == 0 {
-		return nil, fmt.Errorf("ask for the kinds of the cluster: %w", err)
+		return nil, fmt.Errorf("discover the kinds of the cluster: %w", err)
 	}
 	matching := discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool {
 		return r.Namespaced == namespaced && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete")
@@ -188,11 +188,11 @@ func (l *leftBehind) judge(id ID, meta metav1.Object) {
 	case id.Kind == "Application" && id.Group == "argoproj.io":
 		l.add(id, meta, "what it has delivered stays, and so does it")
 	case id.Group == "argoproj.io" || id.Group == "slipway.dev":
-		l.add(id, meta, "it is a setting of somebody's applications")
+		l.add(id, meta, "it is a setting of a user's applications")
 	case id.Kind == "PersistentVolumeClaim":
 		l.add(id, meta, "it has data, which would be lost")
 	case id.Kind == "Lease" && strings.HasPrefix(id.Name, leasePrefix):
-		l.add(id, meta, "it says which replica has worked")
+		l.add(id, meta, "it names the last leader")
 	case l.ours(id, meta):
 		l.add(id, meta, whyKept(id))
 	default:
@@ -273,7 +273,7 @@ func (l *leftBehind) webhooks(ctx context.Context) error {
 	for i := range validating.Items {
 		one := &validating.Items[i]
 		if slices.ContainsFunc(one.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return l.leadsHere(w.ClientConfig) }) {
-			l.add(ID{Group: admissionv1.GroupName, Kind: "ValidatingWebhookConfiguration", Name: one.Name}, one, "it leads to a Service of the namespace, which does not answer any more")
+			l.add(ID{Group: admissionv1.GroupName, Kind: "ValidatingWebhookConfiguration", Name: one.Name}, one, "it routes to a Service of the namespace, which no longer responds")
 		}
 	}
 	mutating, err := admission.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: mostListed})
@@ -283,7 +283,7 @@ func (l *leftBehind) webhooks(ctx context.Context) error {
 	for i := range mutating.Items {
 		one := &mutating.Items[i]
 		if slices.ContainsFunc(one.Webhooks, func(w admissionv1.MutatingWebhook) bool { return l.leadsHere(w.ClientConfig) }) {
-			l.add(ID{Group: admissionv1.GroupName, Kind: "MutatingWebhookConfiguration", Name: one.Name}, one, "it leads to a Service of the namespace, which does not answer any more")
+			l.add(ID{Group: admissionv1.GroupName, Kind: "MutatingWebhookConfiguration", Name: one.Name}, one, "it routes to a Service of the namespace, which no longer responds")
 		}
 	}
 	return nil
@@ -313,7 +313,7 @@ func (l *leftBehind) namespace(ctx context.Context) error {
 	if err != nil {
 		return ignoreForbidden(err)
 	}
-	why := "it stays: somebody may use it"
+	why := "it stays: it may still be in use"
 	if l.others > 0 {
 		why = fmt.Sprintf("it stays: it has %d other objects", l.others)
 	}

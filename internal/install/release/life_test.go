@@ -249,7 +249,7 @@ func TestTakenBack(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Problem != nil {
 		t.Fatalf("the installation ended with %v", err)
 	}
-	for _, part := range []string{"not healthy within 30s", "Deployment slipway-agent: 0 of 1 available", "cannot be scheduled: no nodes available", "was taken back"} {
+	for _, part := range []string{"not healthy within 30s", "Deployment slipway-agent: 0 of 1 available", "cannot be scheduled: no nodes available", "was rolled back"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in %v", part, err)
 		}
@@ -275,7 +275,7 @@ func testInterrupted(t *testing.T, w *world) {
 		w.eventually(t, func(context.Context) bool { return strings.Contains(w.told(), "Deployment slipway-agent: 0 of 1") })
 	}()
 	err = w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait})
-	if err == nil || !strings.Contains(err.Error(), "interrupted while it waited") || !strings.Contains(err.Error(), "was taken back") {
+	if err == nil || !strings.Contains(err.Error(), "interrupted while it waited") || !strings.Contains(err.Error(), "was rolled back") {
 		t.Fatalf("the installation ended with %v", err)
 	}
 	w.awaitGone(t, "second")

@@ -139,7 +139,7 @@ func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *c
 	told, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case !ok || !connect.IsWireError(err) && told.Code() == connect.CodeUnknown:
-		return nil, fmt.Errorf("what answers is no platform, or nothing answers: %w", withoutURL(err))
+		return nil, fmt.Errorf("the server does not respond, or is not a platform: %w", withoutURL(err))
 	case connect.IsWireError(err) && told.Code() == connect.CodeUnauthenticated:
 		return nil, ErrRefused
 	case connect.IsWireError(err) && told.Code() == connect.CodePermissionDenied:

@@ -164,7 +164,7 @@ func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
 		i.wrong(CodeTokenRefused, tokenKey, "the platform does not know the API key", "make one: slipway runtime install --create-key, or slipway api-key create")
 		return nil
 	case err != nil:
-		i.wrong(CodePlatformDown, values.KeyPlatformURL, "the platform does not answer: "+err.Error(), "check the URL, the network, proxies and "+values.KeyCARefName)
+		i.wrong(CodePlatformDown, values.KeyPlatformURL, "the platform does not respond: "+err.Error(), "check the URL, the network, proxies and "+values.KeyCARefName)
 		return nil
 	}
 	i.checkCaller(caller, tokenKey)
@@ -228,7 +228,7 @@ func (i *inspection) askAddress(ctx context.Context) {
 		return
 	}
 	if i.document.Flag(values.KeyIngressSkip) {
-		i.skip(values.KeyIngressSkip + " is true: " + address + " was not asked")
+		i.skip(values.KeyIngressSkip + " is true: " + address + " was not checked")
 		return
 	}
 	// The finding is about the value that the address comes from.
@@ -239,13 +239,13 @@ func (i *inspection) askAddress(ctx context.Context) {
 	// another runtime or server behind the address is detected.
 	switch {
 	case err != nil:
-		i.warn(CodeAddressDown, key, address+" does not answer: "+err.Error(), again)
+		i.warn(CodeAddressDown, key, address+" does not respond: "+err.Error(), again)
 	case answer.Router != "" && answer.Router != i.settings.Runtime:
-		i.wrong(CodeAddressFails, key, address+" is answered by the runtime "+answer.Router, "give each runtime a host of its own")
+		i.wrong(CodeAddressFails, key, address+" is served by the runtime "+answer.Router, "give each runtime a host of its own")
 	case answer.Router == "" && i.held != nil:
-		i.warn(CodeAddressFails, key, fmt.Sprintf("%s answers with %d, and not from the runtime", address, answer.Status), "look at the Ingress: slipway preflight --stage after")
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d, and not from the runtime", address, answer.Status), "look at the Ingress: slipway preflight --stage after")
 	case answer.Status >= 500:
-		i.warn(CodeAddressFails, key, fmt.Sprintf("%s answers with %d", address, answer.Status), again)
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d", address, answer.Status), again)
 	}
 }
 
@@ -275,7 +275,7 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 		return
 	}
 	if err != nil {
-		i.warn(CodeGitUnreachable, key, "the Git provider cannot be asked: "+err.Error(), "check the API URL of the account's Git settings")
+		i.warn(CodeGitUnreachable, key, "the Git provider cannot be queried: "+err.Error(), "check the API URL of the account's Git settings")
 		return
 	}
 	if !report.OK() {
@@ -318,6 +318,6 @@ func (i *inspection) gitError(key string, told *gitprovider.Error) {
 	case gitprovider.Invalid, gitprovider.NotFound, gitprovider.Conflict, gitprovider.NotRegistered:
 		i.wrong(CodeGitRefused, key, told.Message, "check the Git settings of the account")
 	case gitprovider.RateLimited, gitprovider.Unreachable:
-		i.warn(CodeGitUnreachable, key, told.Message, "it is asked again when the runtime runs")
+		i.warn(CodeGitUnreachable, key, told.Message, "it is checked again when the runtime runs")
 	}
 }

@@ -66,7 +66,7 @@ func Run(ctx context.Context, options Options) Report {
 	i.offline()
 	switch {
 	case options.World == nil:
-		i.skip("nobody was asked: the cluster, the platform, the address and the Git provider were not checked")
+		i.skip("no server was contacted: the cluster, the platform, the address and the Git provider were not checked")
 	case !document.Flag(values.KeySkipValidation):
 		i.online(ctx)
 	}

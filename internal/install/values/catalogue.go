@@ -41,7 +41,7 @@ func aliasOf(rest string) string { return "global.codefresh." + rest }
 // is that of values.yaml and of the reference page.
 func Runtime() Catalogue {
 	return Catalogue{
-		Chart: "gitops-runtime", About: "The runtime of one cluster: the agent that delivers, and the edge that serves.",
+		Chart: "gitops-runtime", About: "The runtime of one cluster: the agent, which deploys from Git, and the edge, which serves traffic.",
 		Values: slices.Concat(platformLinkValues(), runtimeValues(), accessValues(), placementValues(), installerValues(), agentValues(), edgeValues(), foreignValues()),
 		// Helm shares the group global among all charts of a release, so it may
 		// have keys of others.
@@ -54,18 +54,18 @@ func Runtime() Catalogue {
 func platformLinkValues() []Value {
 	const group = "global.platform."
 	made := []Value{
-		{Key: KeyPlatformEnabled, Kind: Flag, Default: true, About: "Join a platform. Without one the agent delivers all the same, and nobody reaches it from outside but Git hosts by webhooks."},
+		{Key: KeyPlatformEnabled, Kind: Flag, Default: true, About: "Join a platform. Without one the agent still delivers, and only webhooks of Git hosts reach it from outside."},
 		{Key: KeyPlatformURL, Rule: webAddress(), About: "URL of the platform that the runtime joins, such as https://slipway.example.com."},
 		{Key: KeyAccountID, Rule: Rule{Pattern: `^[0-9a-f]{24}$`, Means: "the 24 hexadecimal digits that the platform shows"}, About: "ID of the account. The tunnel needs it; an API key of another account is refused."},
 		{Key: KeyToken, Secret: true, About: "API key of an admin, or one with the scope runtime-register. It goes to a Secret and is mounted as a file. Prefer secretKeyRef: Helm keeps values with the release."},
-		{Key: KeyTokenRefName, Rule: dnsName(), About: "Secret of the namespace with the API key, in the place of token."},
+		{Key: KeyTokenRefName, Rule: dnsName(), About: "Secret of the namespace with the API key, instead of token."},
 		{Key: KeyTokenRefKey, Default: "token", About: "Key in that Secret."},
-		{Key: KeyCARefName, Rule: dnsName(), About: "Secret of the namespace with the authorities that may vouch for the platform, beside those of the system."},
+		{Key: KeyCARefName, Rule: dnsName(), About: "Secret of the namespace with CA certificates that verify the platform, in addition to the system's."},
 		{Key: KeyCARefKey, Default: "ca-bundle.crt", About: "Key in that Secret."},
-		{Key: KeyCACreate, Kind: Flag, Default: false, About: "Make the Secret slipway-tls-certs from content."},
-		{Key: group + "tls.caCerts.secret.key", Default: "ca-bundle.crt", About: "Key in the Secret that is made."},
-		{Key: group + "tls.caCerts.secret.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Secret that is made."},
-		{Key: KeyCAContent, About: "The authorities, in PEM."},
+		{Key: KeyCACreate, Kind: Flag, Default: false, About: "Create the Secret slipway-tls-certs from content."},
+		{Key: group + "tls.caCerts.secret.key", Default: "ca-bundle.crt", About: "Key in the created Secret."},
+		{Key: group + "tls.caCerts.secret.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the created Secret."},
+		{Key: KeyCAContent, About: "The CA certificates, in PEM."},
 	}
 	// The flag that disables the platform is new and has no older spelling.
 	for i := range made {
@@ -74,7 +74,7 @@ func platformLinkValues() []Value {
 		}
 	}
 	// allowHTTP is added after the loop: it has no older spelling either.
-	return append(made, Value{Key: group + "allowHTTP", Kind: Flag, Default: false, About: "Permit a platform without TLS. Credentials can be read on the way then: for trials only."})
+	return append(made, Value{Key: group + "allowHTTP", Kind: Flag, Default: false, About: "Allow a platform without TLS. Credentials then cross the network without encryption: for trials only."})
 }
 
 // runtimeValues are the values of the runtime as a whole: its name, its rights
@@ -83,14 +83,14 @@ func runtimeValues() []Value {
 	const group = "global.runtime."
 	return []Value{
 		{Key: KeyRuntimeName, Default: "slipway", Rule: Rule{Pattern: `^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$`, Means: "at most 38 lower-case letters, digits and dashes, beginning with a letter", Needed: true}, About: "Name of the runtime, unique in the account."},
-		{Key: group + "cluster", About: "What people call the cluster. When empty, it is the host of its API server."},
-		{Key: KeySingleNamespace, Kind: Flag, Default: false, About: "Have rights in the namespace of the runtime and in agent.namespaces only, so that several runtimes share a cluster. Nothing outside of them is made; the one thing that is read is the namespace kube-system, by which a cluster is known."},
-		{Key: group + "isConfigurationRuntime", Kind: Flag, Default: false, About: "Make this the configuration runtime of the account. The first runtime is one anyway."},
-		{Key: KeyGitUsername, About: "User at the Git provider, where it needs one."},
+		{Key: group + "cluster", About: "Display name of the cluster. When empty, it is the host of its API server."},
+		{Key: KeySingleNamespace, Kind: Flag, Default: false, About: "Limit the permissions to the namespace of the runtime and to agent.namespaces, so that several runtimes can share a cluster. Nothing is created outside of them; the only object that is read outside of them is the namespace kube-system, which identifies the cluster."},
+		{Key: group + "isConfigurationRuntime", Kind: Flag, Default: false, About: "Make this the configuration runtime of the account. The first runtime always becomes the configuration runtime."},
+		{Key: KeyGitUsername, About: "User name at the Git provider, if it requires one."},
 		{Key: KeyGitPassword, Secret: true, About: "Git runtime token. It goes to a Secret. Prefer secretKeyRef."},
 		{Key: KeyGitRefName, Rule: dnsName(), About: "Secret of the namespace with the Git runtime token."},
 		{Key: KeyGitRefKey, Default: "password", About: "Key in that Secret."},
-		{Key: KeyGitURL, Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL such as https://github.com/acme, without a user and a query"}, About: "Beginning of the URLs of the repositories that the credentials are for. With it the agent uses them from the start."},
+		{Key: KeyGitURL, Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL such as https://github.com/acme, without a user and a query"}, About: "URL prefix of the repositories that the credentials are for. When set, the agent uses them from the start."},
 	}
 }
 
@@ -102,26 +102,26 @@ func accessValues() []Value {
 		route   = "global.runtime.httpRoute."
 	)
 	return []Value{
-		{Key: "tunnel-client.enabled", Kind: Flag, About: "The tunnel is how the platform reaches the runtime when nothing else is asked for. Set false, with ingressUrl, for a service mesh."},
-		{Key: ingress + "enabled", Kind: Flag, Default: false, About: "Reach the runtime by an Ingress in the place of the tunnel."},
+		{Key: "tunnel-client.enabled", Kind: Flag, About: "Reach the runtime through the tunnel, which is the default when no other access mode is enabled. Set false, with ingressUrl, for a service mesh."},
+		{Key: ingress + "enabled", Kind: Flag, Default: false, About: "Reach the runtime through an Ingress instead of the tunnel."},
 		{Key: ingress + "protocol", Default: "https", Rule: protocol(), About: "Protocol of the Ingress as the platform sees it."},
-		{Key: ingress + "className", Rule: dnsName(), About: "IngressClass of the controller. An Ingress needs it."},
+		{Key: ingress + "className", Rule: dnsName(), About: "IngressClass of the controller. Required for an Ingress."},
 		{Key: ingress + "hosts", Kind: TextList, Default: []any{}, About: "Hosts or addresses of the Ingress. The platform uses the first."},
 		{Key: ingress + "tls", Kind: ObjectList, Default: []any{}, About: "Certificates, as in the specification of an Ingress: each with hosts and secretName."},
 		{Key: ingress + "annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Ingress."},
-		{Key: ingress + "labels", Kind: TextMap, Default: map[string]any{}, About: "More labels of the Ingress."},
-		{Key: KeyIngressSkip, Kind: Flag, Default: false, About: "Do not ask the address of the Ingress, HTTPRoute or mesh before the installation, for example because its DNS record comes later."},
-		{Key: route + "enabled", Kind: Flag, Default: false, About: "Reach the runtime by an HTTPRoute of the Gateway API in the place of the tunnel."},
+		{Key: ingress + "labels", Kind: TextMap, Default: map[string]any{}, About: "Additional labels of the Ingress."},
+		{Key: KeyIngressSkip, Kind: Flag, Default: false, About: "Do not send a request to the address of the Ingress, HTTPRoute or mesh before the installation, for example because its DNS record comes later."},
+		{Key: route + "enabled", Kind: Flag, Default: false, About: "Reach the runtime through an HTTPRoute of the Gateway API instead of the tunnel."},
 		{Key: route + "protocol", Default: "https", Rule: protocol(), About: "Protocol of the Gateway as the platform sees it."},
 		{Key: route + "parentRefs", Kind: ObjectList, Default: []any{}, About: "Gateways, as in the specification of an HTTPRoute: each with name, and namespace, sectionName and port where needed."},
 		{Key: route + "hostnames", Kind: TextList, Default: []any{}, About: "Host names of the HTTPRoute. The platform uses the first."},
 		{Key: route + "annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the HTTPRoute."},
-		{Key: route + "labels", Kind: TextMap, Default: map[string]any{}, About: "More labels of the HTTPRoute."},
-		{Key: "global.runtime.ingressUrl", About: "URL at which a service mesh serves the runtime. It needs tunnel-client.enabled=false."},
-		{Key: KeyMeshEnabled, Kind: Flag, Default: false, About: "Make the VirtualService of Istio for the host of ingressUrl. Without it, slipway runtime mesh generate writes one."},
-		{Key: KeyMeshGateway, Rule: Rule{Pattern: `^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, Means: "name, or namespace/name"}, About: "Gateway of Istio that the VirtualService belongs to."},
-		{Key: "internal-router.service.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Service internal-router, which every access mode leads to."},
-		{Key: "internal-router.workflowsURL", Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL"}, About: "URL of a workflow server that /workflows leads to."},
+		{Key: route + "labels", Kind: TextMap, Default: map[string]any{}, About: "Additional labels of the HTTPRoute."},
+		{Key: "global.runtime.ingressUrl", About: "URL at which a service mesh serves the runtime. It requires tunnel-client.enabled=false."},
+		{Key: KeyMeshEnabled, Kind: Flag, Default: false, About: "Create the Istio VirtualService for the host of ingressUrl. Otherwise, slipway runtime mesh generate prints one."},
+		{Key: KeyMeshGateway, Rule: Rule{Pattern: `^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, Means: "name, or namespace/name"}, About: "Istio Gateway of the VirtualService."},
+		{Key: "internal-router.service.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Service internal-router, which is the target of every access mode."},
+		{Key: "internal-router.workflowsURL", Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL"}, About: "URL of a workflow server that /workflows forwards to."},
 	}
 }
 
@@ -129,19 +129,19 @@ func accessValues() []Value {
 // on. Both charts have them.
 func placementValues() []Value {
 	return []Value{
-		{Key: "global.imageRegistry", Rule: Rule{Pattern: `^[a-zA-Z0-9][-a-zA-Z0-9.:/_]*$`, Means: "a registry such as registry.example.com/mirror"}, About: "Registry to take the image from, in the place of the one in image.registry."},
+		{Key: "global.imageRegistry", Rule: Rule{Pattern: `^[a-zA-Z0-9][-a-zA-Z0-9.:/_]*$`, Means: "a registry such as registry.example.com/mirror"}, About: "Registry of the image, instead of image.registry."},
 		{Key: "global.imagePullSecrets", Kind: TextList, Default: []any{}, About: "Secrets of the namespace with which images are pulled."},
 		{Key: "image.registry", Default: "slipway.dev", About: "Registry of the image."},
 		{Key: "image.repository", Default: "slipway", About: "Repository of the image. One image has all parts."},
 		{Key: "image.tag", About: "Tag of the image. When empty, it is the version of the chart's application."},
-		{Key: "image.digest", Rule: Rule{Pattern: `^sha256:[0-9a-f]{64}$`, Means: "sha256: and 64 hexadecimal digits"}, About: "Digest of the image; it goes before the tag."},
+		{Key: "image.digest", Rule: Rule{Pattern: `^sha256:[0-9a-f]{64}$`, Means: "sha256: and 64 hexadecimal digits"}, About: "Digest of the image; it takes precedence over the tag."},
 		{Key: "image.pullPolicy", Default: "IfNotPresent", Rule: Rule{OneOf: []string{"Always", "IfNotPresent", "Never"}}, About: "When nodes pull the image."},
 		{Key: "global.nodeSelector", Kind: TextMap, Default: map[string]any{}, About: "Labels of the nodes that all Pods run on."},
 		{Key: "global.tolerations", Kind: ObjectList, Default: []any{}, About: "Taints that all Pods tolerate."},
 		{Key: "global.priorityClassName", Rule: dnsName(), About: "PriorityClass of all Pods."},
 		{Key: "global.httpProxy", Secret: true, About: "Proxy for requests without TLS. It goes to a Secret, since it may have a password."},
 		{Key: "global.httpsProxy", Secret: true, About: "Proxy for requests with TLS. It goes to a Secret, since it may have a password."},
-		{Key: "global.noProxy", About: "Hosts that are reached without a proxy, with commas between them. Those of the cluster are added."},
+		{Key: "global.noProxy", About: "Hosts that are reached without a proxy, with commas between them. Hosts of the cluster are added."},
 	}
 }
 
@@ -149,7 +149,7 @@ func placementValues() []Value {
 // installation or upgrade.
 func installerValues() []Value {
 	return []Value{
-		{Key: KeySkipValidation, Kind: Flag, Default: false, About: "Do not check the values in the cluster before an installation or upgrade. What templates and schema refuse is refused all the same."},
-		{Key: "installer.resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "64Mi"}, "limits": map[string]any{"memory": "256Mi"}}, About: "Resources of the Job that checks."},
+		{Key: KeySkipValidation, Kind: Flag, Default: false, About: "Do not check the values in the cluster before an installation or upgrade. The checks of the templates and the schema still apply."},
+		{Key: "installer.resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "64Mi"}, "limits": map[string]any{"memory": "256Mi"}}, About: "Resources of the validation Job."},
 	}
 }

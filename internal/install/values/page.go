@@ -14,10 +14,10 @@ func Page(charts ...Catalogue) ([]byte, error) {
 	page.WriteString("# Values of the charts\n\n")
 	page.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
 	page.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
-		"without an installation, and says everything that is wrong at once.\n")
+		"without an installation, and reports all errors at once.\n")
 	for _, chart := range charts {
 		page.Printf("\n## %s\n\n%s\n\n", chart.Chart, chart.About)
-		page.Table("Key", "Default", "What it is for")
+		page.Table("Key", "Default", "Description")
 		for _, value := range chart.Values {
 			shown, err := value.shownDefault()
 			if err != nil {

@@ -139,7 +139,7 @@ func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUser
 	}
 	// An admin who demotes themselves could not undo it.
 	if user.ID == caller.User.ID && (user.Role != role || user.Disabled) {
-		return precondition("you cannot remove your own permissions; ask another admin")
+		return precondition("you cannot remove your own permissions: another admin must do it")
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (s accountService) DeleteUser(ctx context.Context, request *connect.Request
 		return nil, s.apiError(err)
 	}
 	if user.ID == caller.User.ID {
-		return nil, precondition("you cannot delete your own user; ask another admin")
+		return nil, precondition("you cannot delete your own user: another admin must do it")
 	}
 	if err := s.store.DeleteUser(ctx, caller.Account.ID, user.ID); err != nil {
 		return nil, s.apiError(err)

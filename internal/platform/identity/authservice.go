@@ -98,7 +98,7 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 	case user.Disabled:
 		return store.User{}, "", withAuditUser(user, errDisabled())
 	case user.MustChangePassword && stored.expired(s.now()):
-		return store.User{}, "", withAuditUser(user, unauthenticated("the one-time password was used before; ask an admin of the account for a new one"))
+		return store.User{}, "", withAuditUser(user, unauthenticated("the one-time password was used before; request a new one from an admin of the account"))
 	}
 	if err := attempt.succeeded(ctx); err != nil {
 		return store.User{}, "", err

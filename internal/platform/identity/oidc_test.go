@@ -214,7 +214,7 @@ func TestOIDCKnownUsers(t *testing.T) {
 	w, p := external(t, func(o *identity.OIDCOptions) { o.CreateUsers = false })
 	admin := w.admin()
 	p.Next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
-	if status, _, body := w.nobody().sso(); status != http.StatusForbidden || !strings.Contains(body, "ask an admin") {
+	if status, _, body := w.nobody().sso(); status != http.StatusForbidden || !strings.Contains(body, "an admin of the account must create it") {
 		t.Errorf("somebody unknown: %d %s", status, body)
 	}
 	made, err := admin.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: "Dan@example.com", Role: platformv1.Role_ROLE_ADMIN, External: true}))

@@ -245,7 +245,7 @@ func (o *oidcLogin) linkOrCreateUser(ctx context.Context, who externalUser) (sto
 	case !errors.Is(err, store.ErrNotFound):
 		return store.User{}, err
 	case !o.options.CreateUsers:
-		return store.User{}, forbidden("there is no user %s; ask an admin of the account for one", who.email)
+		return store.User{}, forbidden("there is no user %s: an admin of the account must create it", who.email)
 	}
 	account, err := o.defaultAccount(ctx)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestOneTimePasswordIsSpent(t *testing.T) {
 	w.clock.forward(2 * time.Minute)
 	_, err = w.nobody().signIn(adminEmail, w.once.Reveal())
 	want(t, "after eleven minutes", err, connect.CodeUnauthenticated)
-	if err == nil || !strings.Contains(err.Error(), "ask an admin") {
+	if err == nil || !strings.Contains(err.Error(), "from an admin of the account") {
 		t.Errorf("the error does not say what to do: %v", err)
 	}
 	again, err := identity.ResetPassword(t.Context(), w.store, adminEmail)

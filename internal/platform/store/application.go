@@ -68,7 +68,7 @@ func (s *Store) Applications(ctx context.Context, accountID string, filter Appli
 		return nil, 0, "", err
 	}
 	if len(filter.Labels) > MaxLabels {
-		return nil, 0, "", invalid("at most %d labels can be asked for", MaxLabels)
+		return nil, 0, "", invalid("at most %d labels can be requested", MaxLabels)
 	}
 	// Total and page are two queries; the snapshot makes them consistent.
 	inner, cancel := context.WithTimeout(ctx, readTimeout)

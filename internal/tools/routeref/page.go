@@ -17,8 +17,8 @@ const generatedNote = "<!-- Written by `make generate`. Change the comments in i
 const intro = `# The routes file
 
 A routes file is YAML or JSON with one [Table](#table). ` + "`slipway edge --providers.file.filename=routes.yaml`" + ` serves it and
-follows its changes; the last good table that the edge keeps on disk has the same form. A field that is not listed here,
-or that is written twice, is an error. Fields without "required" may be left out.
+watches it for changes; the last-good table that the edge keeps on disk has the same format. A field that is not listed here,
+or that is written twice, is an error. Fields without "required" are optional.
 
 `
 
@@ -30,7 +30,7 @@ var scalars = map[string]string{
 	"netip.AddrPort": "ip:port",
 	"netip.Prefix":   "network such as 10.0.0.0/8",
 	"Duration":       "duration such as 1m30s",
-	"Secret":         "text that nothing shows",
+	"Secret":         "secret text, never shown",
 }
 
 // page returns the whole page: every type in the order in which the table
@@ -60,7 +60,7 @@ func (m *model) page(examples map[string]string) (string, error) {
 		}
 		m.section(&out, "## ", name)
 		if name == "Rule" {
-			out.WriteString("### Which rule answers\n\n" + m.orderText() + "\n")
+			out.WriteString("### Order of rules\n\n" + m.orderText() + "\n")
 		}
 		if name != "Policy" {
 			continue

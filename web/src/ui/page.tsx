@@ -96,7 +96,7 @@ export function Empty({ title, children, action }: { title: string; children?: R
 /** Failure shows an error, or that the user may not see this. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   if (isDenied(error)) {
-    return <Empty title="Permission denied">{explain(error)} Ask an admin of the account.</Empty>;
+    return <Empty title="Permission denied">{explain(error)} Contact an admin of the account.</Empty>;
   }
   return (
     <div className="empty" role="alert">

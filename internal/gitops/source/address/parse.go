@@ -18,7 +18,7 @@ var (
 	errLong        = errors.New("the address has more than 2048 characters")
 	errCharacter   = errors.New("the address has a space, a backslash, a control character or one that is not ASCII: percent-encode what the path has of them, and write hosts in punycode")
 	errQuery       = errors.New("the address has a query or a fragment: remove the ? or # and what follows it; " + secretHint)
-	errCredentials = errors.New("the address has a user or a password: remove what is before the @; " + secretHint)
+	errCredentials = errors.New("the address has a user or a password: remove the part before the @; " + secretHint)
 	errUser        = errors.New("the user of the address is not one that SSH hosts have: write an address such as git@example.com:team/app.git")
 	errScheme      = errors.New("the scheme of the address is not supported: " + hint)
 	errHost        = errors.New("the address has no proper host: write a name such as git.example.com, or an IP address in its usual form, without a dot at its end")

@@ -176,7 +176,7 @@ func (p *pack) inflate(f *inflaters, h header, limit int64) ([]byte, error) {
 	}
 	// One byte more shows the end, and with it the sum of the data.
 	if n, err := i.reader.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, corrupt("an object is longer than it says, or its sum is wrong")
+		return nil, corrupt("an object is longer than its header, or its checksum is wrong")
 	}
 	return content, nil
 }

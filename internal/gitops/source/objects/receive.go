@@ -143,7 +143,7 @@ func (r *receiver) object(scanner *packfile.Scanner, h *packfile.ObjectHeader) e
 		return fmt.Errorf("an object is of the unknown kind %d", h.Type)
 	}
 	if err == nil && written != h.Length {
-		err = errors.New("an object is shorter than it says")
+		err = errors.New("an object is shorter than its header")
 	}
 	r.objects = append(r.objects, o)
 	return err

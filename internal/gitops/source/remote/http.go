@@ -162,7 +162,7 @@ func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	answered.RawQuery, answered.User = "", nil
 	path, found := strings.CutSuffix(answered.Path, refsPath)
 	if !found {
-		return nil, failf(Unreachable, "it redirects to what is no repository")
+		return nil, failf(Unreachable, "it redirects to an address that is not a repository")
 	}
 	answered.Path, answered.RawPath = path, ""
 	a.base = answered.String()

@@ -112,9 +112,9 @@ function DeleteDialog({ place, isOpen, onClose }: AskProps) {
       </Checkbox>
       <Note tone="warn">
         {cascade
-          ? "Everything that the application has in the cluster is deleted. That cannot be undone."
+          ? "All its resources in the cluster are deleted. This cannot be undone."
           : "The resources keep running, but are no longer managed."}{" "}
-        An application that comes from Git comes back with the next sync: take it out of Git first.
+        An application that is defined in Git is created again by the next sync: remove it from Git first.
       </Note>
     </ConfirmDialog>
   );

@@ -186,7 +186,7 @@ function blockedBy({ place, detail, online, denied, deleting }: Circumstances): 
     return `The runtime ${place.runtime} is offline. Showing its last report. Actions are disabled until it reconnects.`;
   }
   if (deleting) return "The application is being deleted.";
-  if (denied !== "") return `Permission denied: ${denied} Ask an admin of the account.`;
+  if (denied !== "") return `Permission denied: ${denied} Contact an admin of the account.`;
   if (!detail.manifest) return detail.state === "connecting" ? "" : "The runtime does not respond yet.";
   return "";
 }

@@ -102,9 +102,9 @@ export function RollbackDialog({ place, detail, entry, onClose }: RollbackDialog
           ]}
         />
         <Checkbox isSelected={prune} onChange={setPrune}>
-          Prune: delete what that revision does not have
+          Prune: delete objects that are not in that revision
         </Checkbox>
-        {!trial && <Note>A dry run comes first: it changes nothing and shows what would be done.</Note>}
+        {!trial && <Note>A dry run comes first: it shows the changes without making them.</Note>}
         <div className="stack" aria-live="polite">
           {waiting && <Loading lines={3} />}
           {progress?.step === "lost" && <Note tone="warn">Another operation replaced the dry run. Try again.</Note>}

@@ -110,12 +110,12 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
           description={
             several
               ? "The application has several sources: change their targetRevision in Git."
-              : "A branch, tag or commit. The next comparison is with the source's own again."
+              : "A branch, tag or commit. The next comparison uses the source's own revision again."
           }
         />
         <div className="sync-options">
           <Checkbox isSelected={options.prune} onChange={(prune) => set({ prune })}>
-            Prune: delete what is no longer in Git
+            Prune: delete objects that are no longer in Git
           </Checkbox>
           <Checkbox isSelected={options.dryRun} onChange={(dryRun) => set({ dryRun })}>
             Dry run: change nothing
@@ -130,7 +130,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
             Replace instead of apply
           </Checkbox>
           <Checkbox isSelected={options.force} onChange={(force) => set({ force })}>
-            Force: delete and make anew what cannot be changed
+            Force: delete and recreate objects that cannot be updated
           </Checkbox>
         </div>
         {(options.force || options.replace) && <Note tone="warn">Force and replace can cause a short outage.</Note>}

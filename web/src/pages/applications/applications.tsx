@@ -155,8 +155,8 @@ function NoApplications() {
         </Link>
       }
     >
-      An application says which folder in Git is to be live in which cluster. Add a Git Source to a runtime, and what is
-      in it appears here.
+      An application defines which directory in Git is deployed to which cluster. Add a Git Source to a runtime, and its
+      applications appear here.
     </Empty>
   );
 }

@@ -33,7 +33,7 @@ export function ApplicationLink({ application }: { application: Application }) {
 export function Stale({ application }: { application: Application }) {
   if (!application.stale) return null;
   return (
-    <span className="stale" title={`The runtime ${application.runtime} is offline: this is what it reported last.`}>
+    <span className="stale" title={`The runtime ${application.runtime} is offline: this is its last report.`}>
       stale
     </span>
   );

@@ -74,8 +74,8 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         }}
       >
         <p>
-          The configuration runtime writes what all runtimes share. An account has exactly one; this replaces the
-          current one.
+          The configuration runtime writes the shared configuration of all runtimes. An account has exactly one; this
+          replaces the current one.
         </p>
       </ConfirmDialog>
       <ConfirmDialog
@@ -108,11 +108,11 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         }}
       >
         <p>
-          The runtime cleans up after itself; then one command of Helm removes it from the cluster. Your applications
-          stay and run on, without anybody who delivers to them.
+          The runtime cleans up; then remove it from the cluster with one Helm command. Your applications keep running,
+          but are no longer updated from Git.
         </p>
         <Checkbox isSelected={clean} onChange={setClean}>
-          Also remove what it has in the shared repository
+          Also remove its files in the shared repository
         </Checkbox>
       </ConfirmDialog>
       <ConfirmDialog
@@ -132,7 +132,7 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
       </ConfirmDialog>
       <Dialog title="Finish the uninstallation" isOpen={command !== ""} onClose={() => setCommand("")}>
         <div className="stack">
-          <p>The runtime cleans up now. When it has gone offline, remove it from its cluster:</p>
+          <p>The runtime cleans up now. When it is offline, remove it from its cluster:</p>
           <CopyBlock label="Command that removes the runtime" text={command} />
           <p className="muted">Then delete it here.</p>
         </div>

@@ -139,7 +139,7 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
         onConfirm={async () => {
           if (!removing) return;
           await client(runtime.name).clusters.removeCluster({ server: removing.server, force });
-          toast(`${runtime.name} has forgotten the cluster ${removing.name}.`);
+          toast(`${runtime.name} removed the cluster ${removing.name}.`);
           await queries.invalidateQueries({ queryKey: ["clusters", runtime.name] });
         }}
       >
@@ -171,11 +171,11 @@ function AddCluster({ name, onClose }: { name: string; onClose: () => void }) {
           value={context}
           onChange={setContext}
           placeholder={shown}
-          description="As kubectl config get-contexts names it."
+          description="As listed by kubectl config get-contexts."
         />
         <CopyBlock label="Command that adds the cluster" text={command.map(shellWord).join(" ")} />
         <p className="muted">
-          Add --namespaces shop,shop-jobs for the rights of those namespaces only, and --dry-run to look first. The
+          Add --namespaces shop,shop-jobs to limit permissions to those namespaces, and --dry-run to preview. The
           cluster appears here when it is added.
         </p>
       </div>

@@ -26,9 +26,9 @@ type Step = (typeof steps)[number];
 
 const why: Record<Step, string> = {
   [CompletionStep.GIT_CREDENTIALS]: "The runtime uses them to read Git and to write the shared repository.",
-  [CompletionStep.USER_TOKEN]: "With your own token, what you change in Git carries your name. Each user has one.",
+  [CompletionStep.USER_TOKEN]: "With your own token, your changes in Git carry your name. Each user has one.",
   [CompletionStep.RUNTIME_APPLICATION]:
-    "Then Git is the source of truth for the runtime too: its components, their health and their versions are seen here.",
+    "Git becomes the source of truth for the runtime too: its components, their health and their versions are shown here.",
 };
 
 export interface CompletionProps {

@@ -16,10 +16,11 @@ import { providerName } from "../settings/providers";
 
 const scopes: Record<string, string> = {
   github:
-    "A classic token needs repo and admin:repo_hook. A fine-grained one needs Administration, Contents, Webhooks and Pull requests to write.",
-  gitlab: "It needs the scope api. A token of a group is best.",
-  bitbucket: "It needs to read the account and workspaces, and to write and administer repositories and webhooks.",
-  "bitbucket-server": "It needs to administer the project.",
+    "A classic token needs the scopes repo and admin:repo_hook. A fine-grained token needs write access to Administration, Contents, Webhooks and Pull requests.",
+  gitlab: "It needs the scope api. Prefer a group token.",
+  bitbucket:
+    "It needs permission to read the account and workspaces, and to write and administer repositories and webhooks.",
+  "bitbucket-server": "It needs permission to administer the project.",
 };
 
 export interface CredentialsProps {
@@ -91,12 +92,12 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
     >
       <p className="muted">
         The runtime clones, pulls and writes the shared repository with them. They are stored in its cluster only; the
-        platform passes them on and keeps nothing.
+        platform forwards them and does not store them.
       </p>
       {present.data?.configured && (
         <Note>
-          It has credentials of <strong>{present.data.status?.login || "an unknown user"}</strong>. What you leave empty
-          stays as it is.
+          It has credentials of <strong>{present.data.status?.login || "an unknown user"}</strong>. Fields that you
+          leave empty are not changed.
         </Note>
       )}
       {byDefault?.oauth && (
@@ -114,7 +115,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
         autoComplete="off"
         autoFocus
         description={
-          scopes[provider] ?? "A token of a service account, with which repositories and webhooks can be changed."
+          scopes[provider] ?? "A token of a service account with permission to change repositories and webhooks."
         }
       />
       {(needsName || provider === "bitbucket-server") && (
@@ -129,7 +130,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
             value={key}
             onChange={setKey}
             autoComplete="off"
-            description="The whole key, in the form of OpenSSH or PEM, without a passphrase. Git Sources can use SSH then."
+            description="The whole key, in OpenSSH or PEM format, without a passphrase. Git Sources can then use SSH."
           />
           <TextField
             label="Known hosts"
@@ -137,7 +138,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
             value={knownHosts}
             onChange={setKnownHosts}
             autoComplete="off"
-            description="Lines of ssh-keyscan, for a server that is not GitHub, GitLab or Bitbucket."
+            description="Output of ssh-keyscan, for a server other than GitHub, GitLab or Bitbucket."
           />
           <TextField
             label="Certificate authorities"

@@ -59,8 +59,8 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
       onSubmit={submit}
     >
       <p className="muted">
-        A Git Source is a repository with Applications. What is committed there is made in the cluster. It is written to
-        the shared repository.
+        A Git Source is a repository with Applications, which the runtime creates in the cluster. It is written to the
+        shared repository.
       </p>
       {!before && (
         <TextField
@@ -109,7 +109,7 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
             label="Namespace of its Applications"
             value={draft.destinationNamespace}
             onChange={(destinationNamespace) => change({ destinationNamespace })}
-            description="Empty: the namespace of the runtime."
+            description="Leave empty for the namespace of the runtime."
           />
         </div>
       </details>

@@ -112,12 +112,12 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       {asked.isError && runtime.online && (
         <Note tone="warn">The runtime did not respond. Showing its last report: {explain(asked.error)}</Note>
       )}
-      {!isAdmin && <Note>Git Sources decide what is deployed. Admins of the account change them.</Note>}
+      {!isAdmin && <Note>Git Sources decide which Applications are deployed. Admins of the account change them.</Note>}
       {first ? (
         <Loading lines={4} />
       ) : sources.length === 0 ? (
         <Empty title="No Git Sources yet">
-          A Git Source is a repository with Applications. Add one, and what is committed there is made in the cluster.
+          A Git Source is a repository with Applications. Add one, and the runtime deploys its Applications.
         </Empty>
       ) : (
         <Table label={`Git Sources of ${runtime.name}`} columns={columns} rows={sources} rowKey={(row) => row.name} />
@@ -144,7 +144,7 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
         }}
       >
         <p>
-          It is taken out of the shared repository. Its Applications stay in the cluster, and so does the repository.
+          It is removed from the shared repository. Its Applications stay in the cluster, and so does the repository.
         </p>
       </ConfirmDialog>
     </Panel>

@@ -57,8 +57,8 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
       tone: "progress",
       title: "Uninstalling",
       detail: runtime.online
-        ? "The runtime cleans up. When it has gone offline, the command of Helm removes it from the cluster."
-        : "The runtime has cleaned up, or cannot be reached. The command of Helm removes it from the cluster.",
+        ? "The runtime cleans up. When it is offline, remove it from the cluster with the Helm command."
+        : "The runtime has cleaned up, or cannot be reached. Remove it from the cluster with the Helm command.",
       action: "uninstall-command",
     });
   }
@@ -178,7 +178,7 @@ export function stepTitle(step: CompletionStep): string {
     case CompletionStep.RUNTIME_APPLICATION:
       return "The runtime as an Application";
     default:
-      return "A step that this console does not know";
+      return "A step unknown to this version of the console";
   }
 }
 

@@ -98,7 +98,7 @@ function RenameDialog({ name, onClose }: { name: string; onClose: () => void }) 
       }}
     >
       <TextField label="Name" value={text} onChange={setText} autoFocus />
-      <p className="muted">The id stays, and with it the host names of tunnels.</p>
+      <p className="muted">The ID and the host names of tunnels do not change.</p>
     </FormDialog>
   );
 }

@@ -149,7 +149,7 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
             ? "Reading older entries…"
             : log.hasNextPage
               ? `${rows.length} entries. Scroll to load older entries.`
-              : `${rows.length} ${rows.length === 1 ? "entry" : "entries"}, all that there are.`}
+              : `${rows.length} ${rows.length === 1 ? "entry" : "entries"}, no older ones.`}
           {more && (
             <Button small onPress={() => void queries.resetQueries({ queryKey })}>
               Show newer entries

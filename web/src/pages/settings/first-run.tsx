@@ -13,11 +13,11 @@ const steps = [
   },
   {
     title: "Install a runtime",
-    text: "One command for Helm or Terraform. The runtime connects to the platform from inside; nothing has to be opened.",
+    text: "One command for Helm or Terraform. The runtime connects to the platform from inside; no port must be opened.",
   },
   {
     title: "Deliver",
-    text: "Add a Git Source. What is in Git becomes live, and you see each commit, its application and its traffic here.",
+    text: "Add a Git Source. The runtime deploys from Git, and you see each commit, its application and its traffic here.",
   },
 ];
 
@@ -36,8 +36,7 @@ export function FirstRun() {
       <div>
         <h2 id="first-run">Welcome to Slipway</h2>
         <p className="sentence muted">
-          {session.accountName} has no runtime yet. A runtime lives in a cluster, and brings what is in Git there. This
-          is what comes next:
+          {session.accountName} has no runtime yet. A runtime runs in a cluster and deploys from Git to it. Next steps:
         </p>
       </div>
       <ol className="steps">

@@ -64,7 +64,7 @@ export function GitSettingsPanel() {
           }
         >
           {isAdmin
-            ? "All runtimes share one repository for their configuration. The installation of the first one asks for it too."
+            ? "All runtimes share one repository for their configuration. The installation of the first one requests it too."
             : "An admin sets up the repository that all runtimes share."}
         </Empty>
       ) : (

@@ -34,8 +34,7 @@ function RuntimeTokens() {
     return (
       <Panel title="Personal tokens and integrations">
         <Empty title="No runtimes yet">
-          Tokens are kept in the clusters of runtimes and nowhere else. Once there is a runtime, you register yours
-          here.
+          Tokens are stored only in the clusters of runtimes. Once there is a runtime, you register yours here.
         </Empty>
       </Panel>
     );
@@ -62,8 +61,8 @@ function RuntimeTokens() {
     >
       <div className="stack">
         <p className="sentence muted">
-          Your changes in Git through <strong>{picked.name}</strong> is changed with your own token. It is stored
-          encrypted in the cluster of the runtime, and nowhere else.
+          Changes that you make in Git through <strong>{picked.name}</strong> use your own token. It is stored encrypted
+          only in the cluster of the runtime.
         </p>
         {picked.online ? (
           <Integrations

@@ -135,7 +135,7 @@ function OneIntegration({ name, of, others }: { name: string; of: Integration; o
         onConfirm={async () => {
           await runtime(name).integrations.deregister({ integration: of.name });
           await again();
-          toast(`${name} has forgotten your token.`);
+          toast(`${name} deleted your token.`);
         }}
       >
         <p>The runtime deletes it. At {providerName(of.provider)} it stays valid until you revoke it there.</p>

@@ -148,7 +148,7 @@ export function KeysSection() {
           }}
         >
           <p>
-            What uses <code>{revoking.prefix}…</code> is rejected within seconds. This cannot be undone.
+            Requests with <code>{revoking.prefix}…</code> are rejected within seconds. This cannot be undone.
           </p>
         </ConfirmDialog>
       )}

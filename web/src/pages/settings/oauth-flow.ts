@@ -21,7 +21,7 @@ export async function beginOAuth(wish: OAuthWish): Promise<void> {
     runtimeToken: wish.runtimeToken ?? false,
   });
   const to = new URL(answer.url);
-  if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The provider's address is no web page.");
+  if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The provider's URL is not a web page.");
   keepPending(window.sessionStorage, { state: answer.state, runtime: wish.runtime, back: wish.back });
   window.location.assign(to.toString());
 }

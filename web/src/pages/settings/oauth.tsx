@@ -15,7 +15,7 @@ const route = getRouteApi("/inside/oauth/callback");
 
 const errors: Record<string, string> = {
   access_denied: "Access was denied at the provider. Nothing was stored.",
-  temporarily_unavailable: "The provider is not available now. Try again later.",
+  temporarily_unavailable: "The provider is unavailable. Try again later.",
 };
 
 export function OAuthCallbackPage() {

@@ -55,7 +55,7 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
       onClose={onClose}
       problem={
         token.trim() === ""
-          ? "Paste the token that your Git provider made for you."
+          ? "Paste the token from your Git provider."
           : needsName && username.trim() === ""
             ? "Bitbucket needs your user name too."
             : ""
@@ -64,7 +64,7 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
     >
       <p className="muted">
         The runtime checks the token's permissions with the provider and stores it encrypted in its cluster. The
-        platform passes it on and keeps nothing of it.
+        platform forwards it and does not store it.
       </p>
       <TextField
         label="Token"

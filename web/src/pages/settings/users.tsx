@@ -107,13 +107,8 @@ function Users() {
       {creating && <CreateUserDialog onClose={() => setCreating(false)} onMade={setHanded} />}
       {doing && <UserAction doing={doing} onClose={() => setDoing(null)} onHanded={setHanded} />}
       {handed && (
-        <OnceDialog
-          title="A password for one sign-in"
-          what="password"
-          secret={handed.password}
-          onClose={() => setHanded(null)}
-        >
-          {`Give it to ${handed.email}, in a safe way. It is good for one sign-in; then they choose their own.`}
+        <OnceDialog title="One-time password" what="password" secret={handed.password} onClose={() => setHanded(null)}>
+          {`Give it to ${handed.email}, in a safe way. It is valid for one sign-in; then they choose their own.`}
         </OnceDialog>
       )}
     </div>

@@ -113,7 +113,7 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
           value={chosen}
           onChange={setChosen}
           autoComplete="new-password"
-          description="12 characters or more. A few words are easy to keep."
+          description="12 characters or more. A few words are easy to remember."
           error={(tried && weak) || undefined}
         />
         <TextField

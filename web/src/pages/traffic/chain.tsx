@@ -88,7 +88,7 @@ function ChainSteps({ runtime, row }: { runtime: string; row: RouteRow }) {
           ))}
           {route.policies.length > 0 && <p className="muted">Policies: {route.policies.join(", ")}</p>}
           {route.entryPoints.length > 0 && <p className="muted">Entry points: {route.entryPoints.join(", ")}</p>}
-          {route.status > 0 && <p>Answers {route.status} itself.</p>}
+          {route.status > 0 && <p>The edge returns {route.status} itself.</p>}
           {route.backends.map((backend) => (
             <BackendLine
               key={`${backend.namespace}/${backend.service}:${backend.port}`}

@@ -193,7 +193,7 @@ function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse 
               { id: "route", header: "Route", cell: (step) => step.name || "–" },
               {
                 id: "verdict",
-                header: "Verdict",
+                header: "Result",
                 cell: (step) => (
                   <Status tone={step.verdict === "outranked" ? "progress" : "off"}>{step.verdict}</Status>
                 ),

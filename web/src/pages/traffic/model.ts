@@ -124,7 +124,7 @@ export function hostWord(route: TrafficRoute): string {
 
 /** pathWord is the path of a route for people. */
 export function pathWord(route: TrafficRoute): string {
-  if (route.fallback) return "what no other path takes";
+  if (route.fallback) return "paths without another route";
   switch (route.pathType) {
     case "":
       return "/*";

@@ -64,8 +64,8 @@ export function Routes({ runtime, state, query, onQuery, onOpen }: RoutesProps) 
       </div>
       {more > 0 && (
         <Note tone="warn">
-          The edges serve {more} more routes. Only the {state.rows.length} with the most requests are listed; the rest
-          is in the total.
+          The edges serve {more} more routes. Only the {state.rows.length} with the most requests are listed; the totals
+          include all.
         </Note>
       )}
       <div className="panel traffic-table">

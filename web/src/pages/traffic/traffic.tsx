@@ -103,7 +103,7 @@ function RuntimeTraffic({ name, online, picker, search, change }: RuntimeTraffic
   return (
     <Page
       title="Traffic"
-      subtitle="What the edges serve, from the commit to the request."
+      subtitle="Routes of the edges, from the commit to the request."
       actions={
         <>
           {picker}

@@ -9,22 +9,22 @@ const modes: { value: Mode; title: string; description: string }[] = [
     value: "tunnel",
     title: "Tunnel",
     description:
-      "The runtime connects out to the platform. Nothing in the cluster has to be reachable. Best to begin with.",
+      "The runtime opens the connection to the platform. Nothing in the cluster must be reachable. Recommended to start with.",
   },
   {
     value: "ingress",
     title: "Ingress",
-    description: "The platform calls the runtime through an Ingress controller that the cluster has.",
+    description: "The platform calls the runtime through an Ingress controller of the cluster.",
   },
   {
     value: "http-route",
     title: "HTTPRoute",
-    description: "The same through a Gateway of the Gateway API.",
+    description: "The platform calls the runtime through a Gateway of the Gateway API.",
   },
   {
     value: "mesh",
     title: "Service mesh",
-    description: "A mesh such as Istio serves the runtime at a URL of yours.",
+    description: "A service mesh such as Istio serves the runtime at your URL.",
   },
 ];
 
@@ -53,7 +53,7 @@ export function AccessStep({ draft, change }: AccessStepProps) {
             onChange={(host) => change({ host: host.trim() })}
             autoComplete="off"
             placeholder="prod.example.com"
-            description="It leads to the controller, with a certificate that browsers trust."
+            description="It resolves to the controller, with a certificate that browsers trust."
             error={shown(draft.host, problems.host)}
             isRequired
           />
@@ -64,7 +64,7 @@ export function AccessStep({ draft, change }: AccessStepProps) {
               onChange={(ingressClass) => change({ ingressClass: ingressClass.trim() })}
               autoComplete="off"
               placeholder="nginx"
-              description="As kubectl get ingressclass names it."
+              description="As listed by kubectl get ingressclass."
               error={shown(draft.ingressClass, problems.ingressClass)}
               isRequired
             />
@@ -90,7 +90,7 @@ export function AccessStep({ draft, change }: AccessStepProps) {
           onChange={(ingressURL) => change({ ingressURL: ingressURL.trim() })}
           autoComplete="off"
           placeholder="https://prod.example.com"
-          description="The mesh leads /app-proxy, /webhooks and /workflows of it to the Service internal-router, port 80. slipway runtime mesh generate writes the VirtualService."
+          description="The mesh routes its paths /app-proxy, /webhooks and /workflows to the Service internal-router, port 80. slipway runtime mesh generate prints the VirtualService."
           error={shown(draft.ingressURL, problems.url)}
           isRequired
         />

@@ -19,7 +19,9 @@ export interface CommandStepProps {
 export function CommandStep({ draft, isReady, change }: CommandStepProps) {
   const { accountID } = useSession();
   if (!isReady) {
-    return <p className="muted">The commands are here when the name is free and the fields above are filled in.</p>;
+    return (
+      <p className="muted">The commands are shown when the name is available and the fields above are complete.</p>
+    );
   }
   const choice = installChoice(draft, window.location.origin, accountID);
   return (
@@ -27,7 +29,7 @@ export function CommandStep({ draft, isReady, change }: CommandStepProps) {
       {window.location.protocol === "http:" && (
         <Note tone="warn">
           The platform is at {window.location.origin}: other clusters may not reach it, and the connection is not
-          encrypted. The commands permit that, for a trial.
+          encrypted. The commands allow that, for a trial.
         </Note>
       )}
       <h3>Check the cluster first</h3>

@@ -61,7 +61,7 @@ const runtimeName = /^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$/;
 export function nameProblem(name: string): string {
   if (name === "") return "Enter a name for the runtime.";
   if (runtimeName.test(name)) return "";
-  if (name.length > 38) return "At most 38 characters: the tunnel's host name has to hold it.";
+  if (name.length > 38) return "At most 38 characters: it is part of the tunnel's host name.";
   return "Lower-case letters, digits and dashes; it begins with a letter and does not end with a dash.";
 }
 
@@ -81,7 +81,7 @@ function hostProblem(text: string): string {
 }
 
 function urlProblem(text: string): string {
-  if (text === "") return "Give the URL at which the mesh serves the runtime.";
+  if (text === "") return "Enter the URL at which the mesh serves the runtime.";
   const parsed = URL.canParse(text) ? new URL(text) : null;
   if (!parsed || (parsed.protocol !== "https:" && parsed.protocol !== "http:")) {
     return "A URL, such as https://prod.example.com.";
@@ -141,7 +141,7 @@ export function installChoice(draft: Draft, platformURL: string, accountID: stri
 
 /** repositoryProblem is what is wrong with the URL of the Shared Configuration Repository. */
 export function repositoryProblem(text: string): string {
-  if (text === "") return "Give the URL of the repository.";
+  if (text === "") return "Enter the URL of the repository.";
   if (/[\s\\#]/.test(text)) return "Remove blanks, backslashes and #.";
   const [location = "", query, ...more] = text.split("?");
   if (more.length > 0 || (query !== undefined && !/^ref=[^&]+$/.test(query))) {

@@ -120,9 +120,9 @@ function WaitingHelp() {
           }
         />
         <ul>
-          <li>Pods that do not start: the image cannot be pulled, or the nodes have no room.</li>
-          <li>A key that is refused: it is older than a day, or of another account. Generate another.</li>
-          <li>The platform is not reached: the cluster needs a way to {window.location.origin}.</li>
+          <li>Pods do not start: the image cannot be pulled, or the nodes have no capacity.</li>
+          <li>The key is refused: it is older than a day, or belongs to another account. Generate another.</li>
+          <li>The platform is not reachable: the cluster must be able to connect to {window.location.origin}.</li>
         </ul>
         <div>
           <Link to="/install" className={buttonClass("secondary", true)}>

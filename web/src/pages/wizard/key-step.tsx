@@ -44,8 +44,8 @@ export function KeyStep({ name }: { name: string }) {
   return (
     <div className="stack">
       <p className="muted">
-        This key can only register runtimes. It is valid for a day; after that the runtime has its own credential after
-        that. The commands read it from the file <code>{keyFile(name)}</code>, so it is in no history of a shell. An own
+        This key can only register runtimes. It is valid for a day; after it joins, the runtime has its own credential.
+        The commands read the key from the file <code>{keyFile(name)}</code>, so that it is in no shell history. An API
         key of an admin works too.
       </p>
       {made ? (

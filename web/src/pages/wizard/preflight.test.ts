@@ -4,7 +4,7 @@ import { isCommand, summarise } from "./preflight";
 it("tells commands from sentences", () => {
   expect(isCommand("kubectl get svc -A")).toBe(true);
   expect(isCommand("upgrade it:\napiVersion: v1")).toBe(true);
-  expect(isCommand("ask an administrator")).toBe(false);
+  expect(isCommand("contact an administrator")).toBe(false);
 });
 
 it("counts", () => {

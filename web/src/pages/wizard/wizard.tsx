@@ -29,7 +29,7 @@ export function WizardPage() {
       <Page title="Install a runtime" crumbs={crumbs}>
         <Panel>
           <Empty title="Only admins install runtimes">
-            A runtime gets rights in a cluster and joins the account. Ask an admin of the account to install one, or to
+            A runtime gets permissions in a cluster and joins the account. An admin of the account can install one, or
             make you an admin.
           </Empty>
         </Panel>
