@@ -104,7 +104,7 @@ func (s *server) bytes(w http.ResponseWriter, r *http.Request) {
 	for i := range chunk {
 		chunk[i] = pattern[i%len(pattern)]
 	}
-	control := longAnswer(w)
+	control := longResponse(w)
 	for n > 0 {
 		if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 			return
@@ -135,7 +135,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	control := longAnswer(w)
+	control := longResponse(w)
 	for i := int64(1); i <= n; i++ {
 		if i > 1 && !wait(r, every) {
 			return
@@ -172,11 +172,11 @@ func (s *server) sleep(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "slept for %s\n", d)
 }
 
-// longAnswer prepares a response that may take longer than requestTimeout. It
+// longResponse prepares a response that may take longer than requestTimeout. It
 // lifts the read deadline: net/http cancels a request whose connection passes
 // it, even while the response is being written. Each write sets a deadline of
 // its own instead.
-func longAnswer(w http.ResponseWriter) *http.ResponseController {
+func longResponse(w http.ResponseWriter) *http.ResponseController {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	return control

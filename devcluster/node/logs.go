@@ -87,7 +87,7 @@ func logHandler(pods *podSet) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { sendText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
-		if err := answerLogs(w, r, pods); err != nil {
+		if err := writeLogs(w, r, pods); err != nil {
 			sendText(w, err.code, err.message)
 		}
 	})
@@ -118,9 +118,9 @@ type httpError struct {
 	message string
 }
 
-// answerLogs copies the selected log to the response. It returns an error only
+// writeLogs copies the selected log to the response. It returns an error only
 // as long as no byte has been written.
-func answerLogs(w http.ResponseWriter, r *http.Request, pods *podSet) *httpError {
+func writeLogs(w http.ResponseWriter, r *http.Request, pods *podSet) *httpError {
 	query, err := parseLogQuery(r.URL.Query(), time.Now())
 	if err != nil {
 		return &httpError{http.StatusBadRequest, err.Error()}

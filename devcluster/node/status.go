@@ -135,9 +135,9 @@ func stillInitialising(pod *corev1.Pod, init []corev1.ContainerStatus) bool {
 // isTrue reports whether an optional flag is set and true.
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// verdict is the status of a condition, with the reason and message of a false
+// podCondition is the status of a condition, with the reason and message of a false
 // one.
-type verdict struct {
+type podCondition struct {
 	ok              bool
 	reason, message string
 }
@@ -146,15 +146,15 @@ type verdict struct {
 // the list are left alone. Ready needs ready containers and then open readiness
 // gates, so its reason is the first of the two that is missing.
 func setConditions(pod *corev1.Pod, s *corev1.PodStatus, o observed) {
-	network := verdict{ok: o.podIP != "" && !(o.stopping && o.ended)}
+	network := podCondition{ok: o.podIP != "" && !(o.stopping && o.ended)}
 	if o.problem != "" {
 		network.reason, network.message = "NoNetwork", o.problem
 	}
-	initialised := initialisedVerdict(pod, s)
-	containers := containersVerdict(pod, s)
+	initialised := initialisedDecision(pod, s)
+	containers := containersDecision(pod, s)
 	ready := containers
 	if ready.ok {
-		ready = gatesVerdict(pod, s)
+		ready = gatesDecision(pod, s)
 	}
 	setCondition(s, corev1.PodReadyToStartContainers, network, o)
 	setCondition(s, corev1.PodInitialized, initialised, o)
@@ -162,16 +162,16 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, o observed) {
 	setCondition(s, corev1.PodReady, ready, o)
 }
 
-// initialisedVerdict computes the Initialized condition. Once a regular
+// initialisedDecision computes the Initialized condition. Once a regular
 // container has run, the Pod stays initialised, also while a sidecar restarts.
-func initialisedVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+func initialisedDecision(pod *corev1.Pod, s *corev1.PodStatus) podCondition {
 	if s.Phase == corev1.PodSucceeded {
-		return verdict{ok: true, reason: reasonPodCompleted}
+		return podCondition{ok: true, reason: reasonPodCompleted}
 	}
 	for i := range s.ContainerStatuses {
 		c := &s.ContainerStatuses[i]
 		if c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
-			return verdict{ok: true}
+			return podCondition{ok: true}
 		}
 	}
 	var missing []string
@@ -186,20 +186,20 @@ func initialisedVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 		}
 	}
 	if len(missing) == 0 {
-		return verdict{ok: true}
+		return podCondition{ok: true}
 	}
-	return verdict{reason: reasonNotInitialized, message: fmt.Sprintf("containers with incomplete status: %s", missing)}
+	return podCondition{reason: reasonNotInitialized, message: fmt.Sprintf("containers with incomplete status: %s", missing)}
 }
 
-// containersVerdict computes the ContainersReady condition from the regular
+// containersDecision computes the ContainersReady condition from the regular
 // containers and the sidecars. A finished Pod is not ready, with the phase as
 // the reason.
-func containersVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+func containersDecision(pod *corev1.Pod, s *corev1.PodStatus) podCondition {
 	switch s.Phase {
 	case corev1.PodSucceeded:
-		return verdict{reason: reasonPodCompleted}
+		return podCondition{reason: reasonPodCompleted}
 	case corev1.PodFailed:
-		return verdict{reason: reasonPodFailed}
+		return podCondition{reason: reasonPodFailed}
 	}
 	var unready []string
 	for i := range s.InitContainerStatuses {
@@ -213,14 +213,14 @@ func containersVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 		}
 	}
 	if len(unready) == 0 {
-		return verdict{ok: true}
+		return podCondition{ok: true}
 	}
-	return verdict{reason: reasonNotReady, message: fmt.Sprintf("containers with unready status: %s", unready)}
+	return podCondition{reason: reasonNotReady, message: fmt.Sprintf("containers with unready status: %s", unready)}
 }
 
-// gatesVerdict reports the readiness gates whose condition is missing or not
+// gatesDecision reports the readiness gates whose condition is missing or not
 // true. Other controllers write these conditions.
-func gatesVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+func gatesDecision(pod *corev1.Pod, s *corev1.PodStatus) podCondition {
 	var closed []string
 	for _, gate := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
@@ -231,15 +231,15 @@ func gatesVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
 		}
 	}
 	if len(closed) == 0 {
-		return verdict{ok: true}
+		return podCondition{ok: true}
 	}
-	return verdict{reason: reasonGates, message: "readiness gates that are not true: " + strings.Join(closed, ", ")}
+	return podCondition{reason: reasonGates, message: "readiness gates that are not true: " + strings.Join(closed, ", ")}
 }
 
 // setCondition replaces or appends a condition; its transition time moves only
 // when its status does. A true condition has no reason, except the completed
 // Pod's, as with the kubelet.
-func setCondition(s *corev1.PodStatus, kind corev1.PodConditionType, v verdict, o observed) {
+func setCondition(s *corev1.PodStatus, kind corev1.PodConditionType, v podCondition, o observed) {
 	c := corev1.PodCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: v.reason,
 		ObservedGeneration: o.generation, LastTransitionTime: o.now,

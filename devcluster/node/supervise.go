@@ -17,10 +17,10 @@ type sickness struct {
 	err   error
 }
 
-// farewell is the termination of one process: first the preStop hook, then
+// gracefulStop is the termination of one process: first the preStop hook, then
 // SIGTERM, and SIGKILL at the deadline. It belongs to the supervise loop and
 // has no lock.
-type farewell struct {
+type gracefulStop struct {
 	begun    bool
 	deadline time.Time
 	hooked   chan struct{} // closed when the preStop hook is over; nil when SIGTERM has been sent
@@ -29,7 +29,7 @@ type farewell struct {
 
 // by sets the time of SIGKILL, or brings it forward; a later deadline than the
 // current one is ignored.
-func (f *farewell) by(deadline time.Time) {
+func (f *gracefulStop) by(deadline time.Time) {
 	if f.kill == nil {
 		f.kill = time.NewTimer(time.Until(deadline))
 	} else if deadline.Before(f.deadline) {
@@ -42,7 +42,7 @@ func (f *farewell) by(deadline time.Time) {
 
 // killed returns the channel that fires when SIGKILL is due. Before the
 // termination has begun it is nil, which blocks forever in a select.
-func (f *farewell) killed() <-chan time.Time {
+func (f *gracefulStop) killed() <-chan time.Time {
 	if f.kill == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 	// begin starts the termination; later calls only shorten its deadline.
 	// Probes end and readiness drops first, so that traffic leaves before the
 	// process gets SIGTERM.
-	bye := &farewell{}
+	bye := &gracefulStop{}
 	begin := func(deadline time.Time) {
 		bye.by(deadline)
 		if bye.begun {

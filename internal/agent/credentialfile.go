@@ -47,15 +47,15 @@ func fileCredentialName() types.NamespacedName {
 // logged once until it changes. The last credential stays in use meanwhile.
 func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
 	var last secret.Text
-	told := ""
+	text := ""
 	for {
 		password, err := readCredentialFile(a.options.Credential.File)
 		switch {
-		case err != nil && err.Error() != told:
-			told = err.Error()
+		case err != nil && err.Error() != text:
+			text = err.Error()
 			a.log.Error("cannot read credential file; retrying", observe.KeyError, err)
 		case err == nil && password.Reveal() != last.Reveal():
-			last, told = password, ""
+			last, text = password, ""
 			a.updateCredentialFile(password)
 		}
 		looked()

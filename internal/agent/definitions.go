@@ -29,7 +29,7 @@ const installDefinitions = "install them with kubectl apply --server-side -f cha
 // and ApplicationSets. It logs what is missing once, and again when that
 // changes. A watch of a kind that is not served would fail in a loop.
 func (a *agent) awaitDefinitions(ctx context.Context) error {
-	told := ""
+	text := ""
 	for {
 		err := a.missingDefinitions(ctx)
 		if err == nil {
@@ -42,8 +42,8 @@ func (a *agent) awaitDefinitions(ctx context.Context) error {
 		a.readiness.definitions.Unmet(err.Error())
 		// The text of an error can contain a request id or a time, so that its
 		// kind is compared.
-		if kind := kube.FailureKind(err); kind != told {
-			told = kind
+		if kind := kube.FailureKind(err); kind != text {
+			text = kind
 			a.log.Error("waiting for CustomResourceDefinitions", observe.KeyReason, err.Error())
 		}
 		if backoff.Sleep(ctx, definitionsInterval) != nil {

@@ -28,7 +28,7 @@ import (
 // cannot be read is left out and named in the health message: the heartbeat
 // itself matters more.
 func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
-	told := &platformv1.HeartbeatRequest{Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY}
+	message := &platformv1.HeartbeatRequest{Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY}
 	var problems []string
 	// note records a part that could not be read.
 	note := func(what string, err error) {
@@ -38,30 +38,30 @@ func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatR
 	}
 	components, err := r.components(ctx)
 	note("the components", err)
-	told.Components = components
-	note("the Git Sources", r.addGitSources(ctx, told))
+	message.Components = components
+	note("the Git Sources", r.addGitSources(ctx, message))
 	for _, one := range r.clusters.Others(ctx) {
-		told.Clusters = append(told.Clusters, &platformv1.ManagedClusterSummary{
+		message.Clusters = append(message.Clusters, &platformv1.ManagedClusterSummary{
 			Name: one.GetName(), Server: one.GetServer(), Version: one.GetVersion(), Status: one.GetStatus(), Message: one.GetMessage(),
 		})
 	}
-	told.PendingSteps, err = r.integrations.Pending(ctx)
+	message.PendingSteps, err = r.integrations.Pending(ctx)
 	note("the Git credentials", err)
 	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil {
-		told.GitTokenExpiresAt = wire.Timestamp(expires)
+		message.GitTokenExpiresAt = wire.Timestamp(expires)
 	}
-	told.SharedRepository = r.sharedRepository.ReadyRepository()
-	told.SharedRepositoryValid = told.SharedRepository != ""
-	note("the runtime's Application", r.addOwnApplication(ctx, told))
+	message.SharedRepository = r.sharedRepository.ReadyRepository()
+	message.SharedRepositoryValid = message.SharedRepository != ""
+	note("the runtime's Application", r.addOwnApplication(ctx, message))
 	// Components that are not healthy decide the health of the runtime.
-	for _, one := range told.Components {
+	for _, one := range message.Components {
 		if one.GetHealth() != platformv1.HealthStatus_HEALTH_STATUS_HEALTHY {
-			told.Health = one.GetHealth()
+			message.Health = one.GetHealth()
 			problems = append(problems, one.GetName()+": "+one.GetHealthMessage())
 		}
 	}
-	told.HealthMessage = strings.Join(problems, "; ")
-	return told, nil
+	message.HealthMessage = strings.Join(problems, "; ")
+	return message, nil
 }
 
 // components returns the Deployments of the runtime.
@@ -96,10 +96,10 @@ func component(of *appsv1.Deployment) *platformv1.Component {
 }
 
 // addGitSources adds the Git Sources to a heartbeat.
-func (r *platformRuntime) addGitSources(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+func (r *platformRuntime) addGitSources(ctx context.Context, message *platformv1.HeartbeatRequest) error {
 	found, err := r.gitSources.Live(ctx)
 	for _, one := range found {
-		told.GitSources = append(told.GitSources, &platformv1.GitSourceSummary{
+		message.GitSources = append(message.GitSources, &platformv1.GitSourceSummary{
 			Name: one.GetName(), RepoUrl: one.GetRepoUrl(), Path: one.GetPath(), Revision: one.GetRevision(),
 			Health: healthOf(one.GetHealth()), Sync: syncOf(one.GetSync()), Message: one.GetMessage(),
 		})
@@ -109,7 +109,7 @@ func (r *platformRuntime) addGitSources(ctx context.Context, told *platformv1.He
 
 // addOwnApplication adds the sync status of the runtime's own Application, if
 // there is one. Its components have the same status.
-func (r *platformRuntime) addOwnApplication(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+func (r *platformRuntime) addOwnApplication(ctx context.Context, message *platformv1.HeartbeatRequest) error {
 	selector := sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime + "," + sharedrepo.RuntimeLabel + "=" + r.runtimeOptions.Name
 	list, err := r.sharedRepository.Applications().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
 	if err != nil || len(list.Items) == 0 {
@@ -119,9 +119,9 @@ func (r *platformRuntime) addOwnApplication(ctx context.Context, told *platformv
 	if app == nil {
 		return nil
 	}
-	told.Sync = syncOf(string(app.Status.Sync.Status))
-	for _, one := range told.Components {
-		one.Sync = told.Sync
+	message.Sync = syncOf(string(app.Status.Sync.Status))
+	for _, one := range message.Components {
+		one.Sync = message.Sync
 	}
 	return nil
 }

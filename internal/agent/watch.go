@@ -15,16 +15,16 @@ import (
 // sets it as the reason why the agent is not ready. The condition may be nil.
 func (a *agent) logOnce(what string, condition *observe.Condition) func(error) {
 	var mu sync.Mutex
-	told := ""
+	text := ""
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		// The kind and not the text, which can differ with every attempt.
 		kind := kube.FailureKind(err)
-		if kind == told {
+		if kind == text {
 			return
 		}
-		told = kind
+		text = kind
 		if err == nil {
 			return
 		}

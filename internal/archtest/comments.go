@@ -15,7 +15,7 @@ func (c *sourceCheck) docComments(f goFile) {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
 			exported := d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d)))
-			if exported && !says(d.Doc) {
+			if exported && !hasText(d.Doc) {
 				c.undocumented(f, d, funcName(d))
 			}
 		case *ast.GenDecl:
@@ -34,12 +34,12 @@ func (c *sourceCheck) specComment(f goFile, d *ast.GenDecl, spec ast.Spec) {
 	case *ast.TypeSpec:
 		// The comment above "type (" describes the group and not its first
 		// type.
-		alone := !d.Lparen.IsValid() && says(d.Doc)
-		if s.Name.IsExported() && !alone && !says(s.Doc) && !says(s.Comment) {
+		alone := !d.Lparen.IsValid() && hasText(d.Doc)
+		if s.Name.IsExported() && !alone && !hasText(s.Doc) && !hasText(s.Comment) {
 			c.undocumented(f, s, s.Name.Name)
 		}
 	case *ast.ValueSpec:
-		if says(d.Doc) || says(s.Doc) || says(s.Comment) {
+		if hasText(d.Doc) || hasText(s.Doc) || hasText(s.Comment) {
 			return
 		}
 		for _, name := range s.Names {
@@ -50,9 +50,9 @@ func (c *sourceCheck) specComment(f goFile, d *ast.GenDecl, spec ast.Spec) {
 	}
 }
 
-// says reports whether a comment has text. Text drops directives such as
+// hasText reports whether a comment has text. Text drops directives such as
 // go:embed, and it accepts a nil group.
-func says(comment *ast.CommentGroup) bool { return strings.TrimSpace(comment.Text()) != "" }
+func hasText(comment *ast.CommentGroup) bool { return strings.TrimSpace(comment.Text()) != "" }
 
 // undocumented reports a missing doc comment at the line of a declaration.
 func (c *sourceCheck) undocumented(f goFile, n ast.Node, name string) {

@@ -18,6 +18,10 @@ type SourceRules struct {
 	LongFuncs      []LongFunc
 
 	Words []Word
+
+	// Gone has the words that no file, and no name that it declares, may have,
+	// with what to use instead. Tests are exempt.
+	Gone map[string]string
 }
 
 // LongFunc permits one function to be longer than FuncLines. An exception that
@@ -64,6 +68,80 @@ func HouseRules() SourceRules {
 			{regexp.MustCompile(`\bF[I]XME\b`), later},
 			{regexp.MustCompile(`(?i)\bfor[ ]now\b`), later},
 		},
+		Gone: replacedWords(),
+	}
+}
+
+// replacedWords returns the private words that names had, with those of the field.
+// Words that the field has as well are left out: the audience of a token, the
+// question of a prompt, the user nobody.
+func replacedWords() map[string]string {
+	return map[string]string{
+		"accuse":       "mark failure",
+		"acquit":       "mark success",
+		"ailment":      "condition",
+		"anew":         "again",
+		"answer":       "response",
+		"answered":     "responded",
+		"answering":    "responding",
+		"answers":      "responses",
+		"appointment":  "scheduled item",
+		"ask":          "request",
+		"asked":        "requested",
+		"asking":       "requesting",
+		"asks":         "requests",
+		"astray":       "destination error",
+		"bury":         "add tombstone",
+		"calm":         "steady",
+		"census":       "summary",
+		"charter":      "project",
+		"clerk":        "issuer",
+		"complain":     "log",
+		"courier":      "transport",
+		"crowd":        "flood",
+		"cupboard":     "store",
+		"farewell":     "drain",
+		"fulfil":       "serve",
+		"grave":        "tombstone",
+		"graveyard":    "tombstones",
+		"greet":        "handshake",
+		"heeded":       "observed",
+		"heritage":     "backup",
+		"inquiry":      "check",
+		"ledger":       "accounting",
+		"linger":       "drain",
+		"mailbox":      "relay",
+		"misfit":       "mismatch",
+		"obey":         "control",
+		"patience":     "timeout",
+		"probation":    "reduced limits",
+		"rewire":       "reset",
+		"roster":       "endpoint set",
+		"said":         "message",
+		"say":          "report",
+		"says":         "message",
+		"soil":         "mark dirty",
+		"somebody":     "other",
+		"spoilt":       "invalid",
+		"suffer":       "observe",
+		"surroundings": "environment",
+		"tallies":      "counters",
+		"tally":        "counters",
+		"tell":         "report",
+		"telling":      "reporting",
+		"tells":        "reports",
+		"timetable":    "timer heap",
+		"told":         "reported",
+		"trouble":      "problem",
+		"troubles":     "problems",
+		"trunk":        "shared connection",
+		"unsaved":      "pending",
+		"verdict":      "decision",
+		"verdicts":     "decisions",
+		"whoever":      "any",
+		"wish":         "request",
+		"wishes":       "requests",
+		"witness":      "observer",
 	}
 }
 

@@ -170,6 +170,7 @@ func (c *sourceCheck) goFile(name string, text []byte) {
 	if f.test {
 		c.sleeps(f)
 	} else {
+		c.goneWords(f)
 		c.docComments(f)
 	}
 }
@@ -195,7 +196,7 @@ func (c *sourceCheck) packageComment(f goFile) {
 	if c.packages[dir] == nil {
 		c.packages[dir] = &packageDoc{name: f.tree.Name.Name}
 	}
-	if says(f.tree.Doc) {
+	if hasText(f.tree.Doc) {
 		c.packages[dir].documented = true
 	}
 }

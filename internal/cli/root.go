@@ -170,7 +170,7 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	// A Status without an error is a result, such as a diff that found
 	// differences: the command has printed it already.
-	if said := (exit.Status{}); !errors.As(err, &said) || said.Err != nil {
+	if status := (exit.Status{}); !errors.As(err, &status) || status.Err != nil {
 		exit.Print(stderr, err)
 	}
 	if !started {
@@ -180,8 +180,8 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 	if usage := (exit.UsageError{}); errors.As(err, &usage) {
 		return exit.Usage
 	}
-	if said := (exit.Status{}); errors.As(err, &said) {
-		return said.Code
+	if status := (exit.Status{}); errors.As(err, &status) {
+		return status.Code
 	}
 	return exit.Failure
 }

@@ -153,7 +153,7 @@ func (l layer) decode(known schema, options any) error {
 		// An option of an optional group enables the group, unless the group is
 		// set explicitly.
 		for _, o := range known.switchesAbove(given.option) {
-			if _, said := l[o.Name]; !said {
+			if _, set := l[o.Name]; !set {
 				labels[labelRoot+"."+o.Name] = "true"
 			}
 		}
@@ -161,7 +161,7 @@ func (l layer) decode(known schema, options any) error {
 			labels[labelRoot+"."+name] = given.value
 		} else if member, named := given.option.namedMember(); named {
 			// A secret alone does not make the decoder make its member.
-			if _, said := labels[labelRoot+"."+member]; !said {
+			if _, set := labels[labelRoot+"."+member]; !set {
 				labels[labelRoot+"."+member] = ""
 			}
 		}

@@ -57,17 +57,17 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	if err != nil {
 		return err
 	}
-	witness, err := newObservers(ctx, options, points, parts)
+	observer, err := newObservers(ctx, options, points, parts)
 	if err != nil {
 		return err
 	}
-	defer witness.close(ctx)
+	defer observer.close(ctx)
 	server, err := edge.New(ctx, edge.Options{
 		EntryPoints:  points,
 		MemoryLimit:  overload.Limit(),
 		SharedSecret: shared,
-		Observe:      witness.observe,
-		Trace:        witness.trace(),
+		Observe:      observer.observe,
+		Trace:        observer.trace(),
 		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), points),
 		Log:          parts.log,
 	})
@@ -84,7 +84,7 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	defer beside.Wait()
 	defer cancel()
 	if err := startProviders(ctx, options, providers{
-		server: server, observers: witness, parts: parts, ready: routes, following: following, beside: &beside,
+		server: server, observers: observer, parts: parts, ready: routes, following: following, beside: &beside,
 	}); err != nil {
 		server.Close()
 		return err
@@ -93,7 +93,7 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
 	}
 	routes.Met()
-	beside.Go(func() { witness.reopen(ctx) })
+	beside.Go(func() { observer.reopen(ctx) })
 	return server.Run(ctx)
 }
 

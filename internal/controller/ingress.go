@@ -259,16 +259,16 @@ func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 	if p.lastGood != nil {
 		p.lastGood.note(change)
 	}
-	told := p.server.Update(change)
+	feedback := p.server.Update(change)
 	p.changed()
-	return ingressFeedback(told)
+	return ingressFeedback(feedback)
 }
 
 // ingressFeedback converts the proxy's feedback, so that refusals reach the
 // status of the Ingresses that caused them.
-func ingressFeedback(told edge.Feedback) ingress.Feedback {
-	feedback := ingress.Feedback{Problems: told.Problems, CertificatesChanged: told.TLSChanged}
-	for _, problem := range told.TLS {
+func ingressFeedback(seen edge.Feedback) ingress.Feedback {
+	feedback := ingress.Feedback{Problems: seen.Problems, CertificatesChanged: seen.TLSChanged}
+	for _, problem := range seen.TLS {
 		if problem.Kind == tlsstore.KindCertificate { // options are judged before they come here
 			feedback.Certificates = append(feedback.Certificates, problem.Refusal)
 		}

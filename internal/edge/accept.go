@@ -260,11 +260,11 @@ func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *fil
 		}
 		return nil
 	}
-	verdict := s.certificates.Verdict(from.Handshake, host)
-	if _, wildcard := route.WildcardParent(rule.Host); wildcard && verdict == tlsstore.Serve {
-		verdict = s.certificates.Verdict(from.Handshake, rule.Host)
+	decision := s.certificates.Decide(from.Handshake, host)
+	if _, wildcard := route.WildcardParent(rule.Host); wildcard && decision == tlsstore.Serve {
+		decision = s.certificates.Decide(from.Handshake, rule.Host)
 	}
-	switch verdict {
+	switch decision {
 	case tlsstore.Serve:
 		return nil
 	case tlsstore.Refused:

@@ -151,14 +151,14 @@ func (b *bitbucketCloud) checkRepository(ctx context.Context, report *TokenRepor
 		return err
 	}
 	name := strings.TrimPrefix(resource, "/repositories/")
-	asked := call{method: http.MethodGet, path: resource}
+	request := call{method: http.MethodGet, path: resource}
 	if purpose == RuntimeToken && !slices.Contains(report.MissingNames(), "webhook") && !slices.Contains(report.MissingNames(), "read:webhook:bitbucket") {
-		asked.path, asked.query = resource+"/hooks", url.Values{"pagelen": {"1"}}
+		request.path, request.query = resource+"/hooks", url.Values{"pagelen": {"1"}}
 	}
-	_, err = b.do(ctx, asked)
+	_, err = b.do(ctx, request)
 	failure, failed := errors.AsType[*Error](err)
 	switch {
-	case err == nil && asked.query != nil:
+	case err == nil && request.query != nil:
 	// Reading succeeded, but no call shows whether the user may push.
 	case err == nil:
 		report.addUnverified("whether the token's user may write to %s", name)
@@ -166,7 +166,7 @@ func (b *bitbucketCloud) checkRepository(ctx context.Context, report *TokenRepor
 		report.addUnverified("the rights on %s: it does not exist, or the token may not see it", name)
 	case failed && failure.Kind == Denied && failure.Token == "":
 		right := "read permission on "
-		if asked.query != nil {
+		if request.query != nil {
 			right = "admin permission on "
 		}
 		report.addMissing(right+name, failure.Message, "https://bitbucket.org/"+name+"/admin/permissions")

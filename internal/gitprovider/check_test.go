@@ -297,7 +297,7 @@ func TestRevokedMeanwhile(t *testing.T) {
 	token := admin(gitprovider.GitLab)
 	server := start(t, gitprovider.GitLab, token)
 	for _, record := range []string{`{"scopes":["api"],"revoked":true}`, `{"scopes":["api"],"revoked":false,"active":false}`} {
-		server.Answer(providertest.Canned{Status: 200, Body: record})
+		server.Respond(providertest.Canned{Status: 200, Body: record})
 		report, err := provider(t, server, gitprovider.GitLab, token, "").Check(t.Context(), gitprovider.RuntimeToken)
 		if state := gitprovider.StateOf(report, err, noon()); state != gitprovider.StateRevoked {
 			t.Errorf("%s is %s: %v", record, state, err)
@@ -305,7 +305,7 @@ func TestRevokedMeanwhile(t *testing.T) {
 	}
 	classic := admin(gitprovider.GitHub)
 	hub := start(t, gitprovider.GitHub, classic)
-	hub.Answer(
+	hub.Respond(
 		providertest.Canned{Status: 200, Header: map[string]string{"X-OAuth-Scopes": "repo, admin:repo_hook"}, Body: `{"login":"robot"}`},
 		providertest.Canned{Status: 401, Body: `{"message":"Bad credentials"}`},
 	)

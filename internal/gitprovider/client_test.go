@@ -27,16 +27,16 @@ func TestRetries(t *testing.T) {
 	address, path := repositoryAt(server, gitprovider.GitLab)
 	bad := providertest.Canned{Status: 502, Body: "<html>bad gateway</html>"}
 
-	server.Answer(bad, bad)
+	server.Respond(bad, bad)
 	if _, err := p.Repository(t.Context(), address); err != nil {
 		t.Errorf("two failures were not outlived: %v", err)
 	}
-	server.Answer(bad, bad, bad)
+	server.Respond(bad, bad, bad)
 	_, err := p.Repository(t.Context(), address)
 	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || responseError.Status != 502 || !responseError.Retryable() || strings.Contains(err.Error(), "<html>") {
 		t.Errorf("%s %d %v", responseError.Kind, responseError.Status, err)
 	}
-	server.Answer(providertest.Canned{Status: 200, Body: "[]"}, bad) // the list, then the POST
+	server.Respond(providertest.Canned{Status: 200, Body: "[]"}, bad) // the list, then the POST
 	if responseError := failure(t, p.EnsureWebhook(t.Context(), address, pushHook("x"))); responseError.Kind != gitprovider.Unreachable {
 		t.Errorf("a failed POST is %s", responseError.Kind)
 	}
@@ -92,7 +92,7 @@ func TestRateLimits(t *testing.T) {
 	} {
 		token := admin(test.kind)
 		server := start(t, test.kind, token)
-		server.Answer(test.canned)
+		server.Respond(test.canned)
 		address, _ := repositoryAt(server, test.kind)
 		_, err := provider(t, server, test.kind, token, "").Repository(t.Context(), address)
 		responseError := failure(t, err)
@@ -116,7 +116,7 @@ func TestRedirects(t *testing.T) {
 		p := provider(t, server, kind, token, "")
 		address, path := repositoryAt(server, kind)
 
-		server.Answer(providertest.Canned{Status: 302, Header: map[string]string{"Location": thief.URL + "/steal"}})
+		server.Respond(providertest.Canned{Status: 302, Header: map[string]string{"Location": thief.URL + "/steal"}})
 		_, err := p.Repository(t.Context(), address)
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || len(seen) > 0 {
 			t.Errorf("%s: %s, and the other server saw %q", kind, responseError.Kind, seen)
@@ -126,7 +126,7 @@ func TestRedirects(t *testing.T) {
 		}
 		requests := server.Requests()
 		_, same, _ := strings.Cut(requests[len(requests)-1], " ")
-		server.Answer(providertest.Canned{Status: 301, Header: map[string]string{"Location": server.URL + same}})
+		server.Respond(providertest.Canned{Status: 301, Header: map[string]string{"Location": server.URL + same}})
 		if found, err := p.Repository(t.Context(), address); err != nil || found.Path != path {
 			t.Errorf("%s: a renamed repository is %+v: %v", kind, found, err)
 		}
@@ -139,7 +139,7 @@ func TestRedirectedWrite(t *testing.T) {
 	server := start(t, gitprovider.GitLab, token)
 	p := provider(t, server, gitprovider.GitLab, token, "")
 	address, path := repositoryAt(server, gitprovider.GitLab)
-	server.Answer(
+	server.Respond(
 		providertest.Canned{Status: 200, Body: "[]"},
 		providertest.Canned{Status: 301, Header: map[string]string{"Location": server.APIURL + "/user"}},
 	)
@@ -156,7 +156,7 @@ func TestNextPageElsewhere(t *testing.T) {
 	} {
 		token := admin(kind)
 		server := start(t, kind, token)
-		server.Answer(canned)
+		server.Respond(canned)
 		address, _ := repositoryAt(server, kind)
 		err := provider(t, server, kind, token, "").EnsureWebhook(t.Context(), address, pushHook("x"))
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "another server") {
@@ -175,7 +175,7 @@ func TestErrorsHaveNoToken(t *testing.T) {
 		address, _ := repositoryAt(server, kind)
 		for _, status := range []int{400, 401, 403, 404, 409, 418, 422} {
 			echo := fmt.Sprintf(`{"message":"you sent %s","error":"%s","errors":[{"message":"and %s"}]}`, token.Value, basic, token.Value)
-			server.Answer(providertest.Canned{Status: status, Body: echo})
+			server.Respond(providertest.Canned{Status: status, Body: echo})
 			_, err := p.Repository(t.Context(), address)
 			text := fmt.Sprintf("%v %+v %#v", err, err, failure(t, err))
 			if strings.Contains(text, token.Value) || strings.Contains(text, basic) || strings.Contains(text, "canary") {
@@ -202,7 +202,7 @@ func TestStrangeAnswers(t *testing.T) {
 		"a page":    {providertest.Canned{Status: 200, Body: "<html>please sign in</html>"}, "check the API URL"},
 		"long text": {providertest.Canned{Status: 422, Body: `{"message":"` + strings.Repeat("b\\n", 4000) + `"}`}, "…"},
 	} {
-		server.Answer(test.canned)
+		server.Respond(test.canned)
 		_, err := p.Repository(t.Context(), address)
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), test.words) || len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n") {
 			t.Errorf("%s: %s %.200s", name, responseError.Kind, err)

@@ -111,7 +111,7 @@ func TestEnsureWebhookRace(t *testing.T) {
 	if err := p.EnsureWebhook(t.Context(), address, pushHook("first")); err != nil {
 		t.Fatal(err)
 	}
-	server.Answer(providertest.Canned{Status: 200, Body: "[]"}) // the list was read before
+	server.Respond(providertest.Canned{Status: 200, Body: "[]"}) // the list was read before
 	if err := p.EnsureWebhook(t.Context(), address, pushHook("second")); err != nil {
 		t.Fatal(err)
 	}

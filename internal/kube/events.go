@@ -99,12 +99,12 @@ func (n *Notice) event(reporter Reporter) *eventsv1.Event {
 // name is derived from the object and the content. Length prefixes keep different
 // parts from joining to the same text.
 func (n *Notice) name(kind string) string {
-	told := sha256.New()
+	sum := sha256.New()
 	r := n.Regarding
 	for _, part := range []string{r.APIVersion, r.Kind, r.Namespace, r.Name, string(r.UID), kind, n.Reason, n.Action, n.Note} {
-		fmt.Fprintf(told, "%d:%s", len(part), part)
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
-	suffix := "." + hex.EncodeToString(told.Sum(nil)[:8])
+	suffix := "." + hex.EncodeToString(sum.Sum(nil)[:8])
 	start := r.Name[:min(len(r.Name), objectNameLimit-len(suffix))]
 	return strings.TrimRight(start, ".-") + suffix
 }

@@ -78,10 +78,10 @@ func newCheckContext(ctx context.Context, world World, options Options) *CheckCo
 // bounded calls a function with the timeout of a check. The context is the
 // run's, not that of the first check: a check that is cancelled must not fail
 // the others.
-func bounded[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+func bounded[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	return ask(limited)
+	return request(limited)
 }
 
 // listNodes lists the nodes, for P3, P15 and the detection of the provider.
@@ -145,11 +145,11 @@ func (r *Report) readError(what string, err error) {
 	// An API status means that the server responded; other errors are network
 	// failures.
 	var status apierrors.APIStatus
-	answered := errors.As(err, &status)
+	responded := errors.As(err, &status)
 	switch {
 	case apierrors.IsForbidden(err):
 		r.warn(what, "it cannot be checked: "+err.Error(), "run it as a user who can read "+what+", or contact an administrator")
-	case !answered && r.versionRuns && r.code != KubernetesVersion:
+	case !responded && r.versionRuns && r.code != KubernetesVersion:
 		r.skip("the API server does not respond: see %s", KubernetesVersion)
 	default:
 		r.fail(what, "it cannot be read: "+err.Error(), "check that the API server responds: kubectl get --raw /readyz")

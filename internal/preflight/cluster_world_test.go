@@ -188,7 +188,7 @@ func (s *scene) run(only ...preflight.Code) []preflight.Result {
 	if len(only) == 0 {
 		s.options.Only = []preflight.Code{
 			preflight.IngressClass, preflight.ExternalAddress, preflight.TLSCertificate, preflight.TCP,
-			preflight.StatusReport, preflight.URLAnswer, preflight.RouteResources, preflight.DNS,
+			preflight.StatusReport, preflight.URLResponse, preflight.RouteResources, preflight.DNS,
 		}
 	}
 	return preflight.Run(s.t.Context(), s.world, s.options)

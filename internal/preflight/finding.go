@@ -33,7 +33,7 @@ const (
 	TLSCertificate    Code = "P16"
 	TCP               Code = "P17"
 	StatusReport      Code = "P18"
-	URLAnswer         Code = "P19"
+	URLResponse       Code = "P19"
 	RouteResources    Code = "P20"
 	DNS               Code = "P21"
 	GitCredentials    Code = "P22"

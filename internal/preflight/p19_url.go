@@ -7,9 +7,9 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// checkURLAnswer is P19: a GET at the URL of the runtime reaches its router,
+// checkURLResponse is P19: a GET at the URL of the runtime reaches its router,
 // which marks every response with its header, also an error (R35).
-func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
+func checkURLResponse(ctx context.Context, in *CheckContext, out *Report) {
 	address := in.externalURL(out)
 	if address == nil {
 		return

@@ -165,7 +165,7 @@ func catalogue() []entry {
 		{TLSCertificate, "tls-cert", checkTLSCertificate},
 		{TCP, "tcp", checkTCP},
 		{StatusReport, "status-report", checkStatusReport},
-		{URLAnswer, "url-get", checkURLAnswer},
+		{URLResponse, "url-get", checkURLResponse},
 		{RouteResources, "route-resources", checkRouteResources},
 		{DNS, "dns", checkDNS},
 		{GitCredentials, "git-credentials", checkGitCredentials},

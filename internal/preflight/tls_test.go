@@ -131,10 +131,10 @@ func TestSockets(t *testing.T) {
 func TestHangs(t *testing.T) {
 	programs.Serve(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	world, options := externalURL(t, preflight.After, pkitest.NewAuthority(t))
-	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
+	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLResponse}
 	results := preflight.Run(t.Context(), world, options)
 	finds(t, results, preflight.TLSCertificate, preflight.Failed, "no response in time")
-	finds(t, results, preflight.URLAnswer, preflight.Failed, "no response in time")
+	finds(t, results, preflight.URLResponse, preflight.Failed, "no response in time")
 }
 
 // TestOtherIngresses: R98: where other Ingresses of the class have no address, ours
@@ -171,7 +171,7 @@ func TestUnknownController(t *testing.T) {
 	s.installed(corev1.LoadBalancerIngress{})
 	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Failed, "Progressing")
 	s.installed(front())
-	clean(t, s.run(preflight.StatusReport, preflight.URLAnswer, preflight.RouteResources))
+	clean(t, s.run(preflight.StatusReport, preflight.URLResponse, preflight.RouteResources))
 }
 
 // TestURL: R35: a GET counts when the runtime's own router responds, regardless of
@@ -195,10 +195,10 @@ func TestURL(t *testing.T) {
 		state   preflight.State
 		want    string
 	}{
-		{"ours", router(testRuntime), preflight.URLAnswer, preflight.Passed, ""},
-		{"another runtime", router("staging"), preflight.URLAnswer, preflight.Failed, `another runtime responds there: "staging"`},
-		{"somebody else", status(200), preflight.URLAnswer, preflight.Failed, "another server responds there"},
-		{"no endpoints", status(503), preflight.URLAnswer, preflight.Failed, "the controller responds with 503"},
+		{"ours", router(testRuntime), preflight.URLResponse, preflight.Passed, ""},
+		{"another runtime", router("staging"), preflight.URLResponse, preflight.Failed, `another runtime responds there: "staging"`},
+		{"somebody else", status(200), preflight.URLResponse, preflight.Failed, "another server responds there"},
+		{"no endpoints", status(503), preflight.URLResponse, preflight.Failed, "the controller responds with 503"},
 		{"websocket", router(testRuntime), preflight.TCP, preflight.Passed, ""},
 		{"no websocket", noUpgrade, preflight.TCP, preflight.Failed, "a proxy in front of it responds with 502"},
 	} {
@@ -215,7 +215,7 @@ func TestURL(t *testing.T) {
 		})
 	}
 	world, options := externalURL(t, preflight.Before, issuer)
-	options.Only = []preflight.Code{preflight.URLAnswer, preflight.RouteResources}
+	options.Only = []preflight.Code{preflight.URLResponse, preflight.RouteResources}
 	for _, result := range preflight.Run(t.Context(), world, options) {
 		if result.State != preflight.Skipped {
 			t.Errorf("before the install: %s", shown(result))

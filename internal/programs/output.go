@@ -60,7 +60,7 @@ func (o *Output) WaitFor(t testing.TB, want string) {
 // await waits until holds is true of the text. It fails when ended is closed
 // before, and after Patience.
 func (o *Output) await(ended <-chan struct{}, holds func(text string) bool) error {
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(Timeout)
 	defer late.Stop()
 	for {
 		o.mu.Lock()
@@ -83,7 +83,7 @@ func (o *Output) await(ended <-chan struct{}, holds func(text string) bool) erro
 			}
 			return errors.New("the process has ended")
 		case <-late.C:
-			return errors.New("nothing happened within " + Patience.String())
+			return errors.New("nothing happened within " + Timeout.String())
 		}
 	}
 }

@@ -40,7 +40,7 @@ type Process struct {
 // are. Pdeathsig is for the death of the thread, so the caller must not be on
 // one that ends early.
 func Start(name string, command *exec.Cmd) (*Process, error) {
-	p := &Process{Out: &Output{}, Log: &Output{}, Grace: Patience, name: name, command: command, exited: make(chan struct{})}
+	p := &Process{Out: &Output{}, Log: &Output{}, Grace: Timeout, name: name, command: command, exited: make(chan struct{})}
 	switch writer := command.Stderr.(type) {
 	case nil:
 		command.Stderr = p.Log
@@ -107,7 +107,7 @@ func Run(t testing.TB, name string, command *exec.Cmd) *Process {
 	t.Cleanup(func() {
 		p.Kill() // after which the log is complete
 		if t.Failed() {
-			t.Logf("the log of %s:\n%s%s", p.name, Tail(p.Out.String()), p.Said())
+			t.Logf("the log of %s:\n%s%s", p.name, Tail(p.Out.String()), p.Output())
 		}
 	})
 	return p
@@ -148,7 +148,7 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 func (p *Process) Alive() error {
 	select {
 	case <-p.exited:
-		return &ExitedError{Name: p.name, Said: p.Said(), State: p.command.ProcessState}
+		return &ExitedError{Name: p.name, Output: p.Output(), State: p.command.ProcessState}
 	default:
 		return nil
 	}
@@ -166,14 +166,14 @@ func (p *Process) Wait(t testing.TB) *os.ProcessState {
 	t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(Patience):
-		t.Fatalf("%s does not end: %s%s", p.name, Tail(p.Out.String()), p.Said())
+	case <-time.After(Timeout):
+		t.Fatalf("%s does not end: %s%s", p.name, Tail(p.Out.String()), p.Output())
 	}
 	return p.command.ProcessState
 }
 
-// Said returns the end of the log, for messages.
-func (p *Process) Said() string {
+// Output returns the end of the log, for messages.
+func (p *Process) Output() string {
 	text := p.Log.String()
 	if p.file != "" {
 		content, err := os.ReadFile(p.file)
@@ -215,7 +215,7 @@ func (p *Process) AwaitOutput(t testing.TB, output *Output, text string) {
 // Expect is AwaitOutput with an error.
 func (p *Process) Expect(output *Output, text string) error {
 	if err := output.await(p.exited, func(now string) bool { return strings.Contains(now, text) }); err != nil {
-		return fmt.Errorf("%s does not write %q: %w: %s%s", p.name, text, err, Tail(p.Out.String()), p.Said())
+		return fmt.Errorf("%s does not write %q: %w: %s%s", p.name, text, err, Tail(p.Out.String()), p.Output())
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (p *Process) Listens(t testing.TB, name string) Listener {
 		return false
 	})
 	if err != nil {
-		t.Fatalf("%s of %s does not listen: %v: %s", name, p.name, err, p.Said())
+		t.Fatalf("%s of %s does not listen: %v: %s", name, p.name, err, p.Output())
 	}
 	return found
 }
@@ -267,13 +267,13 @@ func (p *Process) Password(t testing.TB) (password string) {
 
 // ExitedError is the error of a process that exited while it was waited for.
 type ExitedError struct {
-	Name, Said string
-	State      *os.ProcessState
+	Name, Output string
+	State        *os.ProcessState
 }
 
 // Error includes how it ended and the end of the log.
 func (e *ExitedError) Error() string {
-	return fmt.Sprintf("%s ended: %s; its log ends with: %s", e.Name, e.State, e.Said)
+	return fmt.Sprintf("%s ended: %s; its log ends with: %s", e.Name, e.State, e.Output)
 }
 
 // Await polls a condition until it returns nil, the process exits, which is an
@@ -286,13 +286,13 @@ func (p *Process) Await(ctx context.Context, interval time.Duration, condition f
 	if gone := p.Alive(); gone != nil {
 		return gone
 	}
-	return fmt.Errorf("%s: %w; its log ends with: %s", p.name, err, p.Said())
+	return fmt.Errorf("%s: %w; its log ends with: %s", p.name, err, p.Output())
 }
 
 // AwaitListener waits until the process accepts connections at an address.
 func (p *Process) AwaitListener(t testing.TB, network, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	err := p.Await(ctx, lookAgain, func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -327,11 +327,11 @@ func (p *Process) sweep() {
 
 // End requests the end with ask, or with SIGTERM if ask is nil, and waits. A
 // process that is still there after Grace is killed, which is an error.
-func (p *Process) End(ask func() error) error {
-	if ask == nil {
-		ask = func() error { return p.Signal(syscall.SIGTERM) }
+func (p *Process) End(check func() error) error {
+	if check == nil {
+		check = func() error { return p.Signal(syscall.SIGTERM) }
 	}
-	if err := ask(); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, os.ErrClosed) {
+	if err := check(); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
 	late := time.NewTimer(p.Grace)
@@ -342,7 +342,7 @@ func (p *Process) End(ask func() error) error {
 		return nil
 	case <-late.C:
 		p.Kill()
-		return fmt.Errorf("%s did not end within %s and was killed: %s", p.name, p.Grace, p.Said())
+		return fmt.Errorf("%s did not end within %s and was killed: %s", p.name, p.Grace, p.Output())
 	}
 }
 
@@ -354,6 +354,6 @@ func (p *Process) Stop(t testing.TB) {
 		t.Fatal(err)
 	}
 	if !p.State().Success() {
-		t.Errorf("%s ended with %v:\n%s", p.name, p.State(), p.Said())
+		t.Errorf("%s ended with %v:\n%s", p.name, p.State(), p.Output())
 	}
 }

@@ -47,7 +47,7 @@ func TestEndKills(t *testing.T) {
 	p.Grace = 50 * time.Millisecond
 	child := 0
 	Eventually(t, func(context.Context) error {
-		_, number, _ := strings.Cut(p.Said(), "child ")
+		_, number, _ := strings.Cut(p.Output(), "child ")
 		child, err = strconv.Atoi(number)
 		return err
 	})
@@ -75,7 +75,7 @@ func TestExitEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = p.Await(t.Context(), time.Millisecond, func(context.Context) error { return errors.New("not yet") })
-	if ended := (*ExitedError)(nil); !errors.As(err, &ended) || ended.State.ExitCode() != 3 || ended.Said != "broken" {
+	if ended := (*ExitedError)(nil); !errors.As(err, &ended) || ended.State.ExitCode() != 3 || ended.Output != "broken" {
 		t.Errorf("the error is %v", err)
 	}
 	if err := p.Expect(p.Log, "repaired"); err == nil || !strings.Contains(err.Error(), "the process has ended") {

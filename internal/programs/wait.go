@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Patience bounds every wait. Only a failing test waits that long.
-	Patience = 3 * time.Minute
+	// Timeout bounds every wait. Only a failing test waits that long.
+	Timeout = 3 * time.Minute
 	// lookAgain is the poll interval for conditions that have no notification.
 	lookAgain = 25 * time.Millisecond
 	// lookSoon is the poll interval for conditions within the process, which
@@ -24,7 +24,7 @@ const (
 // Patience.
 func Eventually(t testing.TB, condition func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	if err := Await(ctx, condition); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func Eventually(t testing.TB, condition func(ctx context.Context) error) {
 // after Patience with what it waited for.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	err := poll(ctx, lookSoon, nil, func(context.Context) error {
 		if holds() {
@@ -55,7 +55,7 @@ func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	select {
 	case value := <-from:
 		return value
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		t.Fatalf("waited in vain for %s", what)
 		panic("not reached")
 	}

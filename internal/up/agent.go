@@ -169,24 +169,24 @@ func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text,
 }
 
 // agentReady waits until the agent is ready and the platform reaches it.
-func agentReady(ctx context.Context, s *scene, say func(string)) (string, error) {
-	say("waiting for the agent to start")
-	if err := s.awaitHealth(ctx, agentHealthPort, say); err != nil {
+func agentReady(ctx context.Context, s *scene, report func(string)) (string, error) {
+	report("waiting for the agent to start")
+	if err := s.awaitHealth(ctx, agentHealthPort, report); err != nil {
 		return "", err
 	}
 	// Health alone is not enough: commands reach the runtime through the
 	// platform.
-	say("waiting for the platform to reach the runtime through its tunnel")
-	return "ready", s.awaitRuntime(ctx, say)
+	report("waiting for the platform to reach the runtime through its tunnel")
+	return "ready", s.awaitRuntime(ctx, report)
 }
 
 // awaitHealth waits for the health server of a part, and passes the reasons why
 // it is not ready to say.
-func (s *scene) awaitHealth(ctx context.Context, port int, say func(string)) error {
+func (s *scene) awaitHealth(ctx context.Context, port int, report func(string)) error {
 	return poll(ctx, func() bool {
-		status, text := ask(ctx, s.local(port), "")
+		status, text := get(ctx, s.local(port), "")
 		if missing := notReady(text); missing != "" {
-			say(missing)
+			report(missing)
 		}
 		return status == 200
 	})

@@ -84,16 +84,16 @@ func (a *announcer) run(ctx context.Context) {
 	for {
 		select {
 		case change := <-a.queue:
-			a.tell(ctx, change)
+			a.report(ctx, change)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// tell sends one change and retries for a while, because the agent may be
+// report sends one change and retries for a while, because the agent may be
 // starting. After the last attempt the agent's poll finds the push.
-func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
+func (a *announcer) report(ctx context.Context, change gitserver.Change) {
 	var err error
 	for range announceAttempts {
 		if err = a.post(ctx, change); err == nil {
@@ -119,7 +119,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.target, bytes.NewReader(body))
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode >= http.StatusMultipleChoices {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+		text, _ := io.ReadAll(io.LimitReader(response.Body, responseLimit))
 		return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
 	}
 	return nil

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// maxTrouble bounds what is quoted of an error in the Application's status.
-	maxTrouble     = 300
+	// maxProblem bounds what is quoted of an error in the Application's status.
+	maxProblem     = 300
 	releaseTimeout = 10 * time.Second
 )
 
@@ -83,19 +83,19 @@ func isSample(address string) bool {
 }
 
 // awaitApplication waits until the Application is Synced and Healthy.
-func (d *demoStatus) awaitApplication(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+func (d *demoStatus) awaitApplication(ctx context.Context, cluster *kube.Cluster, report func(string)) error {
 	_, err := kube.WaitFor(ctx, applications(cluster), kube.Named(demoName), func(found []*unstructured.Unstructured) error {
 		err := d.observeApplication(found)
 		if err != nil {
-			say(err.Error())
+			report(err.Error())
 		}
 		return err
 	})
 	if err != nil {
 		// The Pods often have the reason that the health of the Application
 		// lacks.
-		if trouble := podTrouble(ctx, cluster); trouble != "" {
-			say(d.application + ", " + trouble)
+		if problem := podProblem(ctx, cluster); problem != "" {
+			report(d.application + ", " + problem)
 		}
 	}
 	return err
@@ -121,15 +121,15 @@ func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) erro
 	if status.Sync.Status == v1alpha1.SyncSynced && status.Health.Status == v1alpha1.Healthy {
 		return nil
 	}
-	if trouble := applicationTrouble(status); trouble != "" {
-		return fmt.Errorf("the Application is %s: %s", d.application, trouble)
+	if problem := applicationProblem(status); problem != "" {
+		return fmt.Errorf("the Application is %s: %s", d.application, problem)
 	}
 	return fmt.Errorf("the Application is %s", d.application)
 }
 
-// applicationTrouble returns the first error in the status. Conditions come
+// applicationProblem returns the first error in the status. Conditions come
 // first: after a failed comparison the resources are out of date.
-func applicationTrouble(status v1alpha1.ApplicationStatus) string {
+func applicationProblem(status v1alpha1.ApplicationStatus) string {
 	for _, condition := range status.Conditions {
 		if strings.HasSuffix(condition.Type, "Error") {
 			return brief(condition.Message)
@@ -146,9 +146,9 @@ func applicationTrouble(status v1alpha1.ApplicationStatus) string {
 // brief shortens a text to one line of bounded length.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxTrouble {
+	if len(text) > maxProblem {
 		// The cut may split a character.
-		return strings.ToValidUTF8(text[:maxTrouble], "") + "…"
+		return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 	}
 	return text
 }

@@ -147,15 +147,15 @@ func (c *child) pid() int { return c.command.Process.Pid }
 func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
 	// An error means that it has ended already.
 	_ = c.command.Process.Signal(syscall.SIGTERM)
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	reason := fmt.Sprintf("it did not stop within %s", grace)
 	select {
 	case <-c.exited:
 		return nil
 	case <-now:
 		reason = "as requested"
-	case <-patience.C:
+	case <-timer.C:
 	}
 	// The grace period is over, or the user does not want to wait.
 	c.kill()

@@ -14,9 +14,9 @@ const (
 	demoName = "demo"
 	// upOwner is the field manager of this program.
 	upOwner = "slipway-up"
-	// demoPatience is how long a later start waits for a demo that the user may
+	// demoTimeout is how long a later start waits for a demo that the user may
 	// have changed or broken on purpose. The first start requires it.
-	demoPatience = 30 * time.Second
+	demoTimeout = 30 * time.Second
 )
 
 // demoStatus is the demo's part of a scene.
@@ -65,7 +65,7 @@ func startDemo(ctx context.Context, s *scene) (*child, error) {
 
 // demoReady waits until the Application is synced and healthy, its Pods
 // respond, and the edge routes to them.
-func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+func demoReady(ctx context.Context, s *scene, report func(string)) (string, error) {
 	if s.git.missing != "" {
 		return "left out, it comes from Git", nil
 	}
@@ -74,12 +74,12 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	}
 	// The first start has to bring up a complete demo.
 	if s.demo.fresh {
-		err := s.awaitDemo(ctx, say)
+		err := s.awaitDemo(ctx, report)
 		return s.demo.summary(), err
 	}
-	patient, cancel := context.WithTimeout(ctx, min(demoPatience, s.options.Timeout/2))
+	patient, cancel := context.WithTimeout(ctx, min(demoTimeout, s.options.Timeout/2))
 	defer cancel()
-	err := s.awaitDemo(patient, say)
+	err := s.awaitDemo(patient, report)
 	// Only the shorter timeout is no error. An interrupt, or the end of the
 	// timeout for the whole start, is one.
 	if err != nil && ctx.Err() == nil && patient.Err() != nil {
@@ -92,11 +92,11 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 }
 
 // awaitDemo waits for the whole demo.
-func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
-	if err := s.demo.awaitApplication(ctx, s.cluster, say); err != nil {
+func (s *scene) awaitDemo(ctx context.Context, report func(string)) error {
+	if err := s.demo.awaitApplication(ctx, s.cluster, report); err != nil {
 		return err
 	}
-	if err := s.demo.awaitRollout(ctx, s.cluster, say); err != nil {
+	if err := s.demo.awaitRollout(ctx, s.cluster, report); err != nil {
 		return err
 	}
 	// The agent owns the fields once the rollout is complete.
@@ -106,11 +106,11 @@ func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 		}
 	}
 	// A user may have removed the Ingress, or scaled the demo to zero.
-	if err := s.findEdgeAnswer(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
+	if err := s.checkEdge(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
 		return err
 	}
-	say("waiting for " + s.edge.host + " to respond")
-	return poll(ctx, func() bool { return s.edgeAnswers(ctx) })
+	report("waiting for " + s.edge.host + " to respond")
+	return poll(ctx, func() bool { return s.edgeResponds(ctx) })
 }
 
 // lookAtDemo reads once what there is of the demo, where it need not be
@@ -119,8 +119,8 @@ func (s *scene) lookAtDemo(ctx context.Context) error {
 	if err := s.demo.lookAtRollout(ctx, s.cluster); err != nil {
 		return err
 	}
-	s.demo.findAnswer(ctx, s.cluster)
-	return s.findEdgeAnswer(ctx)
+	s.demo.findResponding(ctx, s.cluster)
+	return s.checkEdge(ctx)
 }
 
 // summary describes the demo in a few words.

@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	for code, want := range map[int]bool{200: true, 404: true, 503: false} {
 		status <- code
-		if got := answers(t.Context(), address); got != want {
+		if got := responds(t.Context(), address); got != want {
 			t.Errorf("status %d: %v, want %v", code, got, want)
 		}
 	}
@@ -77,12 +77,12 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener.Close()
-	if answers(t.Context(), listener.Addr().String()) {
+	if responds(t.Context(), listener.Addr().String()) {
 		t.Error("a closed port answered")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if answers(ended, address) {
+	if responds(ended, address) {
 		t.Error("answered after the end")
 	}
 }

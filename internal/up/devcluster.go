@@ -44,8 +44,8 @@ func startDevcluster(_ context.Context, s *scene) (*child, error) {
 }
 
 // devclusterReady waits for the API server and for a node that runs Pods.
-func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, error) {
-	say("waiting for the API server")
+func devclusterReady(ctx context.Context, s *scene, report func(string)) (string, error) {
+	report("waiting for the API server")
 	// The first line of output is the path of the kubeconfig. It comes when the
 	// API server is ready.
 	select {
@@ -67,7 +67,7 @@ func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, e
 	}
 	s.version = version.GitVersion
 	// The Pods of the demo need a node.
-	say("waiting for the node")
+	report("waiting for the node")
 	if _, err := kube.WaitFor(ctx, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{}, oneNodeReady); err != nil {
 		return "", err
 	}

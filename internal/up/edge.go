@@ -128,25 +128,25 @@ func roleEnvironment(own []string, kubeconfig string) []string {
 }
 
 // edgeReady waits until the routes are live.
-func edgeReady(ctx context.Context, s *scene, say func(string)) (string, error) {
-	say("waiting for the edge to start")
-	return "ready", s.awaitHealth(ctx, edgeHealthPort, say)
+func edgeReady(ctx context.Context, s *scene, report func(string)) (string, error) {
+	report("waiting for the edge to start")
+	return "ready", s.awaitHealth(ctx, edgeHealthPort, report)
 }
 
-// findEdgeAnswer finds the host of the demo and requests it once through the
+// checkEdge finds the host of the demo and requests it once through the
 // edge. A demo that does not respond is no error.
-func (s *scene) findEdgeAnswer(ctx context.Context) error {
+func (s *scene) checkEdge(ctx context.Context) error {
 	var err error
 	if s.edge.host, err = demoHost(ctx, s.cluster); s.edge.host != "" {
-		s.edgeAnswers(ctx)
+		s.edgeResponds(ctx)
 	}
 	return err
 }
 
-// edgeAnswers reports whether the demo responds through the edge, and records
+// edgeResponds reports whether the demo responds through the edge, and records
 // it.
-func (s *scene) edgeAnswers(ctx context.Context) bool {
-	status, _ := ask(ctx, s.local(webPort), s.edge.host)
+func (s *scene) edgeResponds(ctx context.Context) bool {
+	status, _ := get(ctx, s.local(webPort), s.edge.host)
 	s.edge.serves = status == 200
 	return s.edge.serves
 }
@@ -156,7 +156,7 @@ func poll(ctx context.Context, done func() bool) error {
 	// The first call is immediate, so that a part which is ready costs no
 	// interval.
 	for !done() {
-		if backoff.Sleep(ctx, answerInterval) != nil {
+		if backoff.Sleep(ctx, pollInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -18,7 +18,7 @@ type part struct {
 	start func(ctx context.Context, s *scene) (*child, error)
 	// ready returns when the part can be used, with a note for the progress. It
 	// passes what it waits for to say.
-	ready func(ctx context.Context, s *scene, say func(string)) (string, error)
+	ready func(ctx context.Context, s *scene, report func(string)) (string, error)
 	// show gives the part's row of the table and what to try with it.
 	show func(s *scene) (Row, []Hint)
 }
@@ -87,11 +87,11 @@ func (s *supervisor) startAll(ctx context.Context, end context.CancelCauseFunc) 
 func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCauseFunc) error {
 	// last is what the part waited for when its time was over.
 	last := "starting"
-	say := func(note string) {
+	report := func(note string) {
 		last = note
 		s.progress.starting(p.name, note)
 	}
-	say(last)
+	report(last)
 	child, err := p.start(ctx, s.scene)
 	// A process is recorded even if the start fails after it, so that stopAll
 	// ends it.
@@ -101,7 +101,7 @@ func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCa
 	}
 	if err == nil {
 		var note string
-		if note, err = p.ready(ctx, s.scene, say); err == nil {
+		if note, err = p.ready(ctx, s.scene, report); err == nil {
 			s.progress.ready(p.name, note)
 			return nil
 		}

@@ -31,11 +31,11 @@ const (
 	// firstAdmin is the first user.
 	firstAdmin = "admin@localhost"
 	// registerKeyFile has the key that the runtime joins with, and adminKeyFile
-	// the key of the printed commands. passwordToldFile exists once the
+	// the key of the printed commands. passwordShownFile exists once the
 	// password was printed.
-	registerKeyFile  = "register.key"
-	adminKeyFile     = "admin.key"
-	passwordToldFile = "password-told"
+	registerKeyFile   = "register.key"
+	adminKeyFile      = "admin.key"
+	passwordShownFile = "password-told"
 	// commandTimeout bounds one command of the platform.
 	commandTimeout = 30 * time.Second
 	// maxOutput bounds the output of a command.
@@ -93,9 +93,9 @@ func startPlatform(_ context.Context, s *scene) (*child, error) {
 
 // platformReady waits until the platform is ready, and creates the keys that
 // later parts need.
-func platformReady(ctx context.Context, s *scene, say func(string)) (string, error) {
-	say("waiting for the platform to start")
-	if err := s.awaitHealth(ctx, platformHealthPort, say); err != nil {
+func platformReady(ctx context.Context, s *scene, report func(string)) (string, error) {
+	report("waiting for the platform to start")
+	if err := s.awaitHealth(ctx, platformHealthPort, report); err != nil {
 		return "", err
 	}
 	// The runtime gets a key that can only register, and the printed commands
@@ -130,15 +130,15 @@ func (s *scene) provideKey(ctx context.Context, file, name, scope string) error 
 // providePassword creates a one-time password for the first admin if none was
 // printed yet. A run that ends before it is printed creates another next time.
 func (s *scene) providePassword(ctx context.Context) error {
-	if _, err := os.Stat(s.platformFile(passwordToldFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.platformFile(passwordShownFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	answer, err := s.runPlatformTask(ctx, "reset-password", firstAdmin)
+	text, err := s.runPlatformTask(ctx, "reset-password", firstAdmin)
 	if err != nil {
 		return err
 	}
 	// The task prints the password on a line of its own.
-	for line := range strings.Lines(answer) {
+	for line := range strings.Lines(text) {
 		if _, password, found := strings.Cut(line, "password:"); found {
 			s.platform.password = strings.TrimSpace(password)
 			return nil
@@ -152,7 +152,7 @@ func (s *scene) passwordPrinted() error {
 	if s.platform.password == "" {
 		return nil
 	}
-	return s.state.writeSynced(filepath.Join(platformName, passwordToldFile), nil)
+	return s.state.writeSynced(filepath.Join(platformName, passwordShownFile), nil)
 }
 
 // runPlatformTask runs one of the platform's tasks, which need only access to
@@ -164,16 +164,16 @@ func (s *scene) runPlatformTask(ctx context.Context, words ...string) (string, e
 	command := exec.CommandContext(ctx, s.options.Executable, append(args, "--configFile="+s.platformFile(platformOptionsFile))...)
 	command.Env = roleEnvironment(os.Environ(), "")
 	// Standard error may be long. The reason is at its end.
-	var said outputTail
-	var answer bytes.Buffer
-	command.Stdout, command.Stderr = &answer, &said
+	var message outputTail
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &message
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("slipway platform %s: %w: %s", words[0], err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("slipway platform %s: %w: %s", words[0], err, strings.TrimSpace(message.String()))
 	}
-	if answer.Len() > maxOutput {
+	if output.Len() > maxOutput {
 		return "", fmt.Errorf("slipway platform %s: its output is longer than expected", words[0])
 	}
-	return strings.TrimSpace(answer.String()), nil
+	return strings.TrimSpace(output.String()), nil
 }
 
 // platformFile returns the path of a file of the platform.
@@ -189,7 +189,7 @@ func (s *scene) platformURL() string { return "http://" + s.local(platformPort) 
 
 // awaitRuntime waits until the runtime has registered and is reached through
 // its tunnel.
-func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
+func (s *scene) awaitRuntime(ctx context.Context, report func(string)) error {
 	// The platform shows a key only once, so later runs read it from the file.
 	key, err := os.ReadFile(s.platformFile(adminKeyFile))
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
 	return poll(ctx, func() bool {
 		_, err := runtime.GetInfo(ctx, connect.NewRequest(&runtimev1.GetInfoRequest{}))
 		if err != nil {
-			say(err.Error())
+			report(err.Error())
 		}
 		return err == nil
 	})

@@ -14,24 +14,24 @@ import (
 
 // awaitRollout waits until all replicas of the demo's Deployment are ready and
 // respond. A repository without that Deployment has nothing to wait for.
-func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, report func(string)) error {
 	deployments := cluster.Client.AppsV1().Deployments(demoName)
 	_, err := kube.WaitFor(ctx, deployments, kube.Named(demoName), func(found []*appsv1.Deployment) error {
 		err := d.observe(found)
 		if err != nil {
-			say(err.Error())
+			report(err.Error())
 		}
 		return err
 	})
 	if err != nil {
 		// The last note explains the timeout, and the Pods have the better
 		// reason.
-		if trouble := podTrouble(ctx, cluster); trouble != "" {
-			say(d.replicas() + ", " + trouble)
+		if problem := podProblem(ctx, cluster); problem != "" {
+			report(d.replicas() + ", " + problem)
 		}
 		return err
 	}
-	return d.awaitAnswers(ctx, cluster, say)
+	return d.awaitResponses(ctx, cluster, report)
 }
 
 // lookAtRollout reads the Deployment once.
@@ -84,8 +84,8 @@ func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 	return nil
 }
 
-// podTrouble returns why a container does not run, for a wait that has failed.
-func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
+// podProblem returns why a container does not run, for a wait that has failed.
+func podProblem(ctx context.Context, cluster *kube.Cluster) string {
 	// The context of the wait is over, so the request gets one of its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -72,7 +72,7 @@ func DefaultDir() (string, error) {
 
 // openState takes the directory for this process. It refuses a directory that
 // is not ours, and one where another slipway up runs.
-func openState(ctx context.Context, dir string, owned []string, say func(string)) (*state, error) {
+func openState(ctx context.Context, dir string, owned []string, report func(string)) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
 	}
@@ -83,7 +83,7 @@ func openState(ctx context.Context, dir string, owned []string, say func(string)
 		return nil, fmt.Errorf("open the state directory: %w", err)
 	}
 	s := &state{dir: dir, owned: owned, root: root}
-	if err := s.take(ctx, say); err != nil {
+	if err := s.take(ctx, report); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -91,12 +91,12 @@ func openState(ctx context.Context, dir string, owned []string, say func(string)
 }
 
 // take marks and locks the directory.
-func (s *state) take(ctx context.Context, say func(string)) error {
+func (s *state) take(ctx context.Context, report func(string)) error {
 	// A directory that is not ours must not get a lock file.
 	if _, err := s.recognise(); err != nil {
 		return err
 	}
-	if err := s.acquire(ctx, say); err != nil {
+	if err := s.acquire(ctx, report); err != nil {
 		return err
 	}
 	// Read again: another process may have changed the directory before the
@@ -174,7 +174,7 @@ func (s *state) readBounded(name string) ([]byte, error) {
 
 // acquire takes the lock. It does not wait for another slipway up, but for
 // processes that a killed one has left behind.
-func (s *state) acquire(ctx context.Context, say func(string)) error {
+func (s *state) acquire(ctx context.Context, report func(string)) error {
 	lock, err := s.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the lock of the state directory: %w", err)
@@ -182,7 +182,7 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 	s.lock = lock
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()
-	for said := false; ; {
+	for reported := false; ; {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return s.sign()
@@ -196,9 +196,9 @@ func (s *state) acquire(ctx context.Context, say func(string)) error {
 			return fmt.Errorf("another `slipway up` (pid %d) runs in %s: stop it first (Ctrl-C there, or kill %d), or choose another --dir and --port-offset",
 				owner, s.dir, owner)
 		}
-		if !said {
-			said = true
-			say("waiting for the processes of an earlier run to end")
+		if !reported {
+			reported = true
+			report("waiting for the processes of an earlier run to end")
 		}
 		if backoff.Sleep(ctx, lockInterval) != nil {
 			return fmt.Errorf("%s is still in use by %s, left by an earlier run: end it, or choose another --dir: %w",

@@ -20,17 +20,17 @@ var errDied = errors.New("ended by itself")
 // death explains why a part ended: its exit status, the end of its standard
 // error and that of its log.
 func death(name string, c *child) error {
-	var said strings.Builder
+	var output strings.Builder
 	if text := lastLines(c.errors.String()); text != "" {
-		said.WriteString("\nit said:\n" + text)
+		output.WriteString("\nit said:\n" + text)
 	}
 	if text := logTail(c.log, c.logBefore); text != "" {
-		said.WriteString("\nthe end of " + c.log + ":\n" + text)
+		output.WriteString("\nthe end of " + c.log + ":\n" + text)
 	}
-	if said.Len() == 0 {
-		said.WriteString(" and said nothing")
+	if output.Len() == 0 {
+		output.WriteString(" and said nothing")
 	}
-	return fmt.Errorf("%s %w (%s)%s", name, errDied, c.status(), said.String())
+	return fmt.Errorf("%s %w (%s)%s", name, errDied, c.status(), output.String())
 }
 
 // logTail returns the last lines that this run wrote to a log.

@@ -122,12 +122,12 @@ func (s *scene) listObjects(ctx context.Context, namespace string, into inventor
 	if err != nil {
 		return err
 	}
-	asks, err := discovery.NewDiscoveryClientForConfig(s.node.REST)
+	requests, err := discovery.NewDiscoveryClientForConfig(s.node.REST)
 	if err != nil {
 		return err
 	}
 	// Discovery runs each time: the CRDs of the charts come and go.
-	lists, err := asks.ServerPreferredResources()
+	lists, err := requests.ServerPreferredResources()
 	if err != nil {
 		return err
 	}

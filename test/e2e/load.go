@@ -69,7 +69,7 @@ func sendLoad(ctx context.Context, args []string) error {
 	if !pool.AppendCertsFromPEM(text) {
 		return fmt.Errorf("%s has no certificate", *authorities)
 	}
-	seen := &tally{load: Load{Kinds: map[string]int{}}}
+	seen := &counters{load: Load{Kinds: map[string]int{}}}
 	var wait sync.WaitGroup
 	for _, one := range clients(*address, *host, pool) {
 		wait.Go(func() { one.send(ctx, seen, *want+"\n") })
@@ -110,7 +110,7 @@ func clients(address, host string, pool *x509.CertPool) []client {
 
 // send sends a request per tick until the context is canceled. A slow response
 // delays the next request of this client only.
-func (c client) send(ctx context.Context, seen *tally, want string) {
+func (c client) send(ctx context.Context, seen *counters, want string) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
@@ -121,15 +121,15 @@ func (c client) send(ctx context.Context, seen *tally, want string) {
 			began := time.Now()
 			// A started request is completed: canceling it at the end would
 			// count as a failure of the edge.
-			err := c.ask(context.WithoutCancel(ctx), want)
+			err := c.request(context.WithoutCancel(ctx), want)
 			seen.add(c.kind, time.Since(began), err)
 		}
 	}
 }
 
-// ask sends one request and returns an error unless the response is 200 with
+// request sends one request and returns an error unless the response is 200 with
 // the wanted body.
-func (c client) ask(ctx context.Context, want string) error {
+func (c client) request(ctx context.Context, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
@@ -150,15 +150,15 @@ func (c client) ask(ctx context.Context, want string) error {
 	return err
 }
 
-// tally accumulates the results of all clients. mu guards load.
-type tally struct {
+// counters accumulates the results of all clients. mu guards load.
+type counters struct {
 	mu   sync.Mutex
 	load Load
 }
 
 // add counts one request. The time in an error is UTC, to be matched with the
 // logs of the Pods.
-func (t *tally) add(kind string, took time.Duration, err error) {
+func (t *counters) add(kind string, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.load.Requests++

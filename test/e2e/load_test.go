@@ -29,12 +29,12 @@ func TestLoadCountsFailures(t *testing.T) {
 	}))
 	// A request on a new connection is not sent again by the library.
 	one := client{kind: "test", url: server.URL, transport: &http.Transport{DisableKeepAlives: true}}
-	seen := &tally{load: Load{Kinds: map[string]int{}}}
+	seen := &counters{load: Load{Kinds: map[string]int{}}}
 	for range 5 {
-		seen.add(one.kind, time.Millisecond, one.ask(t.Context(), "hello\n"))
+		seen.add(one.kind, time.Millisecond, one.request(t.Context(), "hello\n"))
 	}
 	server.Close()
-	seen.add(one.kind, time.Second, one.ask(t.Context(), "hello\n"))
+	seen.add(one.kind, time.Second, one.request(t.Context(), "hello\n"))
 	if got := seen.load; got.Requests != 6 || got.Failures != 4 || got.Slowest != time.Second || got.Kinds["test"] != 6 {
 		t.Errorf("the client has seen %+v", got)
 	}
@@ -53,7 +53,7 @@ func TestLoadEnds(t *testing.T) {
 		_, _ = fmt.Fprintln(w, "hello")
 	}))
 	defer server.Close()
-	seen := &tally{load: Load{Kinds: map[string]int{}}}
+	seen := &counters{load: Load{Kinds: map[string]int{}}}
 	client{kind: "test", url: server.URL, transport: &http.Transport{DisableKeepAlives: true}}.send(ctx, seen, "hello\n")
 	if seen.load.Requests == 0 || seen.load.Failures != 0 {
 		t.Errorf("the client has seen %+v", seen.load)

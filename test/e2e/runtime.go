@@ -206,20 +206,20 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 	if err := s.removeApplication(ctx); err != nil {
 		return "", err
 	}
-	told, err := s.slipway(ctx, "", "runtime", "uninstall", runtimeName, "--yes")
+	text, err := s.slipway(ctx, "", "runtime", "uninstall", runtimeName, "--yes")
 	if err != nil {
 		return "", err
 	}
 	in := runtimeRelease().namespace
 	left, err := s.leftIn(ctx, in, func(name string) bool {
 		_, name, _ = strings.Cut(name, "/")
-		return strings.Contains(told, " "+in+"/"+name+":")
+		return strings.Contains(text, " "+in+"/"+name+":")
 	})
 	if err != nil {
-		return "", fmt.Errorf("%w, and tells:\n%s", err, told)
+		return "", fmt.Errorf("%w, and tells:\n%s", err, text)
 	}
 	commands := 0
-	for line := range strings.Lines(told) {
+	for line := range strings.Lines(text) {
 		words, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl ")
 		if !ok {
 			continue

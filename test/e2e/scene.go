@@ -15,8 +15,8 @@ import (
 	"slipway.dev/slipway/test/e2e/node"
 )
 
-// patience bounds every wait. Only a failing run waits that long.
-const patience = 3 * time.Minute
+// timeout bounds every wait. Only a failing run waits that long.
+const timeout = 3 * time.Minute
 
 // Host names that the cluster DNS resolves for Pods, for this process, and for
 // clients outside: to a load balancer, or to the node for the Git server.
@@ -80,7 +80,7 @@ func (s *scene) play(ctx context.Context) error {
 	if s.node != nil {
 		began := time.Now()
 		stopped := s.node.Stop()
-		s.say(time.Since(began), "the node is stopped")
+		s.report(time.Since(began), "the node is stopped")
 		err = errors.Join(err, stopped)
 	}
 	if err == nil {
@@ -109,7 +109,7 @@ func (s *scene) start(ctx context.Context) (err error) {
 			runtimeHost: runtimeRelease().namespace + "/slipway-edge", appHost: runtimeRelease().namespace + "/slipway-edge",
 		},
 	}, func(what string) {
-		s.say(time.Since(last), "node: "+what)
+		s.report(time.Since(last), "node: "+what)
 		last = time.Now()
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *scene) start(ctx context.Context) (err error) {
 	if err := s.takeFirst(ctx); err != nil {
 		return err
 	}
-	s.say(time.Since(last), fmt.Sprintf("what is there before: %d objects, mounts, links and rules", len(s.before)))
+	s.report(time.Since(last), fmt.Sprintf("what is there before: %d objects, mounts, links and rules", len(s.before)))
 	return nil
 }
 
@@ -151,27 +151,27 @@ func (s *scene) steps(ctx context.Context) error {
 		began := time.Now()
 		about, err := one.do(ctx)
 		if err != nil {
-			s.say(time.Since(began), "FAILED: "+one.what+": "+err.Error())
+			s.report(time.Since(began), "FAILED: "+one.what+": "+err.Error())
 			return errors.New(one.what + " failed")
 		}
 		if about != "" {
 			about = ": " + about
 		}
-		s.say(time.Since(began), one.what+about)
+		s.report(time.Since(began), one.what+about)
 	}
 	return nil
 }
 
-// say prints a step with the time since the start of the run and its own
+// report prints a step with the time since the start of the run and its own
 // duration.
-func (s *scene) say(took time.Duration, what string) {
+func (s *scene) report(took time.Duration, what string) {
 	fmt.Printf("%7.1fs  %6.1fs  %s\n", time.Since(s.began).Seconds(), took.Seconds(), what)
 }
 
 // until polls a condition until it returns nil or patience is over, and returns
 // the last meaningful error.
 func (s *scene) until(ctx context.Context, condition func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not so within %s", timeout))
 	defer cancel()
 	return programs.Await(ctx, condition)
 }
@@ -180,7 +180,7 @@ func (s *scene) until(ctx context.Context, condition func(context.Context) error
 // returns its standard output. HOME is the working folder, so the session of
 // the sign-in is kept between calls and the user's own is untouched.
 func (s *scene) slipway(ctx context.Context, input string, words ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.root, "bin", "slipway"), words...)
 	command.Env = append(os.Environ(), "HOME="+s.work, "KUBECONFIG="+s.node.Kubeconfig)

@@ -90,12 +90,12 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no condition says %q: %s", want, agentprocess.Told(app))
+		return fmt.Errorf("no condition says %q: %s", want, agentprocess.Reported(app))
 	})
 	if len(app.Status.Resources) > 0 || app.Status.OperationState != nil {
 		t.Errorf("it has resources or an operation: %+v", app.Status)
 	}
-	t.Logf("it says %s", agentprocess.Told(app))
+	t.Logf("it says %s", agentprocess.Reported(app))
 }
 
 // repository makes what Git can hold and an archive cannot.
@@ -167,7 +167,7 @@ func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path stri
 // awaitTrace reads a trace when it tells the end of the agent.
 func awaitTrace(t *testing.T, agent *agentprocess.Agent, path string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
 	var trace []byte
 	err := programs.Await(ctx, func(context.Context) (err error) {

@@ -23,7 +23,7 @@ func (w *world) takeAway(t *testing.T) {
 	t.Helper()
 	w.balancer.toEdge.Store(false)
 	w.node.untrusting.Store(false)
-	ctx, cancel := context.WithTimeout(context.Background(), programs.Patience) // also after the test
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout) // also after the test
 	defer cancel()
 	if err := w.unregister(ctx); err != nil {
 		t.Error(err)

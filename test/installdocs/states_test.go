@@ -96,7 +96,7 @@ func communityObjects() string { return community().objects() }
 func (c controller) has(t *testing.T, w *world, _ string) {
 	t.Helper()
 	w.apply(t, c.objects())
-	w.cluster.WaitForRollout(t, c.namespace, c.name, programs.Patience)
+	w.cluster.WaitForRollout(t, c.namespace, c.name, programs.Timeout)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		if c.class != "" {
@@ -142,7 +142,7 @@ spec:
 func (w *world) define(t *testing.T, resource schema.GroupVersionResource, kind string) {
 	t.Helper()
 	w.apply(t, strings.NewReplacer("PLURAL", resource.Resource, "GROUP", resource.Group, "KIND", kind, "SINGULAR", strings.ToLower(kind), "VERSION", resource.Version).Replace(definition))
-	kubetest.WaitFor(t, w.cluster.Dynamic.Resource(resource), metav1.ListOptions{}, programs.Patience, func([]*unstructured.Unstructured) error { return nil })
+	kubetest.WaitFor(t, w.cluster.Dynamic.Resource(resource), metav1.ListOptions{}, programs.Timeout, func([]*unstructured.Unstructured) error { return nil })
 }
 
 // hasRoutes gives the cluster VirtualServices, with the schema that matters.
@@ -158,7 +158,7 @@ func hasRoutes(t *testing.T, w *world) {
 		}
 	}
 	served := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "virtualservices"})
-	kubetest.WaitFor(t, served, metav1.ListOptions{}, programs.Patience, func([]*unstructured.Unstructured) error { return nil })
+	kubetest.WaitFor(t, served, metav1.ListOptions{}, programs.Timeout, func([]*unstructured.Unstructured) error { return nil })
 }
 
 // hasGateway gives the cluster the Gateway infra/public, with what its controller

@@ -218,7 +218,7 @@ func (n *Node) ShowLogs(t testing.TB) {
 // images of a runtime.
 func ReserveProcessNode(t testing.TB, cluster *kubetest.Cluster) {
 	t.Helper()
-	nodes := kubetest.WaitFor(t, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{LabelSelector: processNode + "=true"}, programs.Patience, func(found []*corev1.Node) error {
+	nodes := kubetest.WaitFor(t, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{LabelSelector: processNode + "=true"}, programs.Timeout, func(found []*corev1.Node) error {
 		if len(found) == 0 {
 			return errors.New("the node is not registered")
 		}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 
 const (
 	// patience bounds every wait. Only a test that fails waits so long.
-	patience = programs.Patience
+	patience = programs.Timeout
 	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
 	tunnelDomain = "tunnels.example.com"
 )

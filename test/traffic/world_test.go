@@ -207,7 +207,7 @@ type watching struct {
 // await follows the traffic until something holds.
 func (w *world) await(t *testing.T, client runtimev1connect.TrafficServiceClient, holds func(*watching) error) *watching {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
 	stream, err := client.WatchTraffic(ctx, request(&runtimev1.WatchTrafficRequest{}))
 	if err != nil {

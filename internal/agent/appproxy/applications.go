@@ -33,7 +33,7 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 		return nil, err
 	}
 	defer leave()
-	answer := &runtimev1.ListApplicationsResponse{}
+	response := &runtimev1.ListApplicationsResponse{}
 	size := 0
 	// One request for each namespace: the agent may have rights in these only.
 	for _, namespace := range s.namespaces() {
@@ -56,10 +56,10 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 			if size += len(detail.GetManifest()); size > maxListBytes {
 				return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many Applications for one response: narrow them with selector or project"))
 			}
-			answer.Applications = append(answer.Applications, detail)
+			response.Applications = append(response.Applications, detail)
 		}
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // detailOf converts an Application to its message, without managed fields and
@@ -128,16 +128,16 @@ func nodesOf(tree *inspect.Tree) []*runtimev1.Node {
 		if parent == nil {
 			return
 		}
-		told := known[node.UID]
-		if told == nil {
-			told = nodeOf(node)
-			nodes = append(nodes, told)
+		message := known[node.UID]
+		if message == nil {
+			message = nodeOf(node)
+			nodes = append(nodes, message)
 			if node.UID != "" {
-				known[node.UID] = told
+				known[node.UID] = message
 			}
 		}
-		if parent != tree.Root && !slices.Contains(told.Parents, string(parent.UID)) {
-			told.Parents = append(told.Parents, string(parent.UID))
+		if parent != tree.Root && !slices.Contains(message.Parents, string(parent.UID)) {
+			message.Parents = append(message.Parents, string(parent.UID))
 		}
 	})
 	return nodes
@@ -221,20 +221,20 @@ func (s *Service) GetResource(ctx context.Context, request *connect.Request[runt
 	// Both are masked together, so that differing values of a Secret stay
 	// visible.
 	live, desired = inspect.MaskedPair(live, desired)
-	answer := &runtimev1.GetResourceResponse{}
-	if answer.Live, err = manifestOf(live); err == nil {
-		answer.Desired, err = manifestOf(desired)
+	response := &runtimev1.GetResourceResponse{}
+	if response.Live, err = manifestOf(live); err == nil {
+		response.Desired, err = manifestOf(desired)
 	}
 	if problem != nil {
-		answer.DesiredProblem = messageOf(problem)
+		response.DesiredProblem = messageOf(problem)
 	}
-	return connect.NewResponse(answer), s.toConnectError(err, app.ID())
+	return connect.NewResponse(response), s.toConnectError(err, app.ID())
 }
 
 // messageOf returns the text of an error without its code.
 func messageOf(err error) string {
-	if told, ok := errors.AsType[*connect.Error](err); ok {
-		return told.Message()
+	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
+		return connectErr.Message()
 	}
 	return err.Error()
 }

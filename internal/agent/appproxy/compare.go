@@ -38,15 +38,15 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 		return nil, err
 	}
 	destination := at.destination(app)
-	charter, err := s.strict.CompiledProject(ctx, app, destination)
+	compiled, err := s.strict.CompiledProject(ctx, app, destination)
 	if err != nil {
 		return nil, err
 	}
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
-		Project: charter, Gate: charter.Gate(destination), Applier: at.Applier, Warn: warn,
+		Project: compiled, Gate: compiled.Gate(destination), Applier: at.Applier, Warn: warn,
 	}
-	if namespace, name, ok := charter.ServiceAccount(destination); ok {
+	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
 		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
 		if comparison.Applier, err = at.Applier.As(who); err != nil {
 			return nil, err
@@ -127,8 +127,8 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 		return nil, err
 	}
 	defer leave()
-	answer := &runtimev1.DiffResponse{}
-	comparison, err := s.newComparison(ctx, app, func(text string) { answer.Warnings = append(answer.Warnings, text) })
+	response := &runtimev1.DiffResponse{}
+	comparison, err := s.newComparison(ctx, app, func(text string) { response.Warnings = append(response.Warnings, text) })
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}
@@ -136,29 +136,29 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}
-	answer.Revision = revision
+	response.Revision = revision
 	diffs, err := comparison.Run(ctx, rendered)
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}
 	size := 0
 	for _, diff := range diffs {
-		told, err := diffOf(diff)
+		message, err := diffOf(diff)
 		if err != nil {
 			return nil, s.toConnectError(err, app.ID())
 		}
-		if size += len(told.GetLive()) + len(told.GetPredicted()) + len(told.GetText()); size > maxDiffBytes {
+		if size += len(message.GetLive()) + len(message.GetPredicted()) + len(message.GetText()); size > maxDiffBytes {
 			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one response: use slipway app diff with a kubeconfig"))
 		}
-		answer.Objects = append(answer.Objects, told)
+		response.Objects = append(response.Objects, message)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // diffOf converts the diff of one object to its message.
 func diffOf(diff inspect.ObjectDiff) (*runtimev1.ObjectDiff, error) {
 	actions := map[plan.SyncState]string{plan.Synced: "same", plan.OutOfSync: "change", plan.Absent: "create", plan.Extra: "prune"}
-	told := &runtimev1.ObjectDiff{Action: actions[diff.State], Text: diff.Text}
+	message := &runtimev1.ObjectDiff{Action: actions[diff.State], Text: diff.Text}
 	version := ""
 	// The predicted object wins, as it has the version that Git declares.
 	for _, object := range []*unstructured.Unstructured{diff.Live, diff.Predicted} {
@@ -166,11 +166,11 @@ func diffOf(diff inspect.ObjectDiff) (*runtimev1.ObjectDiff, error) {
 			version = object.GroupVersionKind().Version
 		}
 	}
-	told.Ref = objectRef(diff.Key, version, "")
+	message.Ref = objectRef(diff.Key, version, "")
 	var err error
-	if told.Live, err = manifestOf(diff.Live); err != nil {
+	if message.Live, err = manifestOf(diff.Live); err != nil {
 		return nil, err
 	}
-	told.Predicted, err = manifestOf(diff.Predicted)
-	return told, err
+	message.Predicted, err = manifestOf(diff.Predicted)
+	return message, err
 }

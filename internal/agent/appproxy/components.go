@@ -38,14 +38,14 @@ const (
 
 // GetInfo returns name, version and state of the runtime.
 func (s *Service) GetInfo(context.Context, *connect.Request[runtimev1.GetInfoRequest]) (*connect.Response[runtimev1.GetInfoResponse], error) {
-	answer := &runtimev1.GetInfoResponse{Namespace: s.options.ControlNamespace}
+	response := &runtimev1.GetInfoResponse{Namespace: s.options.ControlNamespace}
 	if s.options.Info != nil {
 		info := s.options.Info()
-		answer = &runtimev1.GetInfoResponse{
+		response = &runtimev1.GetInfoResponse{
 			Name: info.Name, Version: info.Version, Namespace: info.Namespace, KubernetesVersion: info.KubernetesVersion, Leading: info.Leading,
 		}
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // ConfigureAsApplication makes the runtime manage itself by an Application.

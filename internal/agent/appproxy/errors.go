@@ -26,7 +26,7 @@ func notFound(place tracking.App) error {
 // that are written for users reach the client; every other one is logged and
 // hidden, because it may quote what the user may not read.
 func (s *Service) toConnectError(err error, place tracking.App) error {
-	var told *connect.Error
+	var connectErr *connect.Error
 	var busy *inspect.BusyError
 	var state *inspect.StateError
 	var access *inspect.AccessError
@@ -36,7 +36,7 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &told):
+	case errors.As(err, &connectErr):
 		return err
 	case errors.As(err, &busy), errors.As(err, &state):
 		return connect.NewError(connect.CodeFailedPrecondition, err)

@@ -150,22 +150,22 @@ func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListE
 func (e *eventSource) list(events []*corev1.Event) *runtimev1.ListEventsResponse {
 	key := tracking.KeyOf(e.about)
 	secret := key.Group == "" && key.Kind == "Secret"
-	answer := &runtimev1.ListEventsResponse{}
+	response := &runtimev1.ListEventsResponse{}
 	for _, event := range events {
-		told := eventOf(event)
-		told.Object = objectRef(key, e.about.GroupVersionKind().Version, e.about.GetUID())
+		message := eventOf(event)
+		message.Object = objectRef(key, e.about.GroupVersionKind().Version, e.about.GetUID())
 		if secret {
 			// The message is written by other controllers, which might quote a
 			// value.
-			told.Message = "" // others write it, and might quote a value
+			message.Message = "" // others write it, and might quote a value
 		}
-		answer.Events = append(answer.Events, told)
+		response.Events = append(response.Events, message)
 	}
-	slices.SortFunc(answer.Events, func(a, b *runtimev1.ObjectEvent) int {
+	slices.SortFunc(response.Events, func(a, b *runtimev1.ObjectEvent) int {
 		return b.GetLastSeenAt().AsTime().Compare(a.GetLastSeenAt().AsTime())
 	})
-	answer.Events = answer.Events[:min(len(answer.Events), maxEvents)]
-	return answer
+	response.Events = response.Events[:min(len(response.Events), maxEvents)]
+	return response
 }
 
 // eventOf converts an Event. Those of the events.k8s.io API have a series in

@@ -39,20 +39,20 @@ func (s *Service) GetHistory(ctx context.Context, request *connect.Request[runti
 	defer cancel()
 	// The history is in the status, which other clients can write. A commit is
 	// therefore read only from repositories that the project allows.
-	charter := s.compiledProject(looking, app)
-	answer := &runtimev1.GetHistoryResponse{}
+	compiled := s.compiledProject(looking, app)
+	response := &runtimev1.GetHistoryResponse{}
 	for i := range app.Status.History {
 		entry := &app.Status.History[i]
-		told := &runtimev1.HistoryEntry{
+		message := &runtimev1.HistoryEntry{
 			Id: entry.ID, Revision: cmp.Or(entry.Revision, strings.Join(entry.Revisions, ",")),
 			InitiatedBy: entry.InitiatedBy.Username, Automated: entry.InitiatedBy.Automated, DeployedAt: wire.Timestamp(entry.DeployedAt.Time),
 		}
-		if commit := s.commit(looking, charter, entry); commit != nil {
-			told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, commit.Message, timestamppb.New(commit.When)
+		if commit := s.commit(looking, compiled, entry); commit != nil {
+			message.CommitAuthor, message.CommitMessage, message.CommitAt = commit.Author, commit.Message, timestamppb.New(commit.When)
 		}
-		answer.Entries = append(answer.Entries, told)
+		response.Entries = append(response.Entries, message)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // compiledProject returns the project of an Application; nil if it does not
@@ -62,21 +62,21 @@ func (s *Service) compiledProject(ctx context.Context, app *inspect.Application)
 	if err != nil {
 		return nil
 	}
-	charter, err := s.strict.CompiledProject(ctx, app, at.destination(app))
+	compiled, err := s.strict.CompiledProject(ctx, app, at.destination(app))
 	if err != nil {
 		return nil
 	}
-	return charter
+	return compiled
 }
 
 // commit looks up the commit of a past sync of a single Git repository; nil if
 // it cannot be read.
-func (s *Service) commit(ctx context.Context, charter *project.Project, entry *v1alpha1.RevisionHistory) *source.Commit {
-	if charter == nil || s.options.Sources == nil || entry.Source == nil || entry.Source.Chart != "" || entry.Revision == "" {
+func (s *Service) commit(ctx context.Context, compiled *project.Project, entry *v1alpha1.RevisionHistory) *source.Commit {
+	if compiled == nil || s.options.Sources == nil || entry.Source == nil || entry.Source.Chart != "" || entry.Revision == "" {
 		return nil
 	}
 	// The status is not trusted: any repository could be named there.
-	admitted, err := charter.Admit(v1alpha1.ApplicationSource{RepoURL: entry.Source.RepoURL, TargetRevision: entry.Revision})
+	admitted, err := compiled.Admit(v1alpha1.ApplicationSource{RepoURL: entry.Source.RepoURL, TargetRevision: entry.Revision})
 	if err != nil || ctx.Err() != nil {
 		return nil
 	}

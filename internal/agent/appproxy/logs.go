@@ -38,8 +38,8 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 		return err
 	}
 	defer leave()
-	asked := request.Msg
-	app, err := s.application(ctx, asked.GetRef())
+	message := request.Msg
+	app, err := s.application(ctx, message.GetRef())
 	if err != nil {
 		return err
 	}
@@ -49,12 +49,12 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 	}
 	// The containers come from the tree of the Application, so that a request
 	// cannot name others.
-	streams, err := s.logStreams(ctx, app, asked)
+	streams, err := s.logStreams(ctx, app, message)
 	if err != nil {
 		return err
 	}
 	options := inspect.LogOptions{
-		Follow: asked.GetFollow(), Previous: asked.GetPrevious(), Since: asked.GetSince().AsDuration(), Timestamps: true, Tail: asked.GetTailLines(),
+		Follow: message.GetFollow(), Previous: message.GetPrevious(), Since: message.GetSince().AsDuration(), Timestamps: true, Tail: message.GetTailLines(),
 	}
 	options.Tail = cmp.Or(options.Tail, defaultTail)
 	if !options.Follow {
@@ -62,7 +62,7 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 		options.Bytes = int64(logBytes / len(streams))
 	}
 	send := func(line inspect.LogLineOf) error {
-		if filter := asked.GetFilter(); filter != "" && !strings.Contains(line.Text, filter) {
+		if filter := message.GetFilter(); filter != "" && !strings.Contains(line.Text, filter) {
 			return nil
 		}
 		return stream.Send(lineOf(line))
@@ -102,14 +102,14 @@ func lineOf(line inspect.LogLineOf) *runtimev1.LogsResponse {
 
 // logStreams returns the containers that a request selects. All of them belong
 // to the Application.
-func (s *Service) logStreams(ctx context.Context, app *inspect.Application, asked *runtimev1.LogsRequest) ([]inspect.LogStream, error) {
+func (s *Service) logStreams(ctx context.Context, app *inspect.Application, request *runtimev1.LogsRequest) ([]inspect.LogStream, error) {
 	tree, err := s.tree(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	objects := asked.GetObjects()
-	if asked.GetObject() != nil {
-		objects = append(objects, asked.GetObject())
+	objects := request.GetObjects()
+	if request.GetObject() != nil {
+		objects = append(objects, request.GetObject())
 	}
 	if len(objects) > maxChosen {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("logs are for at most %d objects: leave objects empty for all", maxChosen))
@@ -124,7 +124,7 @@ func (s *Service) logStreams(ctx context.Context, app *inspect.Application, aske
 	}
 	// Merging by time reads all containers at once, so that the limit for
 	// followed logs holds for it too.
-	streams, err := inspect.Streams(app.ID(), pods, asked.GetContainer(), true)
+	streams, err := inspect.Streams(app.ID(), pods, request.GetContainer(), true)
 	return streams, s.toConnectError(err, app.ID())
 }
 

@@ -22,7 +22,7 @@ func installedChecks() []preflight.Code {
 	return []preflight.Code{
 		preflight.KubernetesVersion, preflight.NodeSize, preflight.RuntimeName, preflight.NamespaceName,
 		preflight.IngressClass, preflight.ExternalAddress, preflight.TLSCertificate, preflight.TCP, preflight.StatusReport,
-		preflight.URLAnswer, preflight.RouteResources, preflight.DNS,
+		preflight.URLResponse, preflight.RouteResources, preflight.DNS,
 		preflight.GitCredentials, preflight.GitScopes, preflight.GitExpiry, preflight.SharedRepository, preflight.GitTLS, preflight.Egress,
 	}
 }
@@ -58,7 +58,7 @@ func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtim
 		if sending != nil || running.Err() != nil {
 			return
 		}
-		if sending = stream.Send(toldResult(result, len(options.Only))); sending != nil {
+		if sending = stream.Send(resultMessage(result, len(options.Only))); sending != nil {
 			stop() // the client is gone
 		}
 	}
@@ -72,7 +72,7 @@ func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtim
 // chosenChecks returns the requested checks that can run now, or all of those
 // without a request. Checks that need a Git token are left out until there is
 // one: setting it is a step of the installation, and no finding.
-func chosenChecks(asked []string, world preflight.World, options preflight.Options) ([]preflight.Code, error) {
+func chosenChecks(requested []string, world preflight.World, options preflight.Options) ([]preflight.Code, error) {
 	possible := slices.DeleteFunc(installedChecks(), func(code preflight.Code) bool {
 		switch code {
 		case preflight.GitCredentials, preflight.GitScopes, preflight.GitExpiry:
@@ -82,11 +82,11 @@ func chosenChecks(asked []string, world preflight.World, options preflight.Optio
 		}
 		return false
 	})
-	if len(asked) == 0 {
+	if len(requested) == 0 {
 		return possible, nil
 	}
 	var wanted []preflight.Code
-	for _, word := range asked {
+	for _, word := range requested {
 		code, err := preflight.ParseCode(word)
 		if err != nil {
 			return nil, err
@@ -96,18 +96,18 @@ func chosenChecks(asked []string, world preflight.World, options preflight.Optio
 	return slices.DeleteFunc(possible, func(code preflight.Code) bool { return !slices.Contains(wanted, code) }), nil
 }
 
-// toldResult converts a result to its message.
-func toldResult(result preflight.Result, total int) *runtimev1.PreflightResponse {
-	told := &runtimev1.PreflightResponse{
+// resultMessage converts a result to its message.
+func resultMessage(result preflight.Result, total int) *runtimev1.PreflightResponse {
+	message := &runtimev1.PreflightResponse{
 		Code: string(result.Code), Name: result.Name, State: string(result.State),
 		Looked: valid(result.Looked), Reason: valid(result.Message), Total: int32(total), // #nosec G115 -- at most 27
 	}
 	for _, finding := range result.Findings {
-		told.Findings = append(told.Findings, &runtimev1.PreflightFinding{
+		message.Findings = append(message.Findings, &runtimev1.PreflightFinding{
 			Severity: string(finding.Severity), Subject: valid(finding.Subject), Message: valid(finding.Message), Fix: valid(finding.Fix),
 		})
 	}
-	return told
+	return message
 }
 
 // valid replaces invalid UTF-8, which protobuf refuses. Some texts come from

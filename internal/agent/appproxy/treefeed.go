@@ -181,11 +181,11 @@ func (f *treeFeed) read(ctx context.Context, object *unstructured.Unstructured) 
 		return err
 	}
 	f.recordMembers(tree)
-	told := &runtimev1.ResourceTree{Nodes: nodesOf(tree)}
+	message := &runtimev1.ResourceTree{Nodes: nodesOf(tree)}
 	// Most changes of objects do not change what the tree shows.
-	if f.last == nil || !proto.Equal(f.last, told) {
-		f.last = told
-		f.publish(told)
+	if f.last == nil || !proto.Equal(f.last, message) {
+		f.last = message
+		f.publish(message)
 	}
 	return nil
 }

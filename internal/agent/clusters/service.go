@@ -136,9 +136,9 @@ func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runti
 		}
 		s.Log.Info("added cluster", "cluster", entry.Name, "server", entry.Server)
 	}
-	answer := entry.message()
-	setState(answer, found)
-	return connect.NewResponse(&runtimev1.AddClusterResponse{Cluster: answer}), nil
+	response := entry.message()
+	setState(response, found)
+	return connect.NewResponse(&runtimev1.AddClusterResponse{Cluster: response}), nil
 }
 
 // checkCollision refuses a name or an address that another cluster has.

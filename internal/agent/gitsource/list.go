@@ -43,11 +43,11 @@ func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtime
 		}
 		all[one.GetName()] = one
 	}
-	answer := &runtimev1.ListGitSourcesResponse{}
+	response := &runtimev1.ListGitSourcesResponse{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		answer.GitSources = append(answer.GitSources, all[name])
+		response.GitSources = append(response.GitSources, all[name])
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // Live returns the Git Sources as the cluster has them, by name.

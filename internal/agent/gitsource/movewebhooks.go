@@ -31,17 +31,17 @@ const (
 func (s *Service) Run(ctx context.Context) error {
 	// This is the last logged error, so that a lasting one is logged once and
 	// not every few seconds.
-	told := ""
+	lastProblem := ""
 	for {
 		pause, text := webhookCheckInterval, ""
 		err := s.moveWebhooks(ctx)
 		if err != nil && ctx.Err() == nil {
 			pause, text = webhookRetryDelay, err.Error()
 		}
-		if text != told && text != "" && !errors.Is(err, errNoAddress) {
+		if text != lastProblem && text != "" && !errors.Is(err, errNoAddress) {
 			s.options.Log.Warn("cannot move webhooks of Git Sources; retrying", observe.KeyError, text)
 		}
-		told = text
+		lastProblem = text
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}

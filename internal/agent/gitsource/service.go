@@ -146,11 +146,11 @@ func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[
 	if err != nil {
 		return nil, toConnectError(err)
 	}
-	answer := &runtimev1.CreateGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}
+	response := &runtimev1.CreateGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}
 	if problem != nil {
-		answer.WebhookProblem = problem.Error()
+		response.WebhookProblem = problem.Error()
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // checkNew checks a Git Source that does not exist yet.

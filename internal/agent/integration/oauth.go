@@ -253,9 +253,9 @@ func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error
 func (s *Service) changeFlows(ctx context.Context, change func(data map[string][]byte) error) error {
 	// All users share this Secret, so conflicts are more likely than the
 	// default number of retries assumes.
-	patience := retry.DefaultBackoff
-	patience.Steps = 20
-	err := retry.OnError(patience, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+	backoff := retry.DefaultBackoff
+	backoff.Steps = 20
+	err := retry.OnError(backoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
 		found, err := s.secrets().Get(ctx, flowsSecret, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(err)
 		if missing {

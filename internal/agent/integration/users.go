@@ -59,11 +59,11 @@ func (s *Service) ListIntegrations(ctx context.Context, _ *connect.Request[runti
 	if err != nil {
 		return nil, err
 	}
-	answer := &runtimev1.ListIntegrationsResponse{}
+	response := &runtimev1.ListIntegrationsResponse{}
 	for _, one := range records {
-		answer.Integrations = append(answer.Integrations, s.messageOf(ctx, one, claims))
+		response.Integrations = append(response.Integrations, s.messageOf(ctx, one, claims))
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
 // messageOf converts an integration, with the tokens that the user may see.

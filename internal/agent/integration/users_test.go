@@ -76,7 +76,7 @@ func TestRegisterRefuses(t *testing.T) {
 	refused(t, err, connect.CodeInvalidArgument)
 	_, err = w.as("", "admin").Register(t.Context(), register(adaToken))
 	refused(t, err, connect.CodeUnauthenticated)
-	w.provider.Answer(providertest.Canned{Status: 500}, providertest.Canned{Status: 500}, providertest.Canned{Status: 500})
+	w.provider.Respond(providertest.Canned{Status: 500}, providertest.Canned{Status: 500}, providertest.Canned{Status: 500})
 	_, err = w.user("eve").Register(t.Context(), register(adaToken))
 	refused(t, err, connect.CodeUnavailable)
 	if found := w.secret(t, "slipway-git-default"); len(found.Data) != 1 {

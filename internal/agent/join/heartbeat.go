@@ -78,7 +78,7 @@ func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (
 	}
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
-	answer, err := m.agent.Heartbeat(calling, connect.NewRequest(request))
+	received, err := m.agent.Heartbeat(calling, connect.NewRequest(request))
 	m.options.Metrics.heartbeat(err)
 	if ctx.Err() != nil {
 		return 0, false
@@ -89,20 +89,20 @@ func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (
 	}
 	failures.Reset()
 	m.beat = full
-	said := answer.Msg
-	if said.GetSendAll() {
+	response := received.Msg
+	if response.GetSendAll() {
 		m.beat = nil
 		if request.GetUnchanged() {
 			return 0, true
 		}
 	}
 	m.setPhase(ctx, Joined, "the platform hears from the runtime")
-	m.applyResponse(ctx, said)
-	if said.GetUninstall() || m.credential().Uninstall == uninstallRequested {
-		return m.uninstallNow(ctx, said.GetCleanSharedRepository(), failures)
+	m.applyResponse(ctx, response)
+	if response.GetUninstall() || m.credential().Uninstall == uninstallRequested {
+		return m.uninstallNow(ctx, response.GetCleanSharedRepository(), failures)
 	}
-	if asked := said.GetNext().AsDuration(); asked > 0 {
-		return min(max(asked, fastestHeartbeat), slowestHeartbeat), true
+	if interval := response.GetNext().AsDuration(); interval > 0 {
+		return min(max(interval, fastestHeartbeat), slowestHeartbeat), true
 	}
 	return m.options.timing.heartbeat, true
 }
@@ -114,9 +114,9 @@ func (m *Membership) describe(ctx context.Context) (*platformv1.HeartbeatRequest
 	if m.options.State != nil {
 		reading, cancel := context.WithTimeout(ctx, m.options.timing.request)
 		defer cancel()
-		told, failed := m.options.State.Heartbeat(reading)
-		if err = failed; err == nil && told != nil {
-			state = proto.CloneOf(told)
+		message, failed := m.options.State.Heartbeat(reading)
+		if err = failed; err == nil && message != nil {
+			state = proto.CloneOf(message)
 		}
 	}
 	o := &m.options
@@ -133,19 +133,19 @@ func (m *Membership) describe(ctx context.Context) (*platformv1.HeartbeatRequest
 
 // applyResponse stores the settings in a heartbeat's response. Other replicas
 // read them from the Secret.
-func (m *Membership) applyResponse(ctx context.Context, said *platformv1.HeartbeatResponse) {
+func (m *Membership) applyResponse(ctx context.Context, response *platformv1.HeartbeatResponse) {
 	m.mu.Lock()
-	m.configuration = said.GetConfigurationRuntime()
+	m.configuration = response.GetConfigurationRuntime()
 	m.mu.Unlock()
 	present := m.credential()
 	next := *present
-	if keys := said.GetPlatformKeys(); keys != "" {
+	if keys := response.GetPlatformKeys(); keys != "" {
 		next.PlatformKeys = keys
 	}
-	if urls := said.GetTunnelUrls(); len(urls) > 0 {
+	if urls := response.GetTunnelUrls(); len(urls) > 0 {
 		next.TunnelURLs = urls
 	}
-	if git := said.GetGitSettings(); git != nil {
+	if git := response.GetGitSettings(); git != nil {
 		next.Git = git
 	}
 	if next.PlatformKeys == present.PlatformKeys && fmt.Sprint(next.TunnelURLs) == fmt.Sprint(present.TunnelURLs) && proto.Equal(next.Git, present.Git) {

@@ -130,20 +130,20 @@ func (m *Membership) register(ctx context.Context, base *credential) error {
 	if err != nil {
 		return err
 	}
-	asked := connect.NewRequest(request)
-	asked.Header().Set("Authorization", "Bearer "+key.Reveal())
+	call := connect.NewRequest(request)
+	call.Header().Set("Authorization", "Bearer "+key.Reveal())
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	sent := time.Now()
-	answer, err := m.runtimes.RegisterRuntime(calling, asked)
+	response, err := m.runtimes.RegisterRuntime(calling, call)
 	m.options.Metrics.renewal("register", err)
 	if err != nil {
 		return m.registrationProblem(err)
 	}
 	next := *base
 	next.Platform, next.Runtime, next.KeyPrint = m.options.PlatformURL, m.options.Runtime, fingerprint(key)
-	next.RuntimeID, next.AccountID = answer.Msg.GetRuntime().GetId(), answer.Msg.GetAccountId()
-	got, err := next.merge(answer.Msg.GetCredential())
+	next.RuntimeID, next.AccountID = response.Msg.GetRuntime().GetId(), response.Msg.GetAccountId()
+	got, err := next.merge(response.Msg.GetCredential())
 	if err != nil {
 		return &problem{Refused, err}
 	}
@@ -153,7 +153,7 @@ func (m *Membership) register(ctx context.Context, base *credential) error {
 		m.unregister(ctx, got)
 		return problemf(Refused, "the API key belongs to the account %s, and the runtime is configured for %s: give it a key of that account, or correct the account", got.AccountID, wanted)
 	}
-	m.received(got, sent, answer.Header())
+	m.received(got, sent, response.Header())
 	return m.persist(ctx)
 }
 
@@ -161,9 +161,9 @@ func (m *Membership) register(ctx context.Context, base *credential) error {
 func (m *Membership) unregister(ctx context.Context, got *credential) {
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
-	asked := connect.NewRequest(&platformv1.UnregisterRequest{})
-	asked.Header().Set("Authorization", "Bearer "+got.Access.Reveal())
-	if _, err := m.renewals.Unregister(calling, asked); err != nil {
+	call := connect.NewRequest(&platformv1.UnregisterRequest{})
+	call.Header().Set("Authorization", "Bearer "+got.Access.Reveal())
+	if _, err := m.renewals.Unregister(calling, call); err != nil {
 		m.options.Log.Warn("cannot unregister the runtime from the wrong account: delete it there", "account", got.AccountID)
 	}
 }
@@ -200,7 +200,7 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	sent := time.Now()
-	answer, err := m.renewals.RenewCredential(calling, connect.NewRequest(&platformv1.RenewCredentialRequest{
+	response, err := m.renewals.RenewCredential(calling, connect.NewRequest(&platformv1.RenewCredentialRequest{
 		RefreshToken: present.Refresh.Reveal(), Version: m.options.Version,
 	}))
 	m.options.Metrics.renewal("renew", err)
@@ -222,12 +222,12 @@ func (m *Membership) renew(ctx context.Context, present *credential) error {
 	if err != nil {
 		return fmt.Errorf("renew the credential at %s: %w", m.options.PlatformURL, err)
 	}
-	got, err := present.merge(answer.Msg.GetCredential())
+	got, err := present.merge(response.Msg.GetCredential())
 	if err != nil {
 		return &problem{Refused, err}
 	}
 	got.Uninstall = present.Uninstall
-	m.received(got, sent, answer.Header())
+	m.received(got, sent, response.Header())
 	return m.persist(ctx)
 }
 

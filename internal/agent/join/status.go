@@ -81,26 +81,26 @@ func (p Phase) needsAction() bool {
 
 // registrationProblem converts the error of a registration to a problem.
 func (m *Membership) registrationProblem(err error) error {
-	said := connectMessage(err)
+	text := connectMessage(err)
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated:
-		return problemf(KeyRejected, "the platform does not take the API key: %s: give the runtime a key that is not revoked or expired", said)
+		return problemf(KeyRejected, "the platform does not take the API key: %s: give the runtime a key that is not revoked or expired", text)
 	case connect.CodePermissionDenied:
-		return problemf(KeyRejected, "the API key may not register runtimes: %s: give the runtime a key of an admin of the account", said)
+		return problemf(KeyRejected, "the API key may not register runtimes: %s: give the runtime a key of an admin of the account", text)
 	case connect.CodeAlreadyExists:
-		return problemf(NameTaken, "the name %s is taken by another runtime of the account: %s: choose another, or delete that one when it is offline", m.options.Runtime, said)
+		return problemf(NameTaken, "the name %s is taken by another runtime of the account: %s: choose another, or delete that one when it is offline", m.options.Runtime, text)
 	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition, connect.CodeOutOfRange:
-		return problemf(Refused, "the platform refuses the runtime: %s", said)
+		return problemf(Refused, "the platform refuses the runtime: %s", text)
 	case connect.CodeUnimplemented, connect.CodeNotFound:
-		return problemf(Refused, "there is no platform at %s that registers runtimes: %s: check the address", m.options.PlatformURL, said)
+		return problemf(Refused, "there is no platform at %s that registers runtimes: %s: check the address", m.options.PlatformURL, text)
 	}
 	return fmt.Errorf("register the runtime at %s: %w", m.options.PlatformURL, err)
 }
 
 // connectMessage returns the message of the other side without the code.
 func connectMessage(err error) string {
-	if said, ok := errors.AsType[*connect.Error](err); ok && said.Message() != "" {
-		return said.Message()
+	if connectErr, ok := errors.AsType[*connect.Error](err); ok && connectErr.Message() != "" {
+		return connectErr.Message()
 	}
 	return err.Error()
 }

@@ -43,13 +43,13 @@ func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, fai
 // the credential, which ends with the last step. The request is stored first,
 // so that the next leader continues after a crash. Every step can be repeated.
 func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error {
-	asked := *m.credential()
-	if asked.Uninstall != uninstallRequested {
-		asked.Uninstall = uninstallRequested
-		if err := m.store(ctx, &asked); err != nil {
+	current := *m.credential()
+	if current.Uninstall != uninstallRequested {
+		current.Uninstall = uninstallRequested
+		if err := m.store(ctx, &current); err != nil {
 			return err
 		}
-		m.adopt(&asked)
+		m.adopt(&current)
 	}
 	if cleanRepository && m.options.CleanSharedRepository != nil {
 		if err := m.options.CleanSharedRepository(ctx); err != nil {
@@ -65,7 +65,7 @@ func (m *Membership) uninstall(ctx context.Context, cleanRepository bool) error 
 	if err != nil && !isUnregistered(connect.CodeOf(err)) {
 		return fmt.Errorf("take leave of the platform: %w", err)
 	}
-	if err := m.finishUninstall(ctx, &asked); phaseOf(err) != Uninstalled {
+	if err := m.finishUninstall(ctx, &current); phaseOf(err) != Uninstalled {
 		return err
 	}
 	return nil

@@ -30,7 +30,7 @@ const (
 // text is bounded, so that one Application cannot fill a batch.
 func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platformv1.Application {
 	status := &app.Status
-	told := &platformv1.Application{
+	message := &platformv1.Application{
 		Runtime: runtime, Namespace: app.Namespace, Name: app.Name, Uid: string(app.UID),
 		Project: boundedWord(app.Spec.ProjectName()), Cluster: cluster(app.Spec.Destination),
 		DestinationNamespace: boundedWord(app.Spec.Destination.Namespace),
@@ -43,22 +43,22 @@ func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platfor
 	for i := range sources {
 		source := &sources[i]
 		if i < maxSources {
-			told.RepoUrls = append(told.RepoUrls, boundedWord(redactAddress(source.RepoURL)))
+			message.RepoUrls = append(message.RepoUrls, boundedWord(redactAddress(source.RepoURL)))
 		}
 		if i == 0 {
-			told.Path, told.TargetRevision = boundedWord(source.Path), boundedWord(source.TargetRevision)
+			message.Path, message.TargetRevision = boundedWord(source.Path), boundedWord(source.TargetRevision)
 			if source.Chart != "" {
-				told.Path = boundedWord(source.Chart)
+				message.Path = boundedWord(source.Chart)
 			}
 		}
 	}
 	if state := status.OperationState; state != nil {
-		told.OperationPhase, told.OperationMessage = boundedWord(string(state.Phase)), boundedText(state.Message)
+		message.OperationPhase, message.OperationMessage = boundedWord(string(state.Phase)), boundedText(state.Message)
 		if state.FinishedAt != nil {
-			told.OperationFinishedAt = timestamppb.New(state.FinishedAt.Time)
+			message.OperationFinishedAt = timestamppb.New(state.FinishedAt.Time)
 		}
 	}
-	return told
+	return message
 }
 
 // messageSize is the encoded size of an event.
@@ -103,20 +103,20 @@ func labels(given map[string]string) map[string]string {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(given))
-	told := map[string]string{}
+	reported := map[string]string{}
 	for _, name := range names[:min(len(names), maxLabels)] {
-		told[name] = boundedWord(redact(given[name]))
+		reported[name] = boundedWord(redact(given[name]))
 	}
-	return told
+	return reported
 }
 
 // conditions converts a bounded number of conditions to text.
 func conditions(given []v1alpha1.ApplicationCondition) []string {
-	var told []string
+	var reported []string
 	for _, condition := range given[:min(len(given), maxConditions)] {
-		told = append(told, boundedText(condition.Type+": "+condition.Message))
+		reported = append(reported, boundedText(condition.Type+": "+condition.Message))
 	}
-	return told
+	return reported
 }
 
 // boundedText and boundedWord redact and bound a text.

@@ -247,16 +247,16 @@ var errBehind = errors.New("the platform misses something")
 // Otherwise a resync is needed, for any reason: a gap, a database that was
 // lost or restored, or a spool that is older than the platform.
 func (r *Reporter) send(ctx context.Context, events []*platformv1.ReportEvent, upTo int64) error {
-	asking, cancel := context.WithTimeout(ctx, requestTimeout)
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	answer, err := r.options.Client.Report(asking, connect.NewRequest(&platformv1.ReportRequest{Stream: r.spool.stream, Events: events}))
+	response, err := r.options.Client.Report(bounded, connect.NewRequest(&platformv1.ReportRequest{Stream: r.spool.stream, Events: events}))
 	r.options.Metrics.batch(err)
 	if err != nil {
 		return fmt.Errorf("report Applications to the platform: %w", err)
 	}
 	r.lastResponse = time.Now()
-	if answer.Msg.GetResync() || answer.Msg.GetStored() != upTo {
-		r.options.Log.Info("platform is behind; starting a resync", "stored", answer.Msg.GetStored(), "expected", upTo)
+	if response.Msg.GetResync() || response.Msg.GetStored() != upTo {
+		r.options.Log.Info("platform is behind; starting a resync", "stored", response.Msg.GetStored(), "expected", upTo)
 		r.options.Metrics.resync("gap")
 		r.spool.addLost()
 		r.spool.sync()

@@ -214,7 +214,7 @@ func (h *Controller) ensure(ctx context.Context, repository *Repository) error {
 // interval, until the context is done.
 func (h *Controller) Run(ctx context.Context) error {
 	retry := backoff.Retries{Policy: backoff.Policy{First: firstBackoff, Longest: maxBackoff}}
-	told := ""
+	text := ""
 	for {
 		err := h.Ensure(ctx)
 		wait := recheckInterval
@@ -224,13 +224,13 @@ func (h *Controller) Run(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil:
 			retry.Reset()
-			told = ""
+			text = ""
 		case errors.As(err, &notReady):
 			wait = settingsInterval
 		default:
 			wait = retry.Next()
-			if err.Error() != told {
-				told = err.Error()
+			if err.Error() != text {
+				text = err.Error()
 				h.options.Log.Warn("cannot reconcile Shared Configuration Repository; retrying", observe.KeyError, err)
 			}
 		}

@@ -128,7 +128,7 @@ func (r *Repository) Change(ctx context.Context, message string, author Author, 
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	wish := changeRequest{message: message, author: author, change: change}
+	request := changeRequest{message: message, author: author, change: change}
 	var last error
 	for attempt := range maxAttempts {
 		if err := pause(ctx, attempt); err != nil {
@@ -136,7 +136,7 @@ func (r *Repository) Change(ctx context.Context, message string, author Author, 
 		}
 		// Each attempt starts with a fetch, so that change sees the other
 		// writer's files.
-		commit, again, err := r.attempt(ctx, wish)
+		commit, again, err := r.attempt(ctx, request)
 		if err == nil || !again {
 			return commit, err
 		}

@@ -44,32 +44,32 @@ type snapshot struct {
 
 // resolveBranch reads the commit of the branch without fetching it.
 func (r *Repository) resolveBranch(ctx context.Context, client *remote.Client) (*remote.Advertisement, snapshot, error) {
-	told, err := client.Refs(ctx)
+	advertised, err := client.Refs(ctx)
 	if err != nil {
 		return nil, snapshot{}, r.explain(err)
 	}
 	s := snapshot{ref: branchPrefix + r.options.Location.Branch}
 	if r.options.Location.Branch == "" {
-		s.ref = defaultBranch(told)
+		s.ref = defaultBranch(advertised)
 	}
-	s.tip = told.Refs[s.ref]
+	s.tip = advertised.Refs[s.ref]
 	s.base = s.tip
 	if s.base == plumbing.ZeroHash {
 		// A new branch begins where people would begin it.
-		s.base = told.Refs[defaultBranch(told)]
+		s.base = advertised.Refs[defaultBranch(advertised)]
 	}
-	return told, s, nil
+	return advertised, s, nil
 }
 
 // defaultBranch returns the branch of HEAD. An old server advertises only its
 // commit.
-func defaultBranch(told *remote.Advertisement) string {
-	head, candidates := told.Refs["HEAD"], []string{}
-	for _, ref := range slices.Sorted(maps.Keys(told.Refs)) {
-		if told.Can("symref=HEAD:" + ref) {
+func defaultBranch(advertised *remote.Advertisement) string {
+	head, candidates := advertised.Refs["HEAD"], []string{}
+	for _, ref := range slices.Sorted(maps.Keys(advertised.Refs)) {
+		if advertised.Can("symref=HEAD:" + ref) {
 			return ref
 		}
-		if strings.HasPrefix(ref, branchPrefix) && head != plumbing.ZeroHash && told.Refs[ref] == head {
+		if strings.HasPrefix(ref, branchPrefix) && head != plumbing.ZeroHash && advertised.Refs[ref] == head {
 			candidates = append(candidates, ref)
 		}
 	}
@@ -91,7 +91,7 @@ func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 		return snapshot{}, err
 	}
 	defer client.Close()
-	told, s, err := r.resolveBranch(ctx, client)
+	advertised, s, err := r.resolveBranch(ctx, client)
 	if err != nil || s.base == plumbing.ZeroHash {
 		return s, err
 	}
@@ -117,7 +117,7 @@ func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 	limits := objects.Limits{
 		Bytes: maxPackBytes, ObjectBytes: maxObjectBytes, TotalBytes: maxTotalBytes, MemoryBytes: maxMemoryBytes, Objects: maxObjects,
 	}
-	err = client.Fetch(ctx, told, remote.Want{IDs: []objects.ID{s.base}, Depth: 1}, func(pack io.Reader) error {
+	err = client.Fetch(ctx, advertised, remote.Want{IDs: []objects.ID{s.base}, Depth: 1}, func(pack io.Reader) error {
 		set, err = set.Receive(ctx, pack, limits)
 		return err
 	})

@@ -71,23 +71,23 @@ func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev
 
 // explainQuery checks a request and encodes it for the edge. The bounds keep
 // the encoded query below the URL limits of the edge.
-func explainQuery(asked *runtimev1.ExplainRequest) (url.Values, error) {
-	size := len(asked.GetUrl()) + len(asked.GetMethod())
-	for _, header := range asked.GetHeaders() {
+func explainQuery(request *runtimev1.ExplainRequest) (url.Values, error) {
+	size := len(request.GetUrl()) + len(request.GetMethod())
+	for _, header := range request.GetHeaders() {
 		size += len(header)
 	}
 	switch {
-	case asked.GetUrl() == "":
+	case request.GetUrl() == "":
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the request has no URL: give one such as https://shop.example.com/cart"))
-	case size > maxQueryBytes || len(asked.GetHeaders()) > maxHeaders:
+	case size > maxQueryBytes || len(request.GetHeaders()) > maxHeaders:
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the request is too large: at most %d headers, and %d bytes in all", maxHeaders, maxQueryBytes))
 	}
-	values := url.Values{"url": {asked.GetUrl()}, "text": {"true"}}
-	if asked.GetMethod() != "" {
-		values.Set("method", asked.GetMethod())
+	values := url.Values{"url": {request.GetUrl()}, "text": {"true"}}
+	if request.GetMethod() != "" {
+		values.Set("method", request.GetMethod())
 	}
-	if len(asked.GetHeaders()) > 0 {
-		values["header"] = asked.GetHeaders()
+	if len(request.GetHeaders()) > 0 {
+		values["header"] = request.GetHeaders()
 	}
 	return values, nil
 }
@@ -104,38 +104,38 @@ func explainAt(ctx context.Context, client *http.Client, at edgeAddress, values 
 // explained converts an explanation, with the Application behind the route. A
 // request that the edge refuses before routing has a Refusal and no rule.
 func (s *Service) explained(ctx context.Context, at edgeAddress, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
-	told := &runtimev1.ExplainResponse{
+	message := &runtimev1.ExplainResponse{
 		Edge: at.name, EntryPoint: e.Request.EntryPoint, Tls: e.Request.TLS, Method: e.Request.Method,
 		Host: e.Request.Host, Path: e.Request.Path, Query: e.Request.Query, Rewritten: e.Request.Rewritten,
 		Status: int32(e.Status), Reason: e.Reason, Message: e.Message, Text: e.Text,
 	}
 	if e.Refusal != nil {
-		told.Refused, told.Status, told.Message = true, int32(e.Refusal.Status), e.Refusal.Message
+		message.Refused, message.Status, message.Message = true, int32(e.Refusal.Status), e.Refusal.Message
 	}
 	for _, step := range e.Steps {
-		shown := &runtimev1.ExplainStep{Name: step.Name, Verdict: step.Verdict, Why: step.Why}
+		shown := &runtimev1.ExplainStep{Name: step.Name, Verdict: step.Decision, Why: step.Why}
 		if step.ID != nil {
 			shown.Route = routeRef(*step.ID)
 		}
-		if step.Verdict == "wins" {
-			told.Why = step.Why
+		if step.Decision == "wins" {
+			message.Why = step.Why
 		}
-		told.Steps = append(told.Steps, shown)
+		message.Steps = append(message.Steps, shown)
 	}
 	for _, policy := range e.Policies {
-		told.Policies = append(told.Policies, policy.Name)
+		message.Policies = append(message.Policies, policy.Name)
 	}
-	told.Backends = explainedBackends(e)
+	message.Backends = explainedBackends(e)
 	if e.Rule != nil {
-		told.Route = routeRef(*e.Rule)
-		s.addApplication(ctx, told, e)
+		message.Route = routeRef(*e.Rule)
+		s.addApplication(ctx, message, e)
 	}
-	return told
+	return message
 }
 
 // explainedBackends converts the backends of an explanation.
 func explainedBackends(e *trafficreport.Explanation) []*runtimev1.ExplainBackend {
-	var told []*runtimev1.ExplainBackend
+	var messages []*runtimev1.ExplainBackend
 	for _, backend := range e.Backends {
 		shown := &runtimev1.ExplainBackend{Backend: &runtimev1.TrafficBackend{
 			Namespace: backend.ID.Namespace, Service: backend.ID.Name, Port: int32(backend.ID.Port), Weight: backend.Weight,
@@ -149,14 +149,14 @@ func explainedBackends(e *trafficreport.Explanation) []*runtimev1.ExplainBackend
 				Address: endpoint.Address, State: endpoint.State, Health: endpoint.Health, InFlight: endpoint.InFlight,
 			})
 		}
-		told = append(told, shown)
+		messages = append(messages, shown)
 	}
-	return told
+	return messages
 }
 
 // addApplication adds the Application of the route, and the refusals of its
 // object. While there are streams both are cached; otherwise they are read.
-func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainResponse, e *trafficreport.Explanation) {
+func (s *Service) addApplication(ctx context.Context, message *runtimev1.ExplainResponse, e *trafficreport.Explanation) {
 	made := s.latest()
 	var apps *appIndex
 	if made != nil {
@@ -181,19 +181,19 @@ func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainRes
 		return commit
 	}}
 	if app, byService := j.owner(route); app != nil {
-		told.Application, told.ApplicationByService = j.tell(app), byService
+		message.Application, message.ApplicationByService = j.message(app), byService
 	}
 	if made == nil {
 		return
 	}
 	for _, edge := range made.edges {
-		if edge.name != told.GetEdge() || edge.table == nil {
+		if edge.name != message.GetEdge() || edge.table == nil {
 			continue
 		}
 		for i := range edge.table.Refusals {
 			refused := &edge.table.Refusals[i]
 			if refused.Kind == e.Rule.Kind && refused.Namespace == e.Rule.Namespace && refused.Name == e.Rule.Name {
-				told.Refusals = append(told.Refusals, j.refusal(refused))
+				message.Refusals = append(message.Refusals, j.refusal(refused))
 			}
 		}
 	}

@@ -70,19 +70,19 @@ func sums(edges []*edgeView) (all, unrouted *runtimev1.TrafficNumbers) {
 // states returns the state of each edge. An edge that responds but has no table
 // is not ready.
 func states(edges []*edgeView) []*runtimev1.EdgeState {
-	told := make([]*runtimev1.EdgeState, len(edges))
+	messages := make([]*runtimev1.EdgeState, len(edges))
 	for i, edge := range edges {
 		var sum measured
 		sum.add(&edge.totals.all, &edge.steps.all, edge.seconds)
-		told[i] = &runtimev1.EdgeState{
+		messages[i] = &runtimev1.EdgeState{
 			Name: edge.name, Address: edge.address, Version: edge.version, Ready: edge.ready && edge.problem == "", Problem: edge.problem,
 			StartedAt: wire.Timestamp(edge.started), RequestsPerSecond: sum.requests,
 		}
 		if edge.problem == "" && !edge.ready {
-			told[i].Problem = "it serves no table yet"
+			messages[i].Problem = "it serves no table yet"
 		}
 	}
-	return told
+	return messages
 }
 
 // selectEdges returns the edge of a name, or all for an empty name.

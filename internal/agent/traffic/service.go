@@ -186,7 +186,7 @@ func (s *Service) rounds(ctx context.Context) {
 	defer tick.Stop()
 	known := map[string]*edgeView{}
 	for {
-		s.publish(ctx, s.ask(ctx, known, apps))
+		s.publish(ctx, s.requestAll(ctx, known, apps))
 		select {
 		case <-ctx.Done():
 			return
@@ -195,19 +195,19 @@ func (s *Service) rounds(ctx context.Context) {
 	}
 }
 
-// ask polls all edges once. known has their last views and is updated.
-func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *appWatcher) *round {
+// requestAll polls all edges once. known has their last views and is updated.
+func (s *Service) requestAll(ctx context.Context, known map[string]*edgeView, apps *appWatcher) *round {
 	now := time.Now()
 	// All edges share one timeout, so that a silent one delays the round by at
 	// most that.
-	asking, cancel := context.WithTimeout(ctx, pollTimeout)
+	bounded, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	made := &round{at: now}
-	places, err := s.finder.edges(asking, now)
+	places, err := s.finder.edges(bounded, now)
 	if err != nil {
 		made.problem = err.Error()
 	}
-	client, err := s.finder.authenticatedClient(asking, now)
+	client, err := s.finder.authenticatedClient(bounded, now)
 	if err != nil {
 		made.problem = "Edges cannot be queried: " + err.Error()
 		places = nil
@@ -219,7 +219,7 @@ func (s *Service) ask(ctx context.Context, known map[string]*edgeView, apps *app
 	var all sync.WaitGroup
 	for i := range made.edges {
 		before := known[places[i].name]
-		all.Go(func() { made.edges[i] = pollEdge(asking, client, places[i], before) })
+		all.Go(func() { made.edges[i] = pollEdge(bounded, client, places[i], before) })
 	}
 	all.Wait()
 	// Edges that are gone lose their last view.
@@ -277,21 +277,21 @@ func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[run
 			continue
 		}
 		edges := selectEdges(made.edges, request.Msg.GetEdge())
-		answer := &runtimev1.WatchTrafficResponse{
+		response := &runtimev1.WatchTrafficResponse{
 			At: timestamppb.New(made.at), Step: durationpb.New(PollInterval), Edges: states(made.edges), Problem: made.problem,
 		}
-		if len(edges) == 0 && answer.GetProblem() == "" {
-			answer.Problem = fmt.Sprintf("There is no edge %q now.", request.Msg.GetEdge())
+		if len(edges) == 0 && response.GetProblem() == "" {
+			response.Problem = fmt.Sprintf("There is no edge %q now.", request.Msg.GetEdge())
 		}
 		// The table is large and changes rarely, so it is sent only when its
 		// inputs changed; counts refer to its rows by position.
 		if key := tableKey(edges, made.apps, made.commits); key != sent {
 			current = (&joiner{apps: made.apps, commit: made.look}).join(edges)
-			answer.Table, sent = current.table, key
+			response.Table, sent = current.table, key
 		}
-		answer.Traffic = numbers(edges, current.routes)
-		answer.Total, answer.Unrouted = sums(edges)
-		if err := stream.Send(answer); err != nil {
+		response.Traffic = numbers(edges, current.routes)
+		response.Total, response.Unrouted = sums(edges)
+		if err := stream.Send(response); err != nil {
 			return err
 		}
 	}

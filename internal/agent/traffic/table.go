@@ -108,7 +108,7 @@ func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
 // route converts a route. A backend without a reported state has zero
 // endpoints.
 func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.BackendID]*trafficreport.Backend) *runtimev1.TrafficRoute {
-	told := &runtimev1.TrafficRoute{
+	message := &runtimev1.TrafficRoute{
 		Ref: routeRef(route.ID), Host: route.Host, Path: route.Path, PathType: route.PathType, EntryPoints: route.EntryPoints,
 		Conditions: route.Conditions, Fallback: route.Fallback, Priority: route.Priority, Policies: route.Policies,
 		Status: int32(route.Status), Reason: route.Reason, Message: route.Message, Unmeasured: route.Unmeasured,
@@ -120,11 +120,11 @@ func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.Ba
 		if state := backends[target.ID]; state != nil {
 			backend.ReadyEndpoints, backend.Endpoints, backend.Broken = int32(state.Ready), int32(state.Total), state.Broken
 		}
-		told.Backends = append(told.Backends, backend)
+		message.Backends = append(message.Backends, backend)
 	}
 	owner, byService := j.owner(route)
-	told.Application, told.ApplicationByService = j.application(owner), byService
-	return told
+	message.Application, message.ApplicationByService = j.application(owner), byService
+	return message
 }
 
 // owner returns the Application that has the object of a route, or else that of
@@ -152,21 +152,21 @@ func (j *joiner) application(app *appFacts) int32 {
 	if place := j.places[app]; place > 0 {
 		return place
 	}
-	j.out.Applications = append(j.out.Applications, j.tell(app))
+	j.out.Applications = append(j.out.Applications, j.message(app))
 	j.places[app] = int32(len(j.out.GetApplications()))
 	return j.places[app]
 }
 
-// tell converts an Application, with its commit if that is cached.
-func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
-	told := &runtimev1.TrafficApplication{
+// message converts an Application, with its commit if that is cached.
+func (j *joiner) message(app *appFacts) *runtimev1.TrafficApplication {
+	message := &runtimev1.TrafficApplication{
 		Ref:  &runtimev1.ApplicationRef{Namespace: app.place.Namespace, Name: app.place.Name},
 		Sync: app.sync, Health: app.health, Project: app.project, RepoUrl: app.repoURL, Revision: app.revision, DeployedAt: wire.Timestamp(app.deployedAt),
 	}
 	if commit := j.commit(app); commit != nil {
-		told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, shorten(commit.Message, mostMessage), wire.Timestamp(commit.When)
+		message.CommitAuthor, message.CommitMessage, message.CommitAt = commit.Author, shorten(commit.Message, mostMessage), wire.Timestamp(commit.When)
 	}
-	return told
+	return message
 }
 
 // rest adds what belongs to no single route: entry points, certificates and
@@ -203,15 +203,15 @@ func (j *joiner) rest(edges []*edgeView) {
 
 // certificate converts a certificate, with the hosts it covers.
 func (j *joiner) certificate(c *trafficreport.Certificate) *runtimev1.TrafficCertificate {
-	told := &runtimev1.TrafficCertificate{
+	message := &runtimev1.TrafficCertificate{
 		Namespace: c.Namespace, Secret: c.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: wire.Timestamp(c.NotBefore), NotAfter: wire.Timestamp(c.NotAfter),
 	}
 	for _, route := range j.out.GetRoutes() {
 		if slices.ContainsFunc(c.Names, func(name string) bool { return covers(name, route.GetHost()) }) {
-			told.Routes++
+			message.Routes++
 		}
 	}
-	return told
+	return message
 }
 
 // covers reports whether a name of a certificate matches a host. A wildcard

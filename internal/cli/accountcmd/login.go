@@ -205,8 +205,8 @@ func newSession(made apiclient.Context) (*session, error) {
 // The password is not stored. The session ends with it: later commands use the
 // key.
 func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) error {
-	asking := prompt.New(command)
-	if !asking.Interactive() && !given.passwordStdin {
+	prompter := prompt.New(command)
+	if !prompter.Interactive() && !given.passwordStdin {
 		return exit.UsageError{Err: errors.New("there is no terminal for a password prompt: use --api-key-file, or --password-stdin")}
 	}
 	// The session is closed when signIn returns, also after an error; keepLogin
@@ -227,20 +227,20 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 		return fmt.Errorf("this platform has no passwords: sign in through %s in a browser, make an API key there, and use --api-key-file", cmp.Or(methods.GetOidcName(), "its identity provider"))
 	}
 	email := given.email
-	if email == "" && !asking.Interactive() {
+	if email == "" && !prompter.Interactive() {
 		return exit.UsageError{Err: errors.New("--password-stdin needs --email")}
 	}
 	if email == "" {
-		if email, err = asking.Line("Email: "); err != nil {
+		if email, err = prompter.Line("Email: "); err != nil {
 			return err
 		}
 	}
 	// Read without echo on a terminal, or as a line of standard input.
-	password, err := asking.Hidden("Password: ")
+	password, err := prompter.Hidden("Password: ")
 	if err != nil {
 		return err
 	}
-	if err := s.enter(ctx, asking, email, password); err != nil {
+	if err := s.enter(ctx, prompter, email, password); err != nil {
 		return err
 	}
 	return s.makeKey(ctx, made)
@@ -249,13 +249,13 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 // enter signs in. A one-time password is exchanged for a chosen one at once:
 // the platform allows nothing else with it. The exchange replaces the session
 // and its CSRF token, so enter signs in again with the chosen password.
-func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email string, password secret.Text) error {
+func (s *session) enter(ctx context.Context, prompter *prompt.Prompter, email string, password secret.Text) error {
 	user, err := s.present(ctx, email, password)
 	if err != nil || !user.GetMustChangePassword() {
 		return err
 	}
-	_, _ = fmt.Fprintln(asking.Out, "This password is good for one sign-in. Choose another.")
-	chosen, err := asking.ChooseTwice("New password: ")
+	_, _ = fmt.Fprintln(prompter.Out, "This password is good for one sign-in. Choose another.")
+	chosen, err := prompter.ChooseTwice("New password: ")
 	if err != nil {
 		return err
 	}

@@ -19,11 +19,11 @@ import (
 // names the next step for the user. It does not retry: a command reports the
 // failure and the user decides.
 func Call[Q, A any](
-	ctx context.Context, c *Client, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q,
+	ctx context.Context, c *Client, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), message *Q,
 ) (*A, error) {
 	bounded, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	response, err := call(bounded, connect.NewRequest(question))
+	response, err := call(bounded, connect.NewRequest(message))
 	if err != nil {
 		// Explained with the caller's ctx and not the bounded one, so that the
 		// timeout of this request is not mistaken for an interrupt.
@@ -65,15 +65,15 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var told *connect.Error
-	if !errors.As(err, &told) {
+	var connectErr *connect.Error
+	if !errors.As(err, &connectErr) {
 		return err
 	}
-	message := printer.Printable(told.Message())
+	message := printer.Printable(connectErr.Message())
 	if !connect.IsWireError(err) {
-		return c.explainUnreached(told, message)
+		return c.explainUnreached(connectErr, message)
 	}
-	switch told.Code() {
+	switch connectErr.Code() {
 	case connect.CodeUnauthenticated:
 		if c.Name == "" {
 			return fmt.Errorf("the platform does not accept the key: check the key in %s (%s)", KeyVariable, message)
@@ -88,18 +88,18 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 // explainUnreached is Explain for errors that did not come from the platform:
 // TLS, the network, or a server that does not speak the API. The order matters:
 // certificate errors are also network errors, and have the better message.
-func (c *Client) explainUnreached(told *connect.Error, message string) error {
+func (c *Client) explainUnreached(connectErr *connect.Error, message string) error {
 	var unknown x509.UnknownAuthorityError
 	var wrong x509.HostnameError
 	var verification *tls.CertificateVerificationError
 	switch {
-	case errors.As(told, &unknown):
+	case errors.As(connectErr, &unknown):
 		return fmt.Errorf("the certificate of %s is of an authority that this machine does not know: name its file with slipway login --ca-file", c.BaseURL())
-	case errors.As(told, &wrong), errors.As(told, &verification):
+	case errors.As(connectErr, &wrong), errors.As(connectErr, &verification):
 		return fmt.Errorf("the certificate of %s is not good for it: %s", c.BaseURL(), message)
-	case errors.Is(told, context.DeadlineExceeded):
+	case errors.Is(connectErr, context.DeadlineExceeded):
 		return fmt.Errorf("the platform at %s does not respond within %s: see whether it runs and whether this machine reaches it", c.BaseURL(), RequestTimeout)
-	case unreachable(told):
+	case unreachable(connectErr):
 		return fmt.Errorf("the platform at %s does not respond: %s", c.BaseURL(), message)
 	}
 	return fmt.Errorf("the server at %s is no platform, or another version of it: %s", c.BaseURL(), message)

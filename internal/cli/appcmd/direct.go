@@ -137,26 +137,26 @@ func (c *appCluster) whoAmI(ctx context.Context) string {
 // explain turns an error of the API server into one that names the next step
 // for the user. Other errors, and nil, pass unchanged.
 func (c *appCluster) explain(err error) error {
-	asked, ok := errors.AsType[*inspect.AccessError](err)
+	denied, ok := errors.AsType[*inspect.AccessError](err)
 	if !ok {
 		return err
 	}
 	// The message names the scope, because rights often differ by namespace.
-	where := "in the namespace " + asked.Namespace
-	if asked.Namespace == metav1.NamespaceAll {
+	where := "in the namespace " + denied.Namespace
+	if denied.Namespace == metav1.NamespaceAll {
 		where = "in all namespaces"
 	}
-	cause := asked.Err
+	cause := denied.Err
 	switch {
 	// A 404 that names no object: the CRD is missing.
 	case kubeflags.MissingKind(cause):
 		return fmt.Errorf("the cluster has no Applications: install their definitions with %s", installKinds)
 	case apierrors.IsForbidden(cause):
-		return fmt.Errorf("you may not %s Applications %s: request that permission on applications.%s, or choose another namespace with -n", asked.Verb, where, v1alpha1.Group)
+		return fmt.Errorf("you may not %s Applications %s: request that permission on applications.%s, or choose another namespace with -n", denied.Verb, where, v1alpha1.Group)
 	case apierrors.IsUnauthorized(cause):
 		return fmt.Errorf("the API server at %s does not accept your credentials: renew the credentials of the kubeconfig, or choose another context", c.Config.Host)
 	case utilnet.IsConnectionRefused(cause), errors.Is(cause, context.DeadlineExceeded):
 		return fmt.Errorf("the API server at %s does not respond: is the cluster up, and is it the right --kubeconfig and --context? (%w)", c.Config.Host, cause)
 	}
-	return fmt.Errorf("%s Applications %s: %w", asked.Verb, where, cause)
+	return fmt.Errorf("%s Applications %s: %w", denied.Verb, where, cause)
 }

@@ -110,10 +110,10 @@ well. Automated sync would undo the rollback, so it must be disabled first.`,
 			if given.id, err = strconv.ParseInt(args[1], 10, 64); err != nil {
 				return exit.UsageError{Err: fmt.Errorf("%q is no ID of a past sync: slipway app history lists them", args[1])}
 			}
-			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+			request := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
 				return backend.rollback(ctx, app, given)
 			}
-			return runOperation(command, access, args[0], ask, given.wait)
+			return runOperation(command, access, args[0], request, given.wait)
 		},
 	}
 	command.Flags().BoolVar(&given.prune, "prune", false, "delete objects that did not exist at that sync")

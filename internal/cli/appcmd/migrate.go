@@ -157,7 +157,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	planned := []migrate.Write{}
 	// The dry run reports the exact writes, so that the prompt shows each
 	// change before it is made.
-	options.DryRun, options.Tell = true, func(write migrate.Write) { planned = append(planned, write) }
+	options.DryRun, options.Report = true, func(write migrate.Write) { planned = append(planned, write) }
 	report, err := move(command.Context(), options)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these changes to %d resources and the Applications?", len(report.Resources)), f.agree); err != nil {
 		return err
 	}
-	options.DryRun, options.Tell = false, func(write migrate.Write) {
+	options.DryRun, options.Report = false, func(write migrate.Write) {
 		printer.Note(command, "%s %s: %s", write.Verb, write.Object, reasonOf(write))
 	}
 	report, err = move(command.Context(), options)

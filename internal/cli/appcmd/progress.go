@@ -28,9 +28,9 @@ type progress struct {
 	last string
 }
 
-// say prints a line unless it repeats the one before: a watch delivers many
+// print prints a line unless it repeats the one before: a watch delivers many
 // events that change nothing that is shown.
-func (p *progress) say(line string) {
+func (p *progress) print(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The state may alternate between two lines; each change is printed.

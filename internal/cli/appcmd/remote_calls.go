@@ -93,17 +93,17 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 	}
 	// known has the nodes so far by UID.
 	known := map[string]*inspect.Node{}
-	for _, told := range response.Msg.GetNodes() {
-		ref := told.GetRef()
+	for _, message := range response.Msg.GetNodes() {
+		ref := message.GetRef()
 		node := &inspect.Node{
 			Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(),
-			Sync: told.GetSync(), Health: told.GetHealth(), Message: told.GetHealthMessage(),
+			Sync: message.GetSync(), Health: message.GetHealth(), Message: message.GetHealthMessage(),
 		}
 		// A node without an owner is one of the Application's own objects.
-		if len(told.GetParents()) == 0 {
+		if len(message.GetParents()) == 0 {
 			root.Children = append(root.Children, node)
 		}
-		for _, parent := range told.GetParents() {
+		for _, parent := range message.GetParents() {
 			// Parents come before their children, so the result has no cycles.
 			if above := known[parent]; above != nil {
 				above.Children = append(above.Children, node)
@@ -133,12 +133,12 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	// unknown action is an error: counting it as equal would hide a change.
 	states := map[string]plan.SyncState{"same": plan.Synced, "change": plan.OutOfSync, "create": plan.Absent, "prune": plan.Extra}
 	var diffs []inspect.ObjectDiff
-	for _, told := range response.Msg.GetObjects() {
-		state, known := states[told.GetAction()]
+	for _, message := range response.Msg.GetObjects() {
+		state, known := states[message.GetAction()]
 		if !known {
-			return nil, fmt.Errorf("the runtime returned an unknown action %q: it may be newer than this program", printer.Printable(told.GetAction()))
+			return nil, fmt.Errorf("the runtime returned an unknown action %q: it may be newer than this program", printer.Printable(message.GetAction()))
 		}
-		diffs = append(diffs, inspect.ObjectDiff{Key: remoteKey(told.GetRef()), State: state, Text: told.GetText()})
+		diffs = append(diffs, inspect.ObjectDiff{Key: remoteKey(message.GetRef()), State: state, Text: message.GetText()})
 	}
 	return diffs, nil
 }

@@ -59,14 +59,14 @@ waits until it finishes. The exit code is 1 when the sync failed.`,
   slipway app sync shop --resource apps:Deployment:web --dry-run`,
 		Args: oneName,
 		RunE: func(command *cobra.Command, args []string) error {
-			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+			request := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
 				sync, err := given.operation(app)
 				if err != nil {
 					return v1alpha1.Info{}, err
 				}
 				return backend.sync(ctx, app, sync)
 			}
-			return runOperation(command, access, args[0], ask, given.wait)
+			return runOperation(command, access, args[0], request, given.wait)
 		},
 	}
 	flags := command.Flags()
@@ -169,13 +169,13 @@ func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 	return included || !includes
 }
 
-// askOperation requests an operation, and returns the info that identifies it.
+// requestOperation requests an operation, and returns the info that identifies it.
 // Sync and rollback each have one.
-type askOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
+type requestOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
 
 // runOperation requests an operation and, unless --async is set, waits for its
 // end, prints its results, and returns an error if it failed.
-func runOperation(command *cobra.Command, access *appAccess, name string, ask askOperation, wait operationFlags) error {
+func runOperation(command *cobra.Command, access *appAccess, name string, request requestOperation, wait operationFlags) error {
 	ctx := command.Context()
 	backend, app, err := access.find(ctx, name)
 	if err != nil {
@@ -183,7 +183,7 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 	}
 	defer backend.close()
 	// The state before the request is kept in app: awaitOperation needs it.
-	mark, err := ask(ctx, backend, app)
+	mark, err := request(ctx, backend, app)
 	if err != nil {
 		return err
 	}
@@ -197,14 +197,14 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 	if err != nil {
 		return err
 	}
-	return operationVerdict(command.OutOrStdout(), app, state)
+	return operationOutcome(command.OutOrStdout(), app, state)
 }
 
 // awaitOperation waits for the end of the operation with the info and returns
 // its state. It recognises its own operation by the info, because another user
 // may start one meanwhile; that ends the wait with an error.
 func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
-	told := &progress{w: progressTo}
+	printed := &progress{w: progressTo}
 	// An earlier operation that is still in the status must not be taken for
 	// this one.
 	before := inspect.LastBegan(app)
@@ -214,7 +214,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	// not taken up within AgentTimeout gets a hint.
 	hint := time.AfterFunc(inspect.AgentTimeout, func() {
 		if !begun.Load() {
-			told.say("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
+			printed.print("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
 		}
 	})
 	defer hint.Stop()
@@ -233,7 +233,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 			return "", nil
 		}
 		missing := printer.WithMessage(string(found.State.Phase), found.State.Message)
-		told.say(missing)
+		printed.print(missing)
 		return missing, nil
 	})
 	// The request stays in the Application, so ending the wait does not end the
@@ -247,9 +247,9 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	return last.Status.OperationState, nil
 }
 
-// operationVerdict prints the results, and returns an error if the operation
+// operationOutcome prints the results, and returns an error if the operation
 // did not succeed, which makes the exit code 1.
-func operationVerdict(w io.Writer, app *application, state *v1alpha1.OperationState) error {
+func operationOutcome(w io.Writer, app *application, state *v1alpha1.OperationState) error {
 	revision := ""
 	if state.SyncResult != nil {
 		revision = shownRevision(state.SyncResult.Revision, state.SyncResult.Revisions)

@@ -54,7 +54,7 @@ func TestAppSyncChoices(t *testing.T) {
 	}
 	// It is deleted in the foreground: the cluster's garbage collector has the last
 	// word.
-	kubetest.WaitFor(t, w.Client.CoreV1().ConfigMaps(w.TestNamespace), kube.Named("two"), clitest.AppPatience, func(found []*corev1.ConfigMap) error {
+	kubetest.WaitFor(t, w.Client.CoreV1().ConfigMaps(w.TestNamespace), kube.Named("two"), clitest.AppTimeout, func(found []*corev1.ConfigMap) error {
 		if len(found) > 0 {
 			return errors.New("it is still there")
 		}

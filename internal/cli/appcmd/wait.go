@@ -54,11 +54,11 @@ or from its next poll; to wait for a push, sync first.`,
 			defer backend.close()
 			waiting, cancel := timeLimit(command.Context(), timeout)
 			defer cancel()
-			told := &progress{w: command.ErrOrStderr()}
+			printed := &progress{w: command.ErrOrStderr()}
 			app, err = backend.wait(waiting, app.ID(), func(app *application) (string, error) {
 				missing := goal.missing(app)
 				if missing != "" {
-					told.say("waiting: " + missing)
+					printed.print("waiting: " + missing)
 				}
 				return missing, nil
 			})

@@ -22,9 +22,9 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// AppPatience bounds every wait of a test. It is generous, because a machine
+// AppTimeout bounds every wait of a test. It is generous, because a machine
 // that runs all tests at once is slow; a wait that succeeds ends early.
-const AppPatience = 60 * time.Second
+const AppTimeout = 60 * time.Second
 
 // Applications is the resource of Argo's Applications, for the dynamic client.
 var Applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
@@ -129,7 +129,7 @@ func (w *AppWorld) Patch(t *testing.T, name string, change map[string]any) {
 func (w *AppWorld) Await(t *testing.T, name string, condition func(*unstructured.Unstructured) error) *unstructured.Unstructured {
 	t.Helper()
 	source := w.Dynamic.Resource(Applications).Namespace(w.TestNamespace)
-	found := kubetest.WaitFor(t, source, kube.Named(name), AppPatience, func(found []*unstructured.Unstructured) error {
+	found := kubetest.WaitFor(t, source, kube.Named(name), AppTimeout, func(found []*unstructured.Unstructured) error {
 		if len(found) == 0 {
 			return context.DeadlineExceeded
 		}

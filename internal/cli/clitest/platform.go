@@ -76,7 +76,7 @@ func (w *PlatformWorld) Command(ctx context.Context, args []string) *exec.Cmd {
 // no failure of the test.
 func (w *PlatformWorld) RunWith(t *testing.T, input, line string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), AppTimeout)
 	defer cancel()
 	command := w.Command(ctx, strings.Fields(line))
 	var stdout, stderr bytes.Buffer
@@ -171,9 +171,9 @@ func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1c
 }
 
 // Beat sends a heartbeat of a runtime, in place of its agent.
-func Beat(t *testing.T, agent platformv1connect.AgentServiceClient, told *platformv1.HeartbeatRequest) {
+func Beat(t *testing.T, agent platformv1connect.AgentServiceClient, message *platformv1.HeartbeatRequest) {
 	t.Helper()
-	if _, err := agent.Heartbeat(t.Context(), connect.NewRequest(told)); err != nil {
+	if _, err := agent.Heartbeat(t.Context(), connect.NewRequest(message)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -54,7 +54,7 @@ func (w *fleetWorld) join(t *testing.T, name string) {
 // command has nothing to watch.
 func (w *fleetWorld) Until(t *testing.T, line string, right func(clitest.Result) bool) clitest.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clitest.AppPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.AppTimeout)
 	defer cancel()
 	for {
 		got := w.Run(t, line)

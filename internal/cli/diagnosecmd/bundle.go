@@ -135,9 +135,9 @@ func (e *diagnosis) part(value any) ([]byte, error) {
 // kubernetesVersion parses the response of /version. A response without a
 // version is an error: another server listens on the port.
 func kubernetesVersion(raw []byte) (string, error) {
-	var told struct{ GitVersion string }
-	if err := json.Unmarshal(raw, &told); err != nil || told.GitVersion == "" {
+	var version struct{ GitVersion string }
+	if err := json.Unmarshal(raw, &version); err != nil || version.GitVersion == "" {
 		return "", errors.New("the server is no API server")
 	}
-	return printer.Printable(told.GitVersion), nil
+	return printer.Printable(version.GitVersion), nil
 }

@@ -261,14 +261,14 @@ func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 	e.keep("runtimes", &platformv1.ListRuntimesResponse{Runtimes: all})
 	e.add("runtimes", checkOK, "%d runtimes", len(all))
 	for _, one := range all {
-		state, message := runtimeVerdict(one)
+		state, message := runtimeState(one)
 		e.add("runtime "+one.GetName(), state, "%s", message)
 	}
 }
 
-// runtimeVerdict returns the most severe problem of a runtime alone: the status
+// runtimeState returns the most severe problem of a runtime alone: the status
 // of an offline runtime is old, so its other problems may be gone.
-func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
+func runtimeState(one *platformv1.Runtime) (state, message string) {
 	health := printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_")
 	expires := one.GetGitTokenExpiresAt()
 	switch {

@@ -55,7 +55,7 @@ Secrets should not be in Git. The exit code is 1 when there is an error.`,
 			} else if err := printFindings(command.OutOrStdout(), findings, judge); err != nil {
 				return err
 			}
-			return lintVerdict(findings)
+			return lintOutcome(findings)
 		},
 	}
 	given.add(command)
@@ -85,9 +85,9 @@ func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.O
 	return err
 }
 
-// lintVerdict returns an error if there is a finding of severity error, which
+// lintOutcome returns an error if there is a finding of severity error, which
 // makes the exit code 1. With --strict the findings have no warnings left.
-func lintVerdict(findings []manifest.Finding) error {
+func lintOutcome(findings []manifest.Finding) error {
 	count := 0
 	for _, found := range findings {
 		if found.Severity == finding.Error {

@@ -50,7 +50,7 @@ func createKeyTask(ctx context.Context, call taskCall) error {
 	// The key is buffered: on an error nothing is printed that could pass for
 	// one.
 	var response strings.Builder
-	err = call.ask(ctx, "/users/create-key?"+request.Encode(), &response, func(database *store.Store) error {
+	err = call.request(ctx, "/users/create-key?"+request.Encode(), &response, func(database *store.Store) error {
 		key, err := identity.CreateOperatorKey(ctx, database, wanted)
 		response.WriteString(key.Reveal())
 		return err

@@ -159,10 +159,10 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 	return rest
 }
 
-// ask runs a task in the running platform through its control socket, or
+// request runs a task in the running platform through its control socket, or
 // directly on the database if no platform runs. With PostgreSQL it always opens
 // the database, which allows several writers.
-func (c taskCall) ask(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
+func (c taskCall) request(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
 	// A running platform is the only writer of its SQLite file, so it runs the
 	// task itself. Any error but ErrNotRunning is final: a retry on the file
 	// could run the task twice.
@@ -199,7 +199,7 @@ func backupTask(ctx context.Context, call taskCall) error {
 		return fmt.Errorf("the backup: %w", err)
 	}
 	defer os.Remove(file.Name()) // it has another name then
-	err = call.ask(ctx, "/backup", file, func(database *store.Store) error { return database.Backup(ctx, file) })
+	err = call.request(ctx, "/backup", file, func(database *store.Store) error { return database.Backup(ctx, file) })
 	// The data is on disk before the file gets its name.
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
@@ -235,7 +235,7 @@ func restoreTask(ctx context.Context, call taskCall) error {
 func rotateTask(ctx context.Context, call taskCall) error {
 	// The response is discarded: a rotation prints no key.
 	revoke := call.given["revoke"]
-	err := call.ask(ctx, "/keys/rotate?revoke="+strconv.FormatBool(revoke), io.Discard, func(database *store.Store) error {
+	err := call.request(ctx, "/keys/rotate?revoke="+strconv.FormatBool(revoke), io.Discard, func(database *store.Store) error {
 		// Signing keys are encrypted in the database with the key of this file.
 		key, err := readKeyFile(call.place.keyFile)
 		if err != nil {
@@ -262,7 +262,7 @@ func resetPasswordTask(ctx context.Context, call taskCall) error {
 		return errors.New(identity.NoPasswordsAdvice)
 	}
 	var response strings.Builder
-	err := call.ask(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &response, func(database *store.Store) error {
+	err := call.request(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &response, func(database *store.Store) error {
 		password, err := identity.ResetPassword(ctx, database, email)
 		response.WriteString(password.Reveal())
 		return err

@@ -74,11 +74,11 @@ func (s *SecretFlags) Read(command *cobra.Command) (secret.Text, error) {
 	case s.file != "":
 		return ReadSecret(command, s.file, s.what)
 	}
-	asking := New(command)
-	if !asking.Interactive() {
+	prompter := New(command)
+	if !prompter.Interactive() {
 		return secret.Text{}, exit.UsageError{Err: fmt.Errorf("%s is missing: name its file with --%s-file, or - for standard input", s.what, s.flag)}
 	}
-	given, err := asking.Hidden(strings.ToUpper(s.what[:1]) + s.what[1:] + ": ")
+	given, err := prompter.Hidden(strings.ToUpper(s.what[:1]) + s.what[1:] + ": ")
 	if err == nil && given.IsZero() {
 		err = exit.UsageError{Err: fmt.Errorf("%s is missing", s.what)}
 	}

@@ -133,9 +133,9 @@ func (w *writer) run() {
 			w.flush()
 		case <-w.wake:
 			w.flush()
-		case answer := <-w.reopens:
+		case result := <-w.reopens:
 			w.flush()
-			answer <- w.swap()
+			result <- w.swap()
 		case <-w.stop:
 			w.flush()
 			return
@@ -198,10 +198,10 @@ func (w *writer) swap() error {
 // reopen lets the goroutine swap the file, so that no line is split between two
 // files.
 func (w *writer) reopen(ctx context.Context) error {
-	answer := make(chan error, 1)
+	result := make(chan error, 1)
 	select {
-	case w.reopens <- answer:
-		return <-answer
+	case w.reopens <- result:
+		return <-result
 	case <-w.done:
 		return os.ErrClosed
 	case <-ctx.Done():

@@ -134,7 +134,7 @@ func TestExplain(t *testing.T) {
 	}
 	verdicts := func(e admin.Explanation) (out []string) {
 		for _, step := range e.Steps {
-			out = append(out, step.ID.Name+" "+string(step.Verdict))
+			out = append(out, step.ID.Name+" "+string(step.Decision))
 		}
 		return out
 	}
@@ -154,7 +154,7 @@ func TestExplain(t *testing.T) {
 	}
 
 	e = ask("http://shop.example.com/admin")
-	if e.Rule.Name != "all" || e.Steps[0].Verdict != program.Differs || !strings.Contains(e.Steps[0].Why, `"[redacted]"`) {
+	if e.Rule.Name != "all" || e.Steps[0].Decision != program.Differs || !strings.Contains(e.Steps[0].Why, `"[redacted]"`) {
 		t.Errorf("%+v", e.Steps)
 	}
 	e = ask("http://shop.example.com/admin?access_token=wrong", "header", "X-Api-Key: wrong", "entryPoint", "web")

@@ -66,10 +66,10 @@ const Wins = program.Wins
 // ExplainedStep is the verdict about one rule.
 type ExplainedStep struct {
 	// ID is nil in the step that counts the rules that were left out.
-	ID      *route.ID       `json:"id,omitempty"`
-	Name    string          `json:"name,omitempty"`
-	Verdict program.Verdict `json:"verdict"`
-	Why     string          `json:"why"`
+	ID       *route.ID        `json:"id,omitempty"`
+	Name     string           `json:"name,omitempty"`
+	Decision program.Decision `json:"verdict"`
+	Why      string           `json:"why"`
 }
 
 // ExplainedPolicy is a policy of the rule that serves the request.
@@ -214,12 +214,12 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 	// Until a step wins, the request has no route.
 	out.Status = 404
 	for _, step := range steps {
-		shown := ExplainedStep{Verdict: step.Verdict, Why: shownWhy(step.Why, step.Rule)}
+		shown := ExplainedStep{Decision: step.Decision, Why: shownWhy(step.Why, step.Rule)}
 		if step.Rule != nil {
 			shown.ID, shown.Name = &step.Rule.ID, step.Rule.ID.String()
 		}
 		out.Steps = append(out.Steps, shown)
-		if step.Verdict == Wins {
+		if step.Decision == Wins {
 			out.servedBy(step.Rule, source)
 		}
 	}

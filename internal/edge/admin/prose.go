@@ -50,8 +50,8 @@ func (e *Explanation) Prose() string {
 	var others strings.Builder
 	table := tabwriter.NewWriter(&others, 0, 0, 2, ' ', 0)
 	for _, step := range e.Steps {
-		if step.Verdict != Wins {
-			fmt.Fprintf(table, "  %s\t%s\t%s\n", printable(step.Name), printable(string(step.Verdict)), printable(step.Why))
+		if step.Decision != Wins {
+			fmt.Fprintf(table, "  %s\t%s\t%s\n", printable(step.Name), printable(string(step.Decision)), printable(step.Why))
 		}
 	}
 	_ = table.Flush() // a Builder never fails
@@ -64,7 +64,7 @@ func (e *Explanation) Prose() string {
 // served writes the action of the rule.
 func (e *Explanation) served(line func(string, ...any)) {
 	for _, step := range e.Steps {
-		if step.Verdict == Wins {
+		if step.Decision == Wins {
 			line("%s serves it: %s.", step.Name, step.Why)
 		}
 	}

@@ -54,8 +54,8 @@ type ResponseTranslator struct {
 
 // Begin prepares for the response to a request. limits are those of responses from
 // backends: a head that is written may be twice as large, because filters add to it.
-func (a *ResponseTranslator) Begin(out Output, asked h1.RequestInfo, limits *h1.Limits) {
-	a.out, a.request = out, asked
+func (a *ResponseTranslator) Begin(out Output, info h1.RequestInfo, limits *h1.Limits) {
+	a.out, a.request = out, info
 	a.limits = *limits
 	a.limits.HeadBytes *= 2
 	a.limits.Fields *= 2

@@ -58,7 +58,7 @@ func (o *writer) Head(head *h1.ResponseHead, end bool) error {
 	}
 	// The libraries would add these.
 	for _, name := range [...]string{"Content-Type", "Date"} {
-		if _, said := header[name]; !said {
+		if _, present := header[name]; !present {
 			header[name] = nil
 		}
 	}
@@ -138,7 +138,7 @@ func addFields(header http.Header, head *h1.ResponseHead) {
 // would then send that header as a trailer.
 func named(head *h1.ResponseHead, list []byte) bool {
 	for name := range strings.SplitSeq(string(list), ",") {
-		if _, said := head.Find(strings.TrimSpace(name)); said {
+		if _, present := head.Find(strings.TrimSpace(name)); present {
 			return true
 		}
 	}

@@ -191,8 +191,8 @@ func (p *ForwardPlan) states(h *Head, id normalize.Field, value string) bool {
 	if !p.Peer.Trusted {
 		return true
 	}
-	_, said := h.Get(id)
-	return !said
+	_, present := h.Get(id)
+	return !present
 }
 
 // appendJoined appends the values of all lines of a field, each with a comma
@@ -229,11 +229,11 @@ func (p *ForwardPlan) appendConnection(dst []byte, h *Head) []byte {
 
 // RequestInfo returns the context in which the response is parsed.
 func (p *ForwardPlan) RequestInfo(h *Head) RequestInfo {
-	asked := RequestInfo{Head: h.MethodID == MethodHead}
+	request := RequestInfo{Head: h.MethodID == MethodHead}
 	if p.Upgrade {
-		asked.Upgrade = h.Upgrade()
+		request.Upgrade = h.Upgrade()
 	}
-	return asked
+	return request
 }
 
 // printable reports whether b has visible ASCII characters only.

@@ -73,8 +73,8 @@ func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
 
 // ReadResponse reads the head of the next response, interim ones included: see
 // MaxInterim.
-func (r *Reader) ReadResponse(h *ResponseHead, asked RequestInfo, limits *Limits) error {
-	h.Reset(asked)
+func (r *Reader) ReadResponse(h *ResponseHead, request RequestInfo, limits *Limits) error {
+	h.Reset(request)
 	wait := r.times.Idle
 	if r.pollInterval > 0 {
 		wait = r.pollInterval

@@ -48,9 +48,9 @@ type ResponseHead struct {
 }
 
 // Reset prepares for the response to a request, and keeps the memory.
-func (h *ResponseHead) Reset(asked RequestInfo) {
+func (h *ResponseHead) Reset(info RequestInfo) {
 	h.Fields.reset()
-	*h = ResponseHead{Fields: h.Fields, named: h.named[:0], request: asked}
+	*h = ResponseHead{Fields: h.Fields, named: h.named[:0], request: info}
 }
 
 // Reason is the reason phrase, which may be empty.

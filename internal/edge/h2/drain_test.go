@@ -39,7 +39,7 @@ func TestDrain(t *testing.T) {
 		if string(x.Head.Method()) == "GET" {
 			<-release
 		}
-		_ = x.Answer(200, "ok")
+		_ = x.Respond(200, "ok")
 	})}, nil)
 	busy, idle := dial(t, s), dial(t, s)
 	if err := busy.open(1, true); err != nil {
@@ -100,7 +100,7 @@ func TestDrainUnderLoad(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		_ = x.Answer(200, string(body))
+		_ = x.Respond(200, string(body))
 	})}, nil)
 	c := client(t, nil)
 	for i := range 300 {

@@ -24,7 +24,7 @@ func waits() *bridge.Handler {
 			<-x.Stream.Context().Done()
 			return
 		}
-		_ = x.Answer(200, "ok")
+		_ = x.Respond(200, "ok")
 	})
 }
 
@@ -328,7 +328,7 @@ func testSmallMessages(t *testing.T) {
 	const messages = 20_000
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		if string(x.Head.Method()) == "POST" {
-			_ = x.Answer(200, "ok")
+			_ = x.Respond(200, "ok")
 			return
 		}
 		err := x.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -52,7 +52,7 @@ func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr st
 
 // A small answer goes out with one write: headers, data and the end.
 func TestOneWrite(t *testing.T) {
-	s, err := h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Answer(200, "hello") })})
+	s, err := h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "hello") })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestUnannouncedTrailers(t *testing.T) {
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		body, trailers, err := x.Upload()
 		got <- fmt.Sprintf("%s %q %v", body, trailers, err)
-		_ = x.Answer(200, "")
+		_ = x.Respond(200, "")
 	})}, nil)
 	p := dial(t, s)
 	if err := p.open(1, false, ":method: POST"); err != nil {
@@ -276,7 +276,7 @@ func TestLateTrailers(t *testing.T) {
 func TestEndWaits(t *testing.T) {
 	outcome := make(chan string, 1)
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
-		_ = x.Answer(200, "ok")
+		_ = x.Respond(200, "ok")
 		body, _, err := x.Upload()
 		outcome <- fmt.Sprint(string(body), err)
 	})}, nil)

@@ -55,7 +55,7 @@ func TestMalformed(t *testing.T) {
 	served := make(chan string, 100)
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		served <- string(x.Head.Target())
-		_ = x.Answer(200, "")
+		_ = x.Respond(200, "")
 	})}, nil)
 	for _, tt := range malformed {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestRawPath(t *testing.T) {
 	served := make(chan string, 1)
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		served <- string(x.Head.Target())
-		_ = x.Answer(200, "")
+		_ = x.Respond(200, "")
 	})}, nil)
 	p := dial(t, s)
 	for i, path := range []string{"/a|b", `/"x"`, "/{a}", "/%41%7e", "//x//", "/a/../b", "/?a=|&b=%zz", "/a?", "/??"} {
@@ -119,7 +119,7 @@ func TestFalseLengths(t *testing.T) {
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		_, _, err := x.Upload()
 		outcome <- err
-		_ = x.Answer(200, "")
+		_ = x.Respond(200, "")
 	})}, nil)
 	p := dial(t, s)
 	for i, body := range []string{"", "1234", "123456"} {
@@ -151,11 +151,11 @@ func TestExpect(t *testing.T) {
 			t.Error("the origin sees Expect, and would answer it as well")
 		}
 		if string(x.Head.URI.Path) == "/unwanted" {
-			_ = x.Answer(403, "")
+			_ = x.Respond(403, "")
 			return
 		}
 		body, _, err := x.Upload()
-		_ = x.Answer(200, fmt.Sprint(string(body), err))
+		_ = x.Respond(200, fmt.Sprint(string(body), err))
 	})}, nil)
 	p := dial(t, s)
 	goOn := func(stream uint32) func(event) bool {

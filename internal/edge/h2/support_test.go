@@ -63,7 +63,7 @@ func lasting(serve func(ctx context.Context)) *bridge.Handler {
 
 // quick answers at once.
 func quick() *bridge.Handler {
-	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Answer(200, "") })
+	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "") })
 }
 
 // client makes a client of HTTP/2 that is closed with the test.
@@ -108,7 +108,7 @@ func TestContext(t *testing.T) {
 	handler := bridgetest.Handler(func(x *bridgetest.Exchange) {
 		word, _ := x.Stream.Context().Value(key{}).(string)
 		got <- [3]string{word, x.Conn.RemoteAddr().String(), x.Conn.LocalAddr().String()}
-		_ = x.Answer(200, "")
+		_ = x.Respond(200, "")
 	})
 	s, err := h2.New(h2.Config{Handler: handler})
 	if err != nil {

@@ -17,7 +17,7 @@ func TestDrain(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	s := start(t, h3.Config{DrainQuiet: 100 * time.Millisecond, Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		if string(x.Head.Method()) == "POST" {
-			_ = x.Answer(200, "")
+			_ = x.Respond(200, "")
 			return
 		}
 		_ = x.Send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")

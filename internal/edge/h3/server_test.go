@@ -36,7 +36,7 @@ func TestContext(t *testing.T) {
 		Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 			said, _ := x.Stream.Context().Value(key{}).(string)
 			got <- [2]string{said, "client " + x.Conn.RemoteAddr().String()}
-			_ = x.Answer(200, x.Conn.LocalAddr().String())
+			_ = x.Respond(200, x.Conn.LocalAddr().String())
 		}),
 	}
 	cfg.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -247,7 +247,7 @@ func TestExpect(t *testing.T) {
 		}
 		_ = x.Send("HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n")
 		body, _, err := x.Upload()
-		_ = x.Answer(200, fmt.Sprint(string(body), err))
+		_ = x.Respond(200, fmt.Sprint(string(body), err))
 	})})
 	var told atomic.Int32
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{

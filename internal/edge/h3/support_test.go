@@ -94,7 +94,7 @@ func TestExchanges(t *testing.T) {
 
 // ok answers everything.
 func ok() *bridge.Handler {
-	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Answer(200, "ok") })
+	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "ok") })
 }
 
 func get(t testing.TB, c *http.Client, url string) error {

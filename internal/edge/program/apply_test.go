@@ -228,10 +228,10 @@ func TestExplainIsBounded(t *testing.T) {
 		t.Fatalf("%d steps", len(steps))
 	}
 	winner, last := steps[len(steps)-2], steps[len(steps)-1]
-	if winner.Verdict != program.Wins || winner.Rule.ID.Name != "winner" {
+	if winner.Decision != program.Wins || winner.Rule.ID.Name != "winner" {
 		t.Errorf("the winner is %+v", winner)
 	}
-	if last.Verdict != program.Omitted || last.Why != "50 more rules do not match it either" {
+	if last.Decision != program.Omitted || last.Why != "50 more rules do not match it either" {
 		t.Errorf("the last step is %+v", last)
 	}
 	if steps := mustCompile(t, table).Explain(&program.Request{Host: "b.x", Path: "/b"}); len(steps) != 0 {

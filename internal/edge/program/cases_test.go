@@ -67,7 +67,7 @@ func checkExplainText(t *testing.T, compiled *program.Program, req *program.Requ
 	t.Helper()
 	var got []string
 	for _, step := range compiled.Explain(req) {
-		got = append(got, fmt.Sprintf("%-10s %-10s %s", shortName(step.Rule.ID), step.Verdict, step.Why))
+		got = append(got, fmt.Sprintf("%-10s %-10s %s", shortName(step.Rule.ID), step.Decision, step.Why))
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -151,8 +151,8 @@ func (e *edit) addRule(source *route.Rule) error {
 	before := found.priority
 	found = found.insert(e, rule)
 	e.setBucket(source.Host, before, found)
-	if crowd := found.siblings(rule); !e.checked && tooMany(rule, crowd) {
-		e.problem(source.ID, "match", refusal.TooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
+	if large := found.siblings(rule); !e.checked && tooMany(rule, large) {
+		e.problem(source.ID, "match", refusal.TooMany, "there are %d other rules like it for this host, which is the limit; remove some", large-1)
 	}
 	e.rules.set(rule)
 	e.useBackends(source.ID, source.BackendIDs)
@@ -161,11 +161,11 @@ func (e *edit) addRule(source *route.Rule) error {
 
 // tooMany reports whether a lookup would have to try more rules one by one than
 // the limits allow. They bound the time of every lookup.
-func tooMany(rule *compiledRule, crowd int) bool {
+func tooMany(rule *compiledRule, large int) bool {
 	if rule.pathType == pathRegexp {
-		return crowd > route.MaxExpressionsPerHost
+		return large > route.MaxExpressionsPerHost
 	}
-	return crowd > route.MaxRulesPerPath
+	return large > route.MaxRulesPerPath
 }
 
 // removeRule removes a rule with its uses of entry points and backends.

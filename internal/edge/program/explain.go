@@ -11,29 +11,29 @@ import (
 // MaxSteps bounds the number of steps that Explain returns.
 const MaxSteps = 200
 
-// Verdict is the result of one rule.
-type Verdict string
+// Decision is the result of one rule.
+type Decision string
 
 // The verdicts.
 const (
 	// Wins: the rule serves the request.
-	Wins Verdict = "wins"
+	Wins Decision = "wins"
 	// Outranked: the rule matches, but another one precedes it.
-	Outranked Verdict = "outranked"
+	Outranked Decision = "outranked"
 	// Differs: the rule's host matches, and another condition does not.
-	Differs Verdict = "differs"
+	Differs Decision = "differs"
 	// Excluded: the rule's host matches, but a more specific one belongs to another
 	// namespace.
-	Excluded Verdict = "excluded"
+	Excluded Decision = "excluded"
 	// Omitted: there are more rules than MaxSteps. This step has no rule.
-	Omitted Verdict = "omitted"
+	Omitted Decision = "omitted"
 )
 
 // Step is the verdict on one rule, with its reason.
 type Step struct {
-	Rule    *route.Rule
-	Verdict Verdict
-	Why     string
+	Rule     *route.Rule
+	Decision Decision
+	Why      string
 }
 
 // Explain returns which rule serves a request, and for each other rule with a
@@ -50,21 +50,21 @@ func (p *Program) Explain(req *Request) []Step {
 		step := Step{Rule: rule.source}
 		switch found := rule.mismatch(req, entryPoint); {
 		case owners.exclude(rule):
-			step.Verdict, step.Why = Excluded, owners.whyExcluded()
+			step.Decision, step.Why = Excluded, owners.whyExcluded()
 		case found.part != noPart:
-			step.Verdict, step.Why = Differs, rule.whyNot(req, found)
+			step.Decision, step.Why = Differs, rule.whyNot(req, found)
 		case winner == nil:
 			winner = rule
-			step.Verdict, step.Why = Wins, rule.whyFits()
+			step.Decision, step.Why = Wins, rule.whyFits()
 		default:
-			step.Verdict, step.Why = Outranked, whyAfter(winner, rule)
+			step.Decision, step.Why = Outranked, whyAfter(winner, rule)
 		}
-		if len(steps) < MaxSteps || step.Verdict == Wins {
+		if len(steps) < MaxSteps || step.Decision == Wins {
 			steps = append(steps, step)
 		}
 	}
 	if missing := len(rules) - len(steps); missing > 0 {
-		steps = append(steps, Step{Verdict: Omitted, Why: fmt.Sprintf("%d more rules do not match it either", missing)})
+		steps = append(steps, Step{Decision: Omitted, Why: fmt.Sprintf("%d more rules do not match it either", missing)})
 	}
 	return steps
 }

@@ -49,10 +49,10 @@ func compareWithOracle(t *testing.T, compiled *program.Program, table *route.Tab
 func checkExplanation(t *testing.T, compiled *program.Program, table *route.Table, req *program.Request, want *route.Rule) {
 	t.Helper()
 	var winner *route.Rule
-	verdicts := make(map[route.ID]program.Verdict)
+	verdicts := make(map[route.ID]program.Decision)
 	for _, step := range compiled.Explain(req) {
-		verdicts[step.Rule.ID] = step.Verdict
-		if step.Verdict == program.Wins {
+		verdicts[step.Rule.ID] = step.Decision
+		if step.Decision == program.Wins {
 			winner = step.Rule
 		}
 		if step.Why == "" {
@@ -90,7 +90,7 @@ func show(rule *route.Rule) string {
 func steps(compiled *program.Program, req *program.Request) string {
 	text := ""
 	for _, step := range compiled.Explain(req) {
-		text += fmt.Sprintf("%s: %s (%s)\n", show(step.Rule), step.Verdict, step.Why)
+		text += fmt.Sprintf("%s: %s (%s)\n", show(step.Rule), step.Decision, step.Why)
 	}
 	return text
 }

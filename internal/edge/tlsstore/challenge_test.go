@@ -78,7 +78,7 @@ func TestChallengeServesNothing(t *testing.T) {
 		t.Error("the record does not say that it was a challenge")
 	}
 	for _, host := range []string{"a.example", "", "127.0.0.1"} {
-		if got := store.Verdict(record, host); got != tlsstore.Misdirected {
+		if got := store.Decide(record, host); got != tlsstore.Misdirected {
 			t.Errorf("the verdict on %q is %s", host, got)
 		}
 	}

@@ -40,7 +40,7 @@ func TestFragmentedClientHello(t *testing.T) {
 			if served := err == nil; served != (certificates != nil) {
 				t.Fatalf("%s at %d, %d certificates: %v", what, at, len(certificates), err)
 			}
-			if name := record.ServerName(); name != "mtls.example" || store.Verdict(record, name) != tlsstore.Serve {
+			if name := record.ServerName(); name != "mtls.example" || store.Decide(record, name) != tlsstore.Serve {
 				t.Fatalf("%s at %d: the options are not those of the host, the name is %q", what, at, name)
 			}
 		}

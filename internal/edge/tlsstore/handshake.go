@@ -85,15 +85,15 @@ func (h *Handshake) Challenge() bool {
 	return made != nil && made.challenge
 }
 
-// Verdict is whether a request may be served on its connection.
-type Verdict uint8
+// Decide is whether a request may be served on its connection.
+type Decision uint8
 
 // The verdicts. The zero value serves nothing.
 const (
 	// Misdirected: the connection was made with other options than the host
 	// has, or the host cannot be parsed. Respond with 421; the client connects
 	// again.
-	Misdirected Verdict = iota
+	Misdirected Decision = iota
 	// Refused: the host's options are invalid. Respond with 503.
 	Refused
 	// Serve: the connection was made with the host's options.
@@ -101,7 +101,7 @@ const (
 )
 
 // String is the verdict for logs.
-func (v Verdict) String() string {
+func (v Decision) String() string {
 	switch v {
 	case Serve:
 		return "serve"
@@ -111,14 +111,14 @@ func (v Verdict) String() string {
 	return "misdirected"
 }
 
-// Verdict decides whether a request for a host may be served on the connection
+// Decide decides whether a request for a host may be served on the connection
 // that made the handshake. host is a Host header or an :authority, with or
 // without a port.
 //
 // host may also be a wildcard such as *.example.com. A proxy that serves a
 // request by a wildcard's rule checks the rule's host as well: the name itself
 // can have other options.
-func (s *Store) Verdict(h *Handshake, host string) Verdict {
+func (s *Store) Decide(h *Handshake, host string) Decision {
 	set, ok := s.selectOptions(host)
 	if !ok {
 		return Misdirected

@@ -166,18 +166,18 @@ func TestRefusedOptions(t *testing.T) {
 				t.Fatalf("problems: %v", problems)
 			}
 			conn := handshake(t, store, host)
-			if got := store.Verdict(conn, host); got != tlsstore.Refused {
+			if got := store.Decide(conn, host); got != tlsstore.Refused {
 				t.Errorf("the verdict on the refused host is %s", got)
 			}
 			if store.PlaintextAllowed(host) {
 				t.Error("the refused host may be served without TLS")
 			}
-			if got := store.Verdict(conn, "other.example"); got != tlsstore.Serve {
+			if got := store.Decide(conn, "other.example"); got != tlsstore.Serve {
 				t.Errorf("the verdict on another host is %s", got)
 			}
 			in.Options = []tlsstore.HostOptions{hostOptions("wild", "*.example", tt.options[0]), hostOptions("wild2", "*.example", tt.options[len(tt.options)-1])}
 			loadWith(store, in)
-			if got := store.Verdict(conn, "b.example"); got != tlsstore.Refused {
+			if got := store.Decide(conn, "b.example"); got != tlsstore.Refused {
 				t.Errorf("the verdict on a name below a refused wildcard is %s", got)
 			}
 		})
@@ -194,10 +194,10 @@ func TestRefusedDefaultOptions(t *testing.T) {
 	if len(problems) != 1 {
 		t.Fatalf("problems: %v", problems)
 	}
-	if got := store.Verdict(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Refused {
+	if got := store.Decide(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Refused {
 		t.Errorf("the verdict on a host with the default options is %s", got)
 	}
-	if got := store.Verdict(handshake(t, store, "own.example"), "own.example"); got != tlsstore.Serve {
+	if got := store.Decide(handshake(t, store, "own.example"), "own.example"); got != tlsstore.Serve {
 		t.Errorf("the verdict on a host with its own options is %s", got)
 	}
 }
@@ -215,7 +215,7 @@ func TestOptionsOfStrangers(t *testing.T) {
 	if len(problems) != 1 || problems[0].Reason != tlsstore.ReasonHostOwned || problems[0].Namespace != strange.ID.Namespace || problems[0].Name != strange.ID.Name {
 		t.Fatalf("problems: %v", problems)
 	}
-	if got := store.Verdict(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Serve {
+	if got := store.Decide(handshake(t, store, "a.example"), "a.example"); got != tlsstore.Serve {
 		t.Errorf("the verdict is %s", got)
 	}
 }

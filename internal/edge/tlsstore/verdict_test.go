@@ -78,7 +78,7 @@ func TestVerdictBySpelling(t *testing.T) {
 			if name == tt.servedOn {
 				want = tlsstore.Serve
 			}
-			if got := store.Verdict(conn, tt.host); got != want {
+			if got := store.Decide(conn, tt.host); got != want {
 				t.Errorf("host %q on the %s connection: %s, want %s", tt.host, name, got, want)
 			}
 		}
@@ -93,7 +93,7 @@ func TestVerdictWithoutRecord(t *testing.T) {
 	store := newStore(t, tlsstore.Config{})
 	empty := tlsstore.HandshakeFrom(tlsstore.WithHandshake(context.Background()))
 	for _, h := range []*tlsstore.Handshake{nil, empty} {
-		if got := store.Verdict(h, "a.example"); got != tlsstore.Misdirected {
+		if got := store.Decide(h, "a.example"); got != tlsstore.Misdirected {
 			t.Errorf("the verdict without a handshake is %s", got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestVerdictOnSharedRecord(t *testing.T) {
 		far.Close()
 	}
 	for _, host := range []string{"open.example", "mtls.example"} {
-		if got := store.Verdict(tlsstore.HandshakeFrom(ctx), host); got != tlsstore.Misdirected {
+		if got := store.Decide(tlsstore.HandshakeFrom(ctx), host); got != tlsstore.Misdirected {
 			t.Errorf("the verdict on %s is %s", host, got)
 		}
 	}
@@ -135,7 +135,7 @@ func serveHTTP(t testing.TB, store *tlsstore.Store) string {
 	server := &http.Server{
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return tlsstore.WithHandshake(ctx) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch store.Verdict(tlsstore.HandshakeFrom(r.Context()), r.Host) {
+			switch store.Decide(tlsstore.HandshakeFrom(r.Context()), r.Host) {
 			case tlsstore.Serve:
 				fmt.Fprint(w, r.Proto)
 			case tlsstore.Refused:

@@ -74,7 +74,7 @@ func (t *Tracer) continues(r *proxy.Record) bool {
 	switch t.options.Continue {
 	case ContinueEveryone:
 		return true
-	case ContinueNobody:
+	case ContinueNever:
 		return false
 	}
 	return t.options.Trusts != nil && t.options.Trusts(r.EntryPoint, r.Peer.Addr())

@@ -49,7 +49,7 @@ type Continue string
 const (
 	ContinueTrusted  Continue = "trusted"
 	ContinueEveryone Continue = "everyone"
-	ContinueNobody   Continue = "nobody"
+	ContinueNever    Continue = "nobody"
 )
 
 // Options are the settings of a Tracer.

@@ -139,7 +139,7 @@ func TestParents(t *testing.T) {
 		{"trusted, not sampled", strings.Replace(sampled, "-01\r", "-00\r", 1), nil, true, 0},
 		{"nobody trusted", sampled, func(o *tracing.Options) { o.Trusts = nil }, false, 1},
 		{"everyone", sampled, func(o *tracing.Options) { o.Trusts, o.Continue = nil, tracing.ContinueEveryone }, true, 1},
-		{"nobody", sampled, func(o *tracing.Options) { o.Continue = tracing.ContinueNobody }, false, 1},
+		{"nobody", sampled, func(o *tracing.Options) { o.Continue = tracing.ContinueNever }, false, 1},
 		{"none", "", nil, false, 1},
 		{"two parents", sampled + sampled, nil, false, 1},
 		{"sampled by the client, not by us", sampled, func(o *tracing.Options) { o.Trusts, o.SampleRate = nil, 0 }, false, 0},

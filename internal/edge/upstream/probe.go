@@ -95,14 +95,14 @@ func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 			break
 		}
 	}
-	var answer checkResponse
+	var response checkResponse
 	var body h1.Body
 	body.Reset(head.Framing, head.Length, true, conn.Limits)
 	read := (&h1.Transfer{
-		From: conn.Reader, To: h1.NewWriter(&answer, conn.endpoint.handle.set.cfg.Pool, h1.Timeouts{}), Body: &body, Most: maxCheckBody,
+		From: conn.Reader, To: h1.NewWriter(&response, conn.endpoint.handle.set.cfg.Pool, h1.Timeouts{}), Body: &body, Most: maxCheckBody,
 	}).Run()
 	if p.check.Mode == route.CheckGRPC {
-		err = checkGRPC(&head, &body, answer.kept, read)
+		err = checkGRPC(&head, &body, response.kept, read)
 	} else if !p.check.Passes(head.Status) {
 		err = fmt.Errorf("it responded with %d", head.Status)
 	}

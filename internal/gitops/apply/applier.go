@@ -200,21 +200,21 @@ func (p *objectRef) find() error {
 // finish decodes the response, passes it on, and adds it to the cache of
 // no-ops.
 func (w *objectWrite) finish(raw []byte) (*unstructured.Unstructured, error) {
-	answer, err := decode(raw)
+	response, err := decode(raw)
 	if err != nil {
 		return nil, w.ref.newError(Transient, err.Error(), nil)
 	}
 	if w.options.DryRun {
-		return answer, nil
+		return response, nil
 	}
 	w.onWrite(raw)
-	if w.ref.key.Kind == "CustomResourceDefinition" && !w.kinds.Learn(answer) {
+	if w.ref.key.Kind == "CustomResourceDefinition" && !w.kinds.Learn(response) {
 		w.kinds.Invalidate()
 	}
-	if w.step.Action == plan.Apply && !isCertainNoop(w.object, answer) && resembles(w.object, answer.Object) {
-		w.noops.add(request{w.object, w.body}, answer)
+	if w.step.Action == plan.Apply && !isCertainNoop(w.object, response) && resembles(w.object, response.Object) {
+		w.noops.add(request{w.object, w.body}, response)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // errResponse has no detail: the text that could not be decoded may be that of

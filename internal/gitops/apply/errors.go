@@ -61,11 +61,11 @@ func (p *objectRef) newError(kind ErrorKind, message string, cause error) *Error
 
 // explain makes an error of a response of the API server.
 func (p *objectRef) explain(err error) *Error {
-	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	response, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return p.newError(Transient, "no response from the API server: "+err.Error(), err)
 	}
-	status := answer.Status()
+	status := response.Status()
 	switch {
 	case isTooLarge(err):
 		return p.newError(TooLarge, "it is larger than the API server stores, which is about 1.5 MB: "+status.Message, err)
@@ -109,8 +109,8 @@ func (p *objectRef) absent(status metav1.Status, err error) *Error {
 // isWithoutKind reports whether the API server has nothing at a path, which is
 // not even that it has no object there.
 func isWithoutKind(err error) bool {
-	answer, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsNotFound(err) && (answer.ErrStatus.Details == nil || answer.ErrStatus.Details.Name == "")
+	response, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && (response.ErrStatus.Details == nil || response.ErrStatus.Details.Name == "")
 }
 
 // unchangeable matches how the API server refuses to change a field. Each kind

@@ -146,7 +146,7 @@ func isRetryable(err error) bool {
 func (a *Applier) pause(ctx context.Context, try int, err error) error {
 	policy := backoff.Policy{First: a.backoff.first, Longest: a.backoff.longest, JitterUp: 0.5}
 	pause := policy.Base(try)
-	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
+	if seconds, requested := apierrors.SuggestsClientDelay(err); requested {
 		pause = min(max(pause, time.Duration(seconds)*time.Second), a.backoff.longest)
 	}
 	if backoff.Sleep(ctx, policy.Spread(pause)) != nil {

@@ -79,16 +79,16 @@ func (m mask) hide(text string) string {
 	for _, value := range m {
 		markParts(text, value, hidden)
 	}
-	var told strings.Builder
+	var out strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch {
 		case !hidden[i]:
-			told.WriteByte(text[i])
+			out.WriteByte(text[i])
 		case i == 0 || !hidden[i-1]:
-			told.WriteString(stars)
+			out.WriteString(stars)
 		}
 	}
-	return readable(told.String())
+	return readable(out.String())
 }
 
 // readable replaces what is no text. It does not leave it out: that would put
@@ -137,11 +137,11 @@ func (m mask) hideIn(err error) error {
 	if len(m) == 0 || err == nil {
 		return err
 	}
-	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	response, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return &hiddenError{text: m.hide(err.Error()), cause: err}
 	}
-	status := answer.Status()
+	status := response.Status()
 	status.Message = m.hide(status.Message)
 	if status.Details != nil {
 		details := *status.Details

@@ -162,7 +162,7 @@ func (w *objectWrite) restore(ctx context.Context, old *unstructured.Unstructure
 	if !ok {
 		return cause
 	}
-	told := *fault
+	redacted := *fault
 	previous := sanitize(old.Object)
 	delete(previous, "status")
 	body, err := json.Marshal(previous)
@@ -172,11 +172,11 @@ func (w *objectWrite) restore(ctx context.Context, old *unstructured.Unstructure
 		_, err = before.create(ctx)
 	}
 	if err == nil {
-		told.Message += " (the old object was deleted because of Force, and has been created again)"
+		redacted.Message += " (the old object was deleted because of Force, and has been created again)"
 	} else {
-		told.Message += " (the old object was deleted because of Force, and could not be created again)"
+		redacted.Message += " (the old object was deleted because of Force, and could not be created again)"
 	}
-	return &told
+	return &redacted
 }
 
 // awaitGone waits until an object does not exist, or is another one. The watch

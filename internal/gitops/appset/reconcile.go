@@ -91,8 +91,8 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		// Nothing is written until the set is valid again. Existing
 		// Applications stay.
 		c.store.generated(name, set.UID, nil)
-		told := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(refusal.Summary(refused))})
-		return 0, errors.Join(told, c.removeRefreshAnnotation(ctx, taken.object))
+		problem := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(refusal.Summary(refused))})
+		return 0, errors.Join(problem, c.removeRefreshAnnotation(ctx, taken.object))
 	}
 	interval := c.recordInputs(name, set)
 	if taken.due || taken.desired == nil {
@@ -100,19 +100,19 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 			c.store.generated(name, set.UID, nil)
 			// The retry must generate again, and not only compare.
 			c.store.due(name)
-			told := c.writeStatus(ctx, set, passResult{reason: reasonGeneration, err: err})
-			return 0, errors.Join(err, told, c.removeRefreshAnnotation(ctx, taken.object))
+			problem := c.writeStatus(ctx, set, passResult{reason: reasonGeneration, err: err})
+			return 0, errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
 		}
 		c.store.generated(name, set.UID, taken.desired)
 		// The interval starts after a successful generation.
 		taken.next = c.schedule(name, interval)
 	}
 	reason, err := c.synchronize(ctx, set, taken.desired)
-	told := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true})
+	problem := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true})
 	if errors.Is(err, errKept) {
 		err = nil
 	}
-	return untilNext(taken.next), errors.Join(err, told, c.removeRefreshAnnotation(ctx, taken.object))
+	return untilNext(taken.next), errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
 }
 
 // schedule returns when a set that reads Git is generated next, and stores it.

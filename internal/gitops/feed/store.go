@@ -72,25 +72,25 @@ func (*store) Resync() error { return nil }
 // take passes an object on. One that was deleted and created again in the
 // meantime is reported as gone first, so that its store entry is not reused.
 func (s *store) take(object any) {
-	var told *unstructured.Unstructured
+	var last *unstructured.Unstructured
 	switch one := object.(type) {
 	case *unstructured.Unstructured:
-		told = one
+		last = one
 	case *metav1.PartialObjectMetadata:
-		told = &unstructured.Unstructured{Object: map[string]any{}}
-		told.SetNamespace(one.Namespace)
-		told.SetName(one.Name)
-		told.SetUID(one.UID)
-		told.SetResourceVersion(one.ResourceVersion)
+		last = &unstructured.Unstructured{Object: map[string]any{}}
+		last.SetNamespace(one.Namespace)
+		last.SetName(one.Name)
+		last.SetUID(one.UID)
+		last.SetResourceVersion(one.ResourceVersion)
 	default:
 		return
 	}
-	name := nameOf(told)
-	if before, known := s.known[name]; known && before != told.GetUID() {
+	name := nameOf(last)
+	if before, known := s.known[name]; known && before != last.GetUID() {
 		s.drop(name)
 	}
-	s.known[name] = told.GetUID()
-	s.Put(told)
+	s.known[name] = last.GetUID()
+	s.Put(last)
 }
 
 // drop reports an object as gone, once.

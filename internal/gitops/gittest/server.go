@@ -30,7 +30,7 @@ type Server struct {
 	mu       sync.Mutex
 	down     bool
 	delay    time.Duration
-	answer   http.Handler
+	handler  http.Handler
 	gate     chan struct{}
 	requests []string
 	ended    context.Context
@@ -132,10 +132,10 @@ func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 			return
 		}
 		s.mu.Lock()
-		answer := s.answer
+		handler := s.handler
 		s.mu.Unlock()
-		if answer != nil {
-			answer.ServeHTTP(w, r)
+		if handler != nil {
+			handler.ServeHTTP(w, r)
 			return
 		}
 		backend.ServeHTTP(w, r)
@@ -225,7 +225,7 @@ func (s *Server) SetDelay(delay time.Duration) {
 func (s *Server) SetHandler(handler http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer = handler
+	s.handler = handler
 }
 
 // Hold makes requests wait until the returned function is called.

@@ -8,7 +8,7 @@ import "slipway.dev/slipway/api/argo/v1alpha1"
 func application(o *object) *Status {
 	code := Code(o.status.group("health").text("status"))
 	if c, found := find(o.status.conditions(), v1alpha1.ConditionInvalidSpecError); found && code != v1alpha1.Healthy {
-		return degraded("%s", c.says())
+		return degraded("%s", c.text())
 	}
 	switch {
 	case code == "":
@@ -23,7 +23,7 @@ func application(o *object) *Status {
 func applicationSet(o *object) *Status {
 	conditions := o.status.conditions()
 	if c, found := find(conditions, v1alpha1.SetConditionErrorOccurred); found && c.status == "True" {
-		return degraded("%s", c.says())
+		return degraded("%s", c.text())
 	}
 	if c, found := find(conditions, v1alpha1.SetConditionResourcesUpToDate); found && c.status == "True" {
 		return healthy("%s", c.message)

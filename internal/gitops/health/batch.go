@@ -26,9 +26,9 @@ func job(o *object) *Status {
 	case !done:
 		return progressing("Waiting for the Job to complete")
 	case failed != nil:
-		return degraded("%s", failed.says())
+		return degraded("%s", failed.text())
 	case suspend != nil:
-		return suspended("%s", suspend.says())
+		return suspended("%s", suspend.text())
 	}
 	return healthy("%s", message)
 }

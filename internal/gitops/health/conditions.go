@@ -43,7 +43,7 @@ func byConditions(o *object) *Status {
 // explains returns the message of a condition, or its reason, or else a given
 // text.
 func (c condition) explains(otherwise string) string {
-	if text := c.says(); text != "" {
+	if text := c.text(); text != "" {
 		return text
 	}
 	return otherwise

@@ -112,7 +112,7 @@ func find(conditions []condition, kind string) (condition, bool) {
 }
 
 // The text of a condition is its message, or else its reason.
-func (c condition) says() string {
+func (c condition) text() string {
 	if c.message != "" {
 		return c.message
 	}

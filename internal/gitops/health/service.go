@@ -47,7 +47,7 @@ func autoscaler(o *object) *Status {
 	}
 	for _, c := range conditions {
 		if autoscalerFails(c) {
-			return degraded("%s", c.says())
+			return degraded("%s", c.text())
 		}
 	}
 	for _, c := range conditions {
@@ -90,7 +90,7 @@ func apiService(o *object) *Status {
 	if c.kind == "" {
 		return progressing("Waiting for the API to be available")
 	}
-	return progressing("%s", c.says())
+	return progressing("%s", c.text())
 }
 
 // definition waits until a CustomResourceDefinition is served.
@@ -101,7 +101,7 @@ func definition(o *object) *Status {
 	}
 	is := func(kind, status string) (string, bool) {
 		c, found := find(conditions, kind)
-		return c.says(), found && c.status == status
+		return c.text(), found && c.status == status
 	}
 	if message, yes := is("Terminating", "True"); yes {
 		return progressing("The kind is being removed: %s", message)
@@ -126,7 +126,7 @@ func disruptionBudget(o *object) *Status {
 	result := progressing("Waiting for a status")
 	for _, c := range o.status.conditions() {
 		if c.status == "False" && c.reason != "InsufficientPods" {
-			return degraded("%s", c.says())
+			return degraded("%s", c.text())
 		}
 		result = healthy("%s", c.reason)
 	}

@@ -29,7 +29,7 @@ func deployment(o *object) *Status {
 		return progressing(notObserved)
 	}
 	if c, found := find(o.status.conditions(), "Progressing"); found && c.reason == "ProgressDeadlineExceeded" {
-		return degraded("Deployment exceeded its progress deadline: %s", c.says())
+		return degraded("Deployment exceeded its progress deadline: %s", c.text())
 	}
 	// As in kubectl rollout status: updated, then no old ones, then available.
 	wanted, updated := o.spec.number("replicas"), o.status.number("updatedReplicas")
@@ -97,7 +97,7 @@ func replicaSet(o *object) *Status {
 		return progressing(notObserved)
 	}
 	if c, found := find(o.status.conditions(), "ReplicaFailure"); found && c.status == "True" {
-		return degraded("%s", c.says())
+		return degraded("%s", c.text())
 	}
 	wanted, available := o.spec.number("replicas"), o.status.number("availableReplicas")
 	if o.spec.has("replicas") && available < wanted {

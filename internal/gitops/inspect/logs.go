@@ -131,19 +131,19 @@ func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool
 // context is done, or take fails. It has no timeout of its own: a followed log
 // is open until the caller cancels it.
 func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOptions, take func(LogLineOf) error) error {
-	asked := &corev1.PodLogOptions{Container: stream.Container, Follow: options.Follow, Previous: options.Previous, Timestamps: options.Timestamps}
+	requested := &corev1.PodLogOptions{Container: stream.Container, Follow: options.Follow, Previous: options.Previous, Timestamps: options.Timestamps}
 	if options.Tail >= 0 {
-		asked.TailLines = &options.Tail
+		requested.TailLines = &options.Tail
 	}
 	if options.Since > 0 {
 		// The API has whole seconds, and refuses 0.
 		seconds := int64(max(options.Since.Seconds(), 1))
-		asked.SinceSeconds = &seconds
+		requested.SinceSeconds = &seconds
 	}
 	if options.Bytes > 0 {
-		asked.LimitBytes = &options.Bytes
+		requested.LimitBytes = &options.Bytes
 	}
-	body, err := i.Client.CoreV1().Pods(stream.Namespace).GetLogs(stream.Pod, asked).Stream(ctx)
+	body, err := i.Client.CoreV1().Pods(stream.Namespace).GetLogs(stream.Pod, requested).Stream(ctx)
 	if apierrors.IsBadRequest(err) {
 		// It waits to start, or has no earlier run: nothing to show is no failure.
 		return take(LogLineOf{Stream: stream, Text: "(" + err.Error() + ")"})

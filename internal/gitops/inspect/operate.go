@@ -69,10 +69,10 @@ func (i *Inspector) Sync(ctx context.Context, app *Application, sync *v1alpha1.S
 	operation := &v1alpha1.Operation{
 		Sync: sync, InitiatedBy: v1alpha1.OperationInitiator{Username: username}, Info: []v1alpha1.Info{mark},
 	}
-	asked, err := i.Change(ctx, app, func(app *Application) (map[string]any, error) {
+	requested, err := i.Change(ctx, app, func(app *Application) (map[string]any, error) {
 		return map[string]any{"operation": operation}, Idle(app)
 	})
-	return asked, mark, err
+	return requested, mark, err
 }
 
 // Refresh requests a comparison with Git; hard drops the rendered manifests.
@@ -89,21 +89,21 @@ func (i *Inspector) Refresh(ctx context.Context, app *Application, hard bool) (*
 // refreshed makes the agent poll the repository before a sync. It does not wait
 // for an agent that does not respond: the operation will show that.
 func (i *Inspector) refreshed(ctx context.Context, app *Application) (*Application, error) {
-	asked, err := i.Refresh(ctx, app, false)
+	requested, err := i.Refresh(ctx, app, false)
 	if err != nil {
 		return nil, err
 	}
 	// The agent removes the annotation when it has polled the repository.
 	waiting, cancel := context.WithTimeoutCause(ctx, AgentTimeout, ErrTimeout)
 	defer cancel()
-	done, err := i.Follow(waiting, asked.ID(), func(app *Application) (string, error) {
+	done, err := i.Follow(waiting, requested.ID(), func(app *Application) (string, error) {
 		if app.Annotations[refreshAnnotation] != "" {
 			return "the repository has not been polled yet", nil
 		}
 		return "", nil
 	})
 	if errors.Is(err, ErrTimeout) {
-		return asked, nil
+		return requested, nil
 	}
 	return done, err
 }

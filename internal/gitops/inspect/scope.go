@@ -60,15 +60,15 @@ func (s Strict) labelled(ctx context.Context, app *Application) ([]Scope, error)
 		kind      schema.GroupVersionKind
 		namespace string
 	}
-	asked, seen := map[place]bool{}, map[Scope]bool{}
+	visited, seen := map[place]bool{}, map[Scope]bool{}
 	var scopes []Scope
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		at := place{schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}, resource.Namespace}
-		if asked[at] {
+		if visited[at] {
 			continue
 		}
-		asked[at] = true
+		visited[at] = true
 		scope, err := s.scope(ctx, app, resource)
 		if err != nil {
 			return nil, err

@@ -59,10 +59,10 @@ type Kinds struct {
 	mu sync.Mutex
 	// known is nil before the first discovery. It is replaced, never changed.
 	known *directory
-	// asked is when the last discovery began, even if it failed.
-	asked   time.Time
-	invalid bool
-	learned map[schema.GroupKind]lesson
+	// requestedAt is when the last discovery began, even if it failed.
+	requestedAt time.Time
+	invalid     bool
+	learned     map[schema.GroupKind]lesson
 	// under is closed when the discovery that is under way has ended.
 	under   chan struct{}
 	failure error
@@ -124,7 +124,7 @@ func (k *Kinds) LastVersion(ctx context.Context) (kubeVersion string, apiVersion
 // is away must not stop renders.
 func (k *Kinds) version(ctx context.Context, oldest time.Duration) (kubeVersion string, apiVersions []string, err error) {
 	k.mu.Lock()
-	age := k.now().Sub(k.asked)
+	age := k.now().Sub(k.requestedAt)
 	due := k.known == nil || age > oldest || k.invalid && age > discoveryPause
 	k.mu.Unlock()
 	if due {
@@ -170,8 +170,8 @@ func (k *Kinds) Learn(definition *unstructured.Unstructured) bool {
 // an unknown kind starts at most one discovery in each pause, so that a
 // manifest with a wrong kind does not flood the API server.
 func (k *Kinds) find(ctx context.Context, kind schema.GroupKind, version string) (*entry, error) {
-	found, ask, err := k.look(kind, version)
-	if !ask {
+	found, mayRequest, err := k.look(kind, version)
+	if !mayRequest {
 		return found, err
 	}
 	if failure := k.refresh(ctx); failure != nil {
@@ -182,7 +182,7 @@ func (k *Kinds) find(ctx context.Context, kind schema.GroupKind, version string)
 }
 
 // look reads the cache, and reports whether a discovery could help.
-func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, ask bool, err error) {
+func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, mayRequest bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil {
@@ -196,11 +196,11 @@ func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, ask b
 	if k.invalid {
 		pause = invalidPause
 	}
-	ask = k.under != nil || k.now().Sub(k.asked) >= pause
+	mayRequest = k.under != nil || k.now().Sub(k.requestedAt) >= pause
 	if broken := k.known.broken[kind.Group]; broken != nil && entry == nil {
-		return nil, ask, fmt.Errorf("the API server does not respond for the group %s: %w", kind.Group, broken)
+		return nil, mayRequest, fmt.Errorf("the API server does not respond for the group %s: %w", kind.Group, broken)
 	}
-	return nil, ask, &UnknownKind{Kind: kind.WithVersion(version), Versions: entry.versionNames()}
+	return nil, mayRequest, &UnknownKind{Kind: kind.WithVersion(version), Versions: entry.versionNames()}
 }
 
 // refresh runs a discovery, or waits for the one that is under way.
@@ -208,10 +208,10 @@ func (k *Kinds) refresh(ctx context.Context) error {
 	k.mu.Lock()
 	if k.under == nil {
 		k.under = make(chan struct{})
-		k.asked, k.invalid = k.now(), false
+		k.requestedAt, k.invalid = k.now(), false
 		// It is not of one caller, so that one who gives up does not end it for
 		// the others.
-		go k.ask(k.known, k.under)
+		go k.requestKinds(k.known, k.under)
 	}
 	done := k.under
 	k.mu.Unlock()
@@ -225,10 +225,10 @@ func (k *Kinds) refresh(ctx context.Context) error {
 	return k.failure
 }
 
-// ask runs one discovery with a timeout of its own and publishes the result.
+// mayRequest runs one discovery with a timeout of its own and publishes the result.
 // After an error the old directory stays, and the next lookup of an unknown
 // kind tries again.
-func (k *Kinds) ask(before *directory, done chan struct{}) {
+func (k *Kinds) requestKinds(before *directory, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 	defer cancel()
 	found, err := k.discover(ctx, before)

@@ -21,17 +21,17 @@ import (
 // run follows until the context is done or the feed is denied.
 func (f *feed) run(ctx context.Context) {
 	c := f.cache
-	asked := &listWatcher{
+	watcher := &listWatcher{
 		feed: f, running: ctx, denials: map[string]int{}, failing: map[string]string{},
 		log: c.options.Log.With("resource", f.mapping.Resource.GroupResource().String(), "namespace", f.name.namespace),
 	}
 	reflector := kube.Reflector{
 		Name: f.mapping.Resource.Resource, Example: &record{}, Store: f, PageSize: c.pace.page, Log: c.options.Log,
-		Requests: kube.ListWatcher{List: asked.list, Watch: asked.watch},
+		Requests: kube.ListWatcher{List: watcher.list, Watch: watcher.watch},
 		// The jitter keeps kinds that lost the API server at the same time from
 		// coming back at the same time.
 		Backoff: backoff.Policy{First: c.pace.first, Longest: c.pace.longest, JitterUp: 0.5},
-		Observe: asked.answered,
+		Observe: watcher.countResponse,
 	}
 	reflector.Run(ctx)
 }
@@ -80,7 +80,7 @@ func (i *listWatcher) list(ctx context.Context, options metav1.ListOptions) (run
 
 // The reflector reports here how a request ended. A failure like the one before
 // it is not logged again.
-func (i *listWatcher) answered(verb string, err error) {
+func (i *listWatcher) countResponse(verb string, err error) {
 	switch {
 	case i.running.Err() != nil:
 		return // we have stopped, nothing has failed

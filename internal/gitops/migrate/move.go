@@ -41,7 +41,7 @@ type Options struct {
 	// Wait is how long the runtime has to compare; 0 is two minutes.
 	Wait time.Duration
 	// The callback gets every write, in their order; it may be nil.
-	Tell func(Write)
+	Report func(Write)
 }
 
 // Write is one request that changes something.
@@ -134,8 +134,8 @@ func (m *move) projects(namespace string) dynamic.ResourceInterface {
 
 // report passes a write to the caller.
 func (m *move) report(write Write) {
-	if m.Tell != nil {
-		m.Tell(write)
+	if m.Report != nil {
+		m.Report(write)
 	}
 }
 

@@ -217,7 +217,7 @@ func TestDryRun(t *testing.T) {
 	tell := func(options migrate.Options, run func(migrate.Options) error) []string {
 		t.Helper()
 		var told []string
-		options.Tell = func(write migrate.Write) { told = append(told, write.Verb+" "+write.Object) }
+		options.Report = func(write migrate.Write) { told = append(told, write.Verb+" "+write.Object) }
 		if err := run(options); err != nil {
 			t.Fatal(err)
 		}

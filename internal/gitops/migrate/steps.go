@@ -197,7 +197,7 @@ func inherited(from map[string]string) map[string]string {
 // finds them in sync. A timeout is no failure of the move: everything is held,
 // and the next attempt continues here.
 func (m *move) awaitCompared(ctx context.Context) error {
-	m.tellWait()
+	m.reportWait()
 	if m.DryRun {
 		return nil
 	}
@@ -216,8 +216,8 @@ func (m *move) awaitCompared(ctx context.Context) error {
 		"look at it with slipway app get %s and slipway app diff %s, then start the move again, or take it back with --back", m.To, m.Wait, last, m.To, m.To)
 }
 
-// tellWait reports what is waited for.
-func (m *move) tellWait() {
+// reportWait reports what is waited for.
+func (m *move) reportWait() {
 	m.report(Write{Verb: "wait", Object: "Application " + m.To.String(), Why: "until the runtime has compared it with Git"})
 }
 
@@ -230,17 +230,17 @@ func (m *move) missing(app *inspect.Application) string {
 	case status == "":
 		return "the runtime has not looked at it: is one running whose namespace is " + m.ControlNamespace + "?"
 	}
-	told := []string{"it is " + string(app.Status.Sync.Status)}
+	waiting := []string{"it is " + string(app.Status.Sync.Status)}
 	for _, resource := range app.Status.Resources {
-		if resource.Status == v1alpha1.SyncOutOfSync && len(told) < 6 {
+		if resource.Status == v1alpha1.SyncOutOfSync && len(waiting) < 6 {
 			key := tracking.Key{Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name}
-			told = append(told, key.String()+" differs from Git")
+			waiting = append(waiting, key.String()+" differs from Git")
 		}
 	}
 	for _, condition := range app.Status.Conditions {
-		told = append(told, condition.Message)
+		waiting = append(waiting, condition.Message)
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(waiting, ", ")
 }
 
 // deleteTheirs deletes Argo CD's Application without its resources. The

@@ -109,10 +109,10 @@ func (r *Run) due(steps []*plan.Step) []*plan.Step {
 
 // stepOutcome is the outcome of one step. before is what was live when it ran.
 type stepOutcome struct {
-	tried  bool
-	answer *unstructured.Unstructured
-	before *unstructured.Unstructured
-	err    error
+	tried    bool
+	response *unstructured.Unstructured
+	before   *unstructured.Unstructured
+	err      error
 }
 
 // runSteps runs steps concurrently, up to Parallel at a time, and records their
@@ -176,9 +176,9 @@ func (r *Run) do(ctx context.Context, step *plan.Step) stepOutcome {
 	default:
 		current := r.current(step)
 		result.before = current.Live
-		result.answer, result.err = r.Applier.Apply(ctx, current, options)
+		result.response, result.err = r.Applier.Apply(ctx, current, options)
 		if result.err == nil && !r.Plan.DryRun {
-			r.Live.Note(result.answer)
+			r.Live.Note(result.response)
 		}
 	}
 	return result
@@ -237,8 +237,8 @@ func (r *Run) note(ctx context.Context, step *plan.Step, result stepOutcome) boo
 		r.since[step.StepID] = r.Now()
 		r.observe(ctx, []*plan.Step{step})
 	case err == nil:
-		r.State.Applied(step.StepID, r.message(step, verb(step.Object, result.before, result.answer)))
-		r.assessResponse(step, result.answer)
+		r.State.Applied(step.StepID, r.message(step, verb(step.Object, result.before, result.response)))
+		r.assessResponse(step, result.response)
 	case ctx.Err() != nil:
 		return false
 	case r.retryLater(step, err):

@@ -77,9 +77,9 @@ func decide(s *autoSyncInput) autoSyncDecision {
 		Retry:       s.policy.AutomatedRetry(),
 	}
 	if s.attempted() {
-		answer := s.heal(start, drifted)
-		if answer.start == nil {
-			return answer
+		decision := s.heal(start, drifted)
+		if decision.start == nil {
+			return decision
 		}
 	} else {
 		start.Sync.Revision, start.Sync.Revisions = s.revision()

@@ -132,7 +132,7 @@ func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, p
 	if !polled {
 		return p.Sources.Resolve(ctx, of, 0)
 	}
-	asked, failure, known := p.repositories.lookup(p.id, refOf(of), p.session.refreshSince)
+	requestedAt, failure, known := p.repositories.lookup(p.id, refOf(of), p.session.refreshSince)
 	switch {
 	case !known:
 		p.requestPoll(of.Address())
@@ -140,7 +140,7 @@ func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, p
 	case failure != nil:
 		return nil, failure
 	}
-	return p.Sources.Resolve(ctx, of, max(0, p.Now().Sub(asked)))
+	return p.Sources.Resolve(ctx, of, max(0, p.Now().Sub(requestedAt)))
 }
 
 // render runs the renderer and keeps its result as compact JSON.

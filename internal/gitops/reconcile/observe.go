@@ -223,12 +223,12 @@ func fingerprint(objects []*live.Object) string {
 // compare compares the live objects with the desired set. An object that was
 // Synced in its current version is not sent to the API server again.
 func (p *reconcileRun) compare(ctx context.Context, seen *observedState) error {
-	ask := p.applier.Predict(ctx, objectOptions(&p.app.Spec, nil).Unvalidated)
+	predictor := p.applier.Predict(ctx, objectOptions(&p.app.Spec, nil).Unvalidated)
 	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if version, ok := p.session.syncedVersions[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
 			return live.DeepCopy(), nil
 		}
-		return ask(desired, live)
+		return predictor(desired, live)
 	}
 	compared, overall := plan.CompareAll(plan.Comparison{
 		Set: seen.set, Live: seen.live, Ignore: p.ignore, Predict: predict,

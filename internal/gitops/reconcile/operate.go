@@ -60,17 +60,17 @@ func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
 	if run := p.session.operation; run != nil && (!running || !run.began.Equal(&state.StartedAt) || run.try != state.RetryCount) {
 		p.session.operation = nil // another client wrote the state
 	}
-	asked := p.requested()
-	if asked != nil && running {
-		p.rejected = asked
+	wanted := p.requested()
+	if wanted != nil && running {
+		p.rejected = wanted
 		p.recordEvent(true, "OperationRefused", "another operation is running: wait for its end, or terminate it")
-		asked = nil
+		wanted = nil
 	}
 	switch {
 	case running:
 		return p.resumeOperation(ctx, copyState(state), seen)
-	case asked != nil:
-		return p.startOperation(ctx, asked, seen, lastErr)
+	case wanted != nil:
+		return p.startOperation(ctx, wanted, seen, lastErr)
 	case lastErr != nil || seen == nil:
 		return operated{}, nil
 	}
@@ -119,15 +119,15 @@ func (p *reconcileRun) windows() window.Decision {
 
 // startOperation starts an operation that was requested, or that an automated
 // sync needs.
-func (p *reconcileRun) startOperation(ctx context.Context, asked *v1alpha1.Operation, seen *observedState, lastErr error) (operated, error) {
+func (p *reconcileRun) startOperation(ctx context.Context, operation *v1alpha1.Operation, seen *observedState, lastErr error) (operated, error) {
 	state := &v1alpha1.OperationState{
-		Operation: *asked, Phase: v1alpha1.OperationRunning, StartedAt: *wholeSecond(p.now), Message: "operation started",
+		Operation: *operation, Phase: v1alpha1.OperationRunning, StartedAt: *wholeSecond(p.now), Message: "operation started",
 	}
 	p.setPending(state)
 	p.session.started = state.StartedAt
-	if asked == p.app.Operation {
-		p.session.pending.consumed = asked
-		if objection := p.rejection(asked, lastErr); objection != "" {
+	if operation == p.app.Operation {
+		p.session.pending.consumed = operation
+		if objection := p.rejection(operation, lastErr); objection != "" {
 			// Asking again would not help.
 			state.Operation.Retry = nil
 			return p.finishOperation(state, v1alpha1.OperationError, objection), nil
@@ -137,7 +137,7 @@ func (p *reconcileRun) startOperation(ctx context.Context, asked *v1alpha1.Opera
 }
 
 // rejection returns why a requested operation is not started, or an empty text.
-func (p *reconcileRun) rejection(asked *v1alpha1.Operation, lastErr error) string {
+func (p *reconcileRun) rejection(operation *v1alpha1.Operation, lastErr error) string {
 	var refused []refusal.Refusal
 	for _, one := range p.refused {
 		if ofOperation(one) {
@@ -145,7 +145,7 @@ func (p *reconcileRun) rejection(asked *v1alpha1.Operation, lastErr error) strin
 		}
 	}
 	var invalid *invalidSpec
-	sync := asked.Sync
+	sync := operation.Sync
 	switch {
 	case len(refused) > 0:
 		return refusal.Summary(refused)

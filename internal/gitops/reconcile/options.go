@@ -32,8 +32,8 @@ func objectOptions(spec *v1alpha1.ApplicationSpec, own []string) plan.Options {
 	}
 	// What cannot be read was refused when the Application was decoded.
 	general, _ := v1alpha1.ParseSyncOptions(policy.SyncOptions, "")
-	asked, _ := v1alpha1.ParseSyncOptions(own, "")
-	chosen := asked.Over(general)
+	requested, _ := v1alpha1.ParseSyncOptions(own, "")
+	chosen := requested.Over(general)
 	options := plan.Options{
 		ObjectOptions: plan.ObjectOptions{
 			Prune: permission(chosen.Prune), Delete: permission(chosen.Delete),

@@ -66,18 +66,18 @@ func newRepositories() *repositories {
 
 // use records what an Application names.
 func (r *repositories) use(id tracking.App, sources []project.Admitted) {
-	wishes := make([]sourceRef, 0, len(sources))
+	requests := make([]sourceRef, 0, len(sources))
 	for _, one := range sources {
-		wishes = append(wishes, refOf(one))
+		requests = append(requests, refOf(one))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.refs[id]
-	if slices.Equal(before, wishes) {
+	if slices.Equal(before, requests) {
 		return
 	}
-	r.refs[id] = wishes
-	for i, one := range wishes {
+	r.refs[id] = requests
+	for i, one := range requests {
 		used := r.known[one.repository]
 		if used == nil {
 			used = &repository{
@@ -89,7 +89,7 @@ func (r *repositories) use(id tracking.App, sources []project.Admitted) {
 		used.users[id] = struct{}{}
 		used.sources[one] = sources[i].Revision()
 	}
-	r.leave(id, before, wishes)
+	r.leave(id, before, requests)
 }
 
 // leave drops an Application from repositories that it no longer names. The
@@ -147,7 +147,7 @@ func (r *repositories) readersOf(at address.Address) []repositoryKey {
 // lookup returns when a ref was resolved last, and the failure of that poll. It
 // returns false if the repository was not polled since a time, or not for that
 // ref; the Application is then enqueued after the next poll.
-func (r *repositories) lookup(id tracking.App, of sourceRef, since time.Time) (asked time.Time, failure error, known bool) {
+func (r *repositories) lookup(id tracking.App, of sourceRef, since time.Time) (requestedAt time.Time, failure error, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[of.repository]
@@ -171,16 +171,16 @@ func (r *repositories) refsOf(key repositoryKey) map[sourceRef]project.Admitted 
 	if one == nil {
 		return nil
 	}
-	wishes := map[sourceRef]project.Admitted{}
+	requests := map[sourceRef]project.Admitted{}
 	for id := range one.users {
 		for _, named := range r.refs[id] {
 			if named.repository == key {
-				wishes[named] = one.sources[named]
+				requests[named] = one.sources[named]
 			}
 		}
 	}
-	one.sources = maps.Clone(wishes)
-	return wishes
+	one.sources = maps.Clone(requests)
+	return requests
 }
 
 // update takes the result of a poll that began at a time, and returns the

@@ -146,13 +146,13 @@ func (c *summarizer) assess(key tracking.Key, object *unstructured.Unstructured)
 // healthStatus makes the entry of a status, and keeps the time of the last
 // transition if the code is the same.
 func healthStatus(before *v1alpha1.HealthStatus, status health.Status, now time.Time) *v1alpha1.HealthStatus {
-	told := &v1alpha1.HealthStatus{Status: status.Code, Message: status.Message}
+	reported := &v1alpha1.HealthStatus{Status: status.Code, Message: status.Message}
 	if before != nil && before.Status == status.Code && before.LastTransitionTime != nil {
-		told.LastTransitionTime = before.LastTransitionTime
+		reported.LastTransitionTime = before.LastTransitionTime
 	} else {
-		told.LastTransitionTime = wholeSecond(now)
+		reported.LastTransitionTime = wholeSecond(now)
 	}
-	return told
+	return reported
 }
 
 // wholeSecond is a time as a status has it: without fractions, so that it reads

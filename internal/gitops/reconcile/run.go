@@ -168,7 +168,7 @@ func (p *reconcileRun) history() []v1alpha1.RevisionHistory {
 // requested is the operation in the Application's spec; nil if there is none,
 // or if it was taken up and only its removal is not written yet.
 func (p *reconcileRun) requested() *v1alpha1.Operation {
-	if unsaved := p.session.pending; unsaved != nil && unsaved.consumed != nil && equalOperations(unsaved.consumed, p.app.Operation) {
+	if unwritten := p.session.pending; unwritten != nil && unwritten.consumed != nil && equalOperations(unwritten.consumed, p.app.Operation) {
 		return nil
 	}
 	return p.app.Operation

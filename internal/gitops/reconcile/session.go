@@ -88,7 +88,7 @@ func (s *session) forgetComparison() {
 
 // progressing returns since when an object has been Progressing. After a
 // restart it is taken from the last status, so that a deadline is not extended.
-func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alpha1.HealthStatus, expired *health.Status, now time.Time) time.Time {
+func (s *session) progressing(key tracking.Key, raw *health.Status, reported *v1alpha1.HealthStatus, expired *health.Status, now time.Time) time.Time {
 	if raw == nil || raw.Code != v1alpha1.Progressing {
 		delete(s.progress, key)
 		return time.Time{}
@@ -96,11 +96,11 @@ func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alph
 	since, known := s.progress[key]
 	if !known {
 		since = now
-		if told != nil && told.LastTransitionTime != nil {
+		if reported != nil && reported.LastTransitionTime != nil {
 			switch {
-			case told.Status == raw.Code:
-				since = told.LastTransitionTime.Time
-			case expired != nil && told.Status == expired.Code && told.Message == expired.Message:
+			case reported.Status == raw.Code:
+				since = reported.LastTransitionTime.Time
+			case expired != nil && reported.Status == expired.Code && reported.Message == expired.Message:
 				// It had been so for too long before we were started.
 				since = time.Unix(0, 0)
 			}

@@ -27,16 +27,16 @@ func (p *reconcileRun) compile() error {
 		refused = append(refused, *p.destinationError)
 	}
 	name := p.app.Spec.ProjectName()
-	charter := p.store.project(name)
+	compiled := p.store.project(name)
 	switch {
-	case charter == nil:
+	case compiled == nil:
 		refused = append(refused, *refusal.New("spec.project", refusal.Invalid,
 			"there is no AppProject %s in namespace %s: make it, or name one of %s", name, p.ControlNamespace, p.projectList()))
-	case len(charter.refused) > 0:
-		refused = append(refused, *refusal.New("spec.project", refusal.Invalid, "the AppProject %s is refused: %s", name, refusal.Summary(charter.refused)))
+	case len(compiled.refused) > 0:
+		refused = append(refused, *refusal.New("spec.project", refusal.Invalid, "the AppProject %s is refused: %s", name, refusal.Summary(compiled.refused)))
 	default:
-		p.project = charter.project
-		refused = append(refused, charter.project.Check(p.located(), p.ControlNamespace)...)
+		p.project = compiled.project
+		refused = append(refused, compiled.project.Check(p.located(), p.ControlNamespace)...)
 	}
 	ignore, err := plan.NewIgnore(ignoreRules(&p.app.Spec), p.paths)
 	if err != nil {

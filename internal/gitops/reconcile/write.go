@@ -88,9 +88,9 @@ func statusPatch(app *v1alpha1.Application, want *applicationUpdate, now time.Ti
 	status := want.status
 	if state := status.OperationState; state != nil && isTerminating(app) && !state.Phase.Completed() {
 		// A user has ended the operation meanwhile. That is not undone.
-		asked := *state
-		asked.Phase = v1alpha1.OperationTerminating
-		status.OperationState = &asked
+		requested := *state
+		requested.Phase = v1alpha1.OperationTerminating
+		status.OperationState = &requested
 	}
 	status.ReconciledAt = app.Status.ReconciledAt
 	before, err := app.Status.Unstructured()
@@ -161,12 +161,12 @@ func (p *reconcileRun) write(ctx context.Context, want *applicationUpdate) (bool
 			return false, fmt.Errorf("encode the status: %w", err)
 		}
 		request, cancel := context.WithTimeout(ctx, writeTimeout)
-		answer, err := client.Patch(request, p.id.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		response, err := client.Patch(request, p.id.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 		if apierrors.IsConflict(err) && try < writeTries {
-			answer, err = client.Get(request, p.id.Name, metav1.GetOptions{})
+			response, err = client.Get(request, p.id.Name, metav1.GetOptions{})
 			cancel()
 			if err == nil {
-				err = p.takeResponse(answer, true)
+				err = p.takeResponse(response, true)
 			}
 			if err == nil {
 				continue
@@ -181,16 +181,16 @@ func (p *reconcileRun) write(ctx context.Context, want *applicationUpdate) (bool
 		}
 		// What was written for one version only cannot have met another one.
 		metadata, _ := patch["metadata"].(map[string]any)
-		return true, p.takeResponse(answer, metadata["resourceVersion"] == nil)
+		return true, p.takeResponse(response, metadata["resourceVersion"] == nil)
 	}
 }
 
 // takeResponse stores the Application from a response. If it may contain a
 // change that no run has seen, another run is enqueued: its event will be
 // dropped as an echo.
-func (p *reconcileRun) takeResponse(answer *unstructured.Unstructured, unseen bool) error {
-	unstructured.RemoveNestedField(answer.Object, "metadata", "managedFields")
-	app, refused, err := v1alpha1.Decode(answer.Object)
+func (p *reconcileRun) takeResponse(response *unstructured.Unstructured, unseen bool) error {
+	unstructured.RemoveNestedField(response.Object, "metadata", "managedFields")
+	app, refused, err := v1alpha1.Decode(response.Object)
 	if err != nil {
 		return fmt.Errorf("read the Application: %w", err)
 	}

@@ -273,12 +273,12 @@ func (c *charts) exchange(ctx context.Context, what string, source *chartSource,
 // addresses with credentials, so that they are not passed on.
 func registryError(ctx context.Context, err error, identified bool) error {
 	var problem *Error
-	var answer *errcode.ErrorResponse
+	var response *errcode.ErrorResponse
 	switch {
 	case err == nil, errors.As(err, &problem):
 		return err
-	case errors.As(err, &answer):
-		if status := remote.CheckStatus(&http.Response{StatusCode: answer.StatusCode}, identified); status != nil {
+	case errors.As(err, &response):
+		if status := remote.CheckStatus(&http.Response{StatusCode: response.StatusCode}, identified); status != nil {
 			return status
 		}
 	case errors.Is(err, errdef.ErrNotFound):

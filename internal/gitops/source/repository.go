@@ -227,7 +227,7 @@ func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error)
 // A request that fails leaves the cached refs in place for callers that accept
 // older ones.
 func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRefs, error) {
-	q, known, err := r.ask(maxAge)
+	q, known, err := r.request(maxAge)
 	if q == nil {
 		return known, err
 	}
@@ -239,11 +239,11 @@ func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRef
 	}
 }
 
-// ask returns cached refs, or the request to wait for. It starts one if none of
+// request returns cached refs, or the request to wait for. It starts one if none of
 // the current generation is in flight. The order matters: a request in flight
 // goes before the cached failure, because its result is newer. Callers with a
 // maxAge of 0 skip that failure.
-func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
+func (r *repository) request(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

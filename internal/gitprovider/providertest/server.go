@@ -158,8 +158,8 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	return s
 }
 
-// Answer queues responses for the next requests.
-func (s *Server) Answer(canned ...Canned) {
+// Respond queues responses for the next requests.
+func (s *Server) Respond(canned ...Canned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.canned = append(s.canned, canned...)

@@ -50,10 +50,10 @@ func (a *challengeSolver) Wait(ctx context.Context, challenge acme.Challenge) er
 	defer cancel()
 	for {
 		a.manager.mu.Lock()
-		since, answered := a.manager.servedSince[challenge.Token]
+		since, found := a.manager.servedSince[challenge.Token]
 		changed := a.manager.changed
 		a.manager.mu.Unlock()
-		if answered {
+		if found {
 			if backoff.Sleep(ctx, time.Until(since.Add(pace.propagation))) != nil {
 				return ctx.Err()
 			}

@@ -141,15 +141,15 @@ func (m *Manager) SetServedChallenges(tokens []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	answered := make(map[string]time.Time, len(tokens))
+	responded := make(map[string]time.Time, len(tokens))
 	for _, token := range tokens {
 		since, already := m.servedSince[token]
 		if !already {
 			since = now
 		}
-		answered[token] = since
+		responded[token] = since
 	}
-	m.servedSince = answered
+	m.servedSince = responded
 	m.broadcast()
 }
 

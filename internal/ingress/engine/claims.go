@@ -98,10 +98,10 @@ func claimsByHost(outcome *translate.Outcome) map[string]ingressHostClaims {
 		}
 	}
 	for i := range outcome.Requests {
-		asked := &outcome.Requests[i]
-		for _, host := range asked.Hosts {
+		request := &outcome.Requests[i]
+		for _, host := range request.Hosts {
 			of := requests[host]
-			of.requests = append(of.requests, asked)
+			of.requests = append(of.requests, request)
 			requests[host] = of
 		}
 	}
@@ -140,10 +140,10 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 		// Grants are about rules: a foreign Ingress has no say about TLS.
 		foreign := u.ref.Namespace != owner
 		requests := u.hostClaims[host]
-		for _, asked := range requests.requests {
+		for _, request := range requests.requests {
 			e.state.requesters[u] = struct{}{}
 			if foreign {
-				refusals = append(refusals, refuse(u, asked.Field, "no certificate is fetched for %s: an older Ingress of namespace %s has the host", host, owner))
+				refusals = append(refusals, refuse(u, request.Field, "no certificate is fetched for %s: an older Ingress of namespace %s has the host", host, owner))
 			}
 		}
 		for _, claim := range requests.certificates {

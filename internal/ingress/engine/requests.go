@@ -35,15 +35,15 @@ func (e *Engine) recomputeRequests() {
 		var granted []snapshot.Ref
 		var pending []refusal.Refusal
 		for i := range u.outcome.Requests {
-			asked := &u.outcome.Requests[i]
-			if !e.owns(u, asked.Hosts) {
+			request := &u.outcome.Requests[i]
+			if !e.owns(u, request.Hosts) {
 				continue
 			}
 			// New requests are added before old ones are removed, so that one
 			// which stays is never removed in between.
-			granted = append(granted, e.addRequest(u, asked))
-			if asked.Pending != nil {
-				pending = append(pending, asked.Pending.Of(u.ref.Object()))
+			granted = append(granted, e.addRequest(u, request))
+			if request.Pending != nil {
+				pending = append(pending, request.Pending.Of(u.ref.Object()))
 			}
 		}
 		for _, before := range u.granted {
@@ -66,17 +66,17 @@ func (e *Engine) owns(u *ingressUnit, hosts []string) bool {
 
 // addRequest adds an Ingress to the request of a Secret, and records whether that is
 // a change for the issuer.
-func (e *Engine) addRequest(u *ingressUnit, asked *resolve.CertificateRequest) snapshot.Ref {
-	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: asked.Secret}
+func (e *Engine) addRequest(u *ingressUnit, request *resolve.CertificateRequest) snapshot.Ref {
+	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: request.Secret}
 	shared := e.requests[ref]
 	if shared == nil {
-		shared = &sharedRequest{resolver: asked.Resolver, hosts: asked.Hosts, from: map[*ingressUnit]string{}}
+		shared = &sharedRequest{resolver: request.Resolver, hosts: request.Hosts, from: map[*ingressUnit]string{}}
 		e.requests[ref] = shared
 	}
 	field, known := shared.from[u]
-	ready := asked.Pending == nil
-	e.requestsChanged = e.requestsChanged || !known || field != asked.Field || ready != shared.ready
-	shared.from[u], shared.ready = asked.Field, ready
+	ready := request.Pending == nil
+	e.requestsChanged = e.requestsChanged || !known || field != request.Field || ready != shared.ready
+	shared.from[u], shared.ready = request.Field, ready
 	return ref
 }
 

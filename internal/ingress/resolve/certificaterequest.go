@@ -101,8 +101,8 @@ func (r *resolver) refuseWildcard(host string) *refusal.Refusal {
 // already.
 func (r *resolver) request(resolver string, hosts []string) {
 	field := r.settings.certResolverField
-	asked := CertificateRequest{Resolver: resolver, Hosts: hosts, Secret: certrequest.SecretName(resolver, hosts), Field: field}
-	found := r.readPair(asked.Secret)
+	wanted := CertificateRequest{Resolver: resolver, Hosts: hosts, Secret: certrequest.SecretName(resolver, hosts), Field: field}
+	found := r.readPair(wanted.Secret)
 	fits := found.certificate != nil && !slices.ContainsFunc(hosts, func(host string) bool { return !covers(found.leaf, host) })
 	switch {
 	case fits:
@@ -111,12 +111,12 @@ func (r *resolver) request(resolver string, hosts []string) {
 			r.refuse(r.resolved.Ingress, found.fault.At(field))
 		}
 	case found.fault != nil && found.fault.Reason != refusal.NotFound:
-		asked.Pending = found.fault.At(field)
+		wanted.Pending = found.fault.At(field)
 	default:
-		asked.Pending = refusal.New(field, refusal.NotReady,
+		wanted.Pending = refusal.New(field, refusal.NotReady,
 			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)
 	}
-	r.resolved.Requests = append(r.resolved.Requests, asked)
+	r.resolved.Requests = append(r.resolved.Requests, wanted)
 }
 
 // closeUncovered closes the paths of hosts without a certificate for which

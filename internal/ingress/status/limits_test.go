@@ -225,7 +225,7 @@ func TestContestRate(t *testing.T) {
 		}
 		pass(contestPause)
 		w.Ingress(testIngress("shop", "1", version+1, addressEntry{IP: "192.0.2.1"}), true, engine.Condition{})
-		pass(2 * contestCalm)
+		pass(2 * contestQuiet)
 		if fmt.Sprint(requests.notices) != "[RefusedConflict Accepted]" {
 			t.Errorf("got Events %v", requests.notices)
 		}

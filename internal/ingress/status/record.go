@@ -19,8 +19,8 @@ const (
 	// a row, and then once in each contestPause.
 	contestTries = 3
 	contestPause = 30 * time.Second
-	// contestCalm is how long a status must have lasted for a contest to be over.
-	contestCalm = 2 * time.Minute
+	// contestQuiet is how long a status must have lasted for a contest to be over.
+	contestQuiet = 2 * time.Minute
 
 	retryFirst = 250 * time.Millisecond
 	retryLimit = time.Minute
@@ -136,7 +136,7 @@ func (r *statusRecord) endContest(now time.Time) time.Duration {
 	if !r.contested {
 		return 0
 	}
-	if rest := r.wroteAt.Add(contestCalm).Sub(now); rest > 0 {
+	if rest := r.wroteAt.Add(contestQuiet).Sub(now); rest > 0 {
 		return rest
 	}
 	r.contested, r.rewrites = false, 0
@@ -151,7 +151,7 @@ func (r *statusRecord) wait(goal step, wanted []addressEntry, now time.Time) tim
 	}
 	if r.overwritten(goal, wanted) {
 		stood := now.Sub(r.wroteAt)
-		if stood >= contestCalm {
+		if stood >= contestQuiet {
 			r.rewrites, r.contested = 0, false
 		}
 		if r.rewrites >= contestTries && stood < contestPause {

@@ -143,8 +143,8 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 		return
 	}
 	if known == nil || known.uid != object.UID {
-		if told := w.recorders[at.ref()]; known != nil && told != nil {
-			told.forgetReported()
+		if events := w.recorders[at.ref()]; known != nil && events != nil {
+			events.forgetReported()
 		}
 		known = &statusRecord{uid: object.UID}
 	}

@@ -77,7 +77,7 @@ func (r *record) ignore(names ...string) {
 // value is zero: a manifest rendered from a chart often writes out every
 // default.
 func (r *record) refuse(name, instead string) {
-	if value, there := r.take(name); there && !asksNothing(value) {
+	if value, there := r.take(name); there && !isEmpty(value) {
 		r.fault(name, refusal.Unsupported, "is not supported: %s", instead)
 	}
 }
@@ -87,7 +87,7 @@ func (r *record) refuse(name, instead string) {
 // updates.
 func (r *record) rest() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-		if !r.taken[name] && !asksNothing(r.fields[name]) {
+		if !r.taken[name] && !isEmpty(r.fields[name]) {
 			r.fault(name, refusal.Unsupported, "the field is unknown: correct its name, or remove it")
 		}
 	}
@@ -270,9 +270,9 @@ func (r *record) pairs(name string) []pair {
 	return pairs
 }
 
-// asksNothing reports whether a value is the zero value of its type: a manifest that
+// isEmpty reports whether a value is the zero value of its type: a manifest that
 // lists every option has many of them.
-func asksNothing(value any) bool {
+func isEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
@@ -291,7 +291,7 @@ func asksNothing(value any) bool {
 	// An object counts as zero if all of its fields do, at any depth.
 	case map[string]any:
 		for _, inner := range v {
-			if !asksNothing(inner) {
+			if !isEmpty(inner) {
 				return false
 			}
 		}

@@ -181,9 +181,9 @@ func crossOrigin(r *record) *route.CORS {
 			cors.AllowOriginRegexps = append(cors.AllowOriginRegexps, ".*(?:"+expression+").*")
 		}
 	}
-	asked := vary || age > 0 || cors.AllowCredentials || len(cors.AllowMethods)+len(cors.AllowHeaders)+len(cors.ExposeHeaders) > 0
+	requested := vary || age > 0 || cors.AllowCredentials || len(cors.AllowMethods)+len(cors.AllowHeaders)+len(cors.ExposeHeaders) > 0
 	if len(cors.AllowOrigins)+len(cors.AllowOriginRegexps) == 0 {
-		if asked {
+		if requested {
 			r.fault("accessControlAllowOriginList", refusal.Invalid, "no origin is allowed, so the other accessControl options have no effect: list the origins, or * for all")
 		}
 		return nil

@@ -145,8 +145,8 @@ var unsupportedKinds = map[string]string{
 // contentType enables the detection of a missing Content-Type in Traefik. The edge
 // never detects it, which is the behaviour of autoDetect false.
 func (s *step) contentType(r *record) []route.Policy {
-	_, said := r.take("autoDetect")
-	if detect := r.flag("autoDetect"); detect || !said {
+	_, present := r.take("autoDetect")
+	if detect := r.flag("autoDetect"); detect || !present {
 		s.add(r.path, refusal.Unsupported, "is not supported: the type of a response is not guessed from its content; let the backend send Content-Type")
 	}
 	r.rest()

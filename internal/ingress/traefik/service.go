@@ -157,7 +157,7 @@ func (s *step) service(r *record) (route.BackendID, bool) {
 	}
 	// With one Service the weight has no effect.
 	r.ignore("weight")
-	if pass, said := r.take("passHostHeader"); said && !r.flag("passHostHeader") && pass == false {
+	if pass, present := r.take("passHostHeader"); present && !r.flag("passHostHeader") && pass == false {
 		r.fault("passHostHeader", refusal.Unsupported, "set service.passhostheader of the Service to false instead")
 	}
 	if strategy := r.text("strategy"); strategy != "" && strategy != "RoundRobin" && strategy != "wrr" {

@@ -30,8 +30,8 @@ func rateLimit(r *record) *route.Policy {
 
 // inFlight converts a limit of concurrent requests, by host if no key is set.
 func inFlight(r *record) *route.Policy {
-	amount, said := r.wholeIfSet("amount")
-	if !said || amount < 1 {
+	amount, present := r.wholeIfSet("amount")
+	if !present || amount < 1 {
 		r.fault("amount", refusal.Invalid, "no request may run: give a number from 1")
 	}
 	key := sourceCriterion(r, route.KeyHost)
@@ -100,11 +100,11 @@ func compress(r *record) *route.Policy {
 		r.fault("excludedContentTypes", refusal.Invalid, "it excludes includedContentTypes: keep one of them")
 	}
 	// A written 0 means every size, which is not the default.
-	least, said := r.wholeIfSet("minResponseBodyBytes")
+	least, present := r.wholeIfSet("minResponseBodyBytes")
 	switch {
 	case least < 0:
 		r.fault("minResponseBodyBytes", refusal.Invalid, "%d is negative: give a number from 0", least)
-	case said:
+	case present:
 		compression.MinBytes = max(1, least) // 0 would be the default
 	}
 	for _, encoding := range r.texts("encodings") {

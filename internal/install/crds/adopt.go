@@ -30,7 +30,7 @@ func (e *Entry) planAdoption(options Options) error {
 		e.Action = Refuse
 		e.Why = fmt.Sprintf("it is managed by %s: leave it there, or take it with --force", e.Owner)
 		return nil
-	case e.Owner.Kind != Nobody && e.Owner.Kind != Helm:
+	case e.Owner.Kind != Unowned && e.Owner.Kind != Helm:
 		e.Why = fmt.Sprintf("taken from %s, which may write its own marks again", e.Owner)
 	case e.Owner.Kind == Helm:
 		e.Why = fmt.Sprintf("taken from %s", e.Owner)

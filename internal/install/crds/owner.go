@@ -49,7 +49,7 @@ type OwnerKind string
 
 // The kinds of owners.
 const (
-	Nobody  OwnerKind = "none"
+	Unowned OwnerKind = "none"
 	Helm    OwnerKind = "Helm"
 	ArgoApp OwnerKind = "Argo CD"
 	Flux    OwnerKind = "Flux"
@@ -65,7 +65,7 @@ func (o Owner) String() string {
 		return fmt.Sprintf("Helm release %s, which is gone", o.Release)
 	case o.Kind == Helm:
 		return fmt.Sprintf("Helm release %s", o.Release)
-	case o.Kind == Nobody:
+	case o.Kind == Unowned:
 		return "none"
 	}
 	return fmt.Sprintf("%s (%s)", o.Kind, o.Name)
@@ -76,7 +76,7 @@ func (o Owner) is(release Place) bool { return o.Kind == Helm && *o.Release == r
 
 // free reports whether no live owner manages the definition, so that it can be
 // adopted without Force.
-func (o Owner) free() bool { return o.Kind == Nobody || o.Kind == Helm && !o.Live }
+func (o Owner) free() bool { return o.Kind == Unowned || o.Kind == Helm && !o.Live }
 
 // ownerOf reads the marks. Tools that continuously restore objects from their
 // source come first: they would undo an adoption.
@@ -103,7 +103,7 @@ func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 	if name := marks["app.kubernetes.io/instance"]; name != "" && marks[labelManager] == "" && marks["app.kubernetes.io/part-of"] != "argocd" {
 		return Owner{Kind: ArgoApp, Name: name}
 	}
-	return Owner{Kind: Nobody}
+	return Owner{Kind: Unowned}
 }
 
 // look sets Live if the Helm release exists: Helm stores each revision in a

@@ -154,12 +154,12 @@ func (m Mirror) inArchive() string {
 
 // explain turns an error of a registry into one that names the next step.
 func explain(doing string, err error) error {
-	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
-		switch answer.StatusCode {
+	if response, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
+		switch response.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%s: the registry %s refuses: give credentials with --auth-file, in the format of Docker's config.json", doing, answer.URL.Host)
+			return fmt.Errorf("%s: the registry %s refuses: give credentials with --auth-file, in the format of Docker's config.json", doing, response.URL.Host)
 		case http.StatusNotFound:
-			return fmt.Errorf("%s: there is no such image at %s", doing, answer.URL.Host)
+			return fmt.Errorf("%s: there is no such image at %s", doing, response.URL.Host)
 		}
 	}
 	if errors.Is(err, errdef.ErrNotFound) {

@@ -24,9 +24,9 @@ import (
 const (
 	// maxFile bounds a file of credentials or CA certificates.
 	maxFile = 1 << 20
-	// answerTime bounds the time until the header of a response. The body has
+	// responseTimeout bounds the time until the header of a response. The body has
 	// no bound: layers take as long as they need.
-	answerTime = time.Minute
+	responseTimeout = time.Minute
 	// maxManifest bounds a manifest or index, which is held in memory.
 	maxManifest = 4 << 20
 )
@@ -75,7 +75,7 @@ func (a Access) Open() (*Registries, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DialContext:         (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: responseTimeout, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
 	// The transport retries with backoff when a registry is busy, and the cache
 	// keeps its tokens by scope.

@@ -353,9 +353,9 @@ func (w pendingWorld) Secret(ctx context.Context, namespace, name, key string) (
 
 // NameFree implements validate.World. An upgrade or a restore keeps the name
 // that its own registration has, so no request is sent.
-func (w pendingWorld) NameFree(ctx context.Context, link validate.Link, name string) (validate.NameAnswer, error) {
+func (w pendingWorld) NameFree(ctx context.Context, link validate.Link, name string) (validate.NameAvailability, error) {
 	if w.nameFree {
-		return validate.NameAnswer{Free: true}, nil
+		return validate.NameAvailability{Free: true}, nil
 	}
 	return w.World.NameFree(ctx, link, name)
 }

@@ -154,7 +154,7 @@ func shortError(err error) error {
 // undo undoes a failed operation, with a timeout of its own. It returns a
 // FailedError with the reason in every case.
 func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason error) error {
-	c.tell("The operation failed and is rolled back.")
+	c.report("The operation failed and is rolled back.")
 	c.markFailed(plan, reason)
 	// An interrupted operation is undone as well, so the context is detached
 	// from the caller's.

@@ -91,19 +91,19 @@ func pullChart(ctx context.Context, from Source) (*Chart, error) {
 		err     error
 	}
 	// The channel is buffered, so that a fetch which was left behind can end.
-	answers := make(chan pulled, 1)
+	results := make(chan pulled, 1)
 	go func() {
 		archive, err := pullArchive(client, from)
-		answers <- pulled{archive, err}
+		results <- pulled{archive, err}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
 	select {
-	case answer := <-answers:
-		if answer.err != nil {
-			return nil, fmt.Errorf("fetch the chart %s: %w", from.Place, answer.err)
+	case result := <-results:
+		if result.err != nil {
+			return nil, fmt.Errorf("fetch the chart %s: %w", from.Place, result.err)
 		}
-		return ReadChart(answer.archive)
+		return ReadChart(result.archive)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("fetch the chart %s: %w", from.Place, context.Cause(ctx))
 	}
@@ -124,11 +124,11 @@ func pullArchive(client *registry.Client, from Source) ([]byte, error) {
 		}
 		version = tags[0] // the newest: they come in order
 	}
-	answer, err := client.Pull(reference+":"+version, registry.PullOptWithChart(true))
+	response, err := client.Pull(reference+":"+version, registry.PullOptWithChart(true))
 	if err != nil {
 		return nil, err
 	}
-	return answer.Chart.Data, nil
+	return response.Chart.Data, nil
 }
 
 // newChart checks that a chart can be installed.

@@ -53,15 +53,15 @@ type Client struct {
 	config  *action.Configuration
 	// mapper caches discovery. It is reset after definitions were written.
 	mapper meta.ResettableRESTMapper
-	// tell reports progress. Open replaces nil.
-	tell func(line string)
+	// report reports progress. Open replaces nil.
+	report func(line string)
 }
 
 // Open returns a client and sends nothing. tell receives progress in lines; it
 // may be nil.
-func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, error) {
-	if tell == nil {
-		tell = func(string) {}
+func Open(cluster *kube.Cluster, place Place, report func(line string)) (*Client, error) {
+	if report == nil {
+		report = func(string) {}
 	}
 	config := rest.CopyConfig(cluster.Config)
 	// Warnings of the API server would appear between the lines of progress.
@@ -80,7 +80,7 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 		return nil, fmt.Errorf("prepare Helm: %w", err)
 	}
 	helm.Releases.MaxHistory = keptRevisions
-	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, tell: tell}, nil
+	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, report: report}, nil
 }
 
 // connection implements Helm's RESTClientGetter over the configuration of the

@@ -43,8 +43,8 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	var foreign []string
 	for _, crd := range plan.spec.Chart.crds {
 		// Each request has a timeout of its own: a chart has many definitions.
-		asking, cancel := context.WithTimeout(ctx, requestTime)
-		live, err := c.crds().Get(asking, crd.GetName(), metav1.GetOptions{})
+		bounded, cancel := context.WithTimeout(ctx, requestTime)
+		live, err := c.crds().Get(bounded, crd.GetName(), metav1.GetOptions{})
 		cancel()
 		id := ID{Group: kube.DefinitionResource().Group, Kind: crdKind, Name: crd.GetName()}
 		switch {

@@ -23,13 +23,13 @@ type watch struct {
 	workloads, jobs []ID
 	// told has the last line that was reported for each, so that none is
 	// repeated.
-	told map[ID]string
+	reported map[ID]string
 }
 
 // workloads returns a watch of the plan's workloads. Those that do not change
 // are included: the release is not healthy without them.
 func (c *Client) workloads(plan *Plan) (*watch, error) {
-	w := &watch{client: c, told: map[ID]string{}}
+	w := &watch{client: c, reported: map[ID]string{}}
 	objects, err := c.index(plan.after.Manifest)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (w *watch) follow(ctx context.Context) {
 		for _, id := range w.jobs {
 			// A read that the end of ctx interrupted is no progress.
 			if seen := w.client.job(ctx, id); ctx.Err() == nil {
-				w.say(id, seen)
+				w.report(id, seen)
 			}
 		}
 		if backoff.Sleep(ctx, lookEvery) != nil {
@@ -73,13 +73,13 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// say reports a line unless it repeats the last one.
-func (w *watch) say(id ID, seen standing) {
-	if seen.text == "" || w.told[id] == seen.text {
+// report reports a line unless it repeats the last one.
+func (w *watch) report(id ID, seen standing) {
+	if seen.text == "" || w.reported[id] == seen.text {
 		return
 	}
-	w.told[id] = seen.text
-	w.client.tell(id.Kind + " " + id.Name + ": " + seen.text)
+	w.reported[id] = seen.text
+	w.client.report(id.Kind + " " + id.Name + ": " + seen.text)
 }
 
 // failures returns why hooks have failed, empty if unknown.
@@ -116,7 +116,7 @@ func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Conte
 			}
 			if ctx.Err() == nil {
 				waiting = err.Error()
-				w.say(health, standing{text: waiting})
+				w.report(health, standing{text: waiting})
 			}
 		}
 		if backoff.Sleep(ctx, lookEvery) != nil {
@@ -136,7 +136,7 @@ func (w *watch) missing(ctx context.Context) []string {
 		if ctx.Err() != nil {
 			return nil
 		}
-		w.say(id, seen)
+		w.report(id, seen)
 		if !seen.ready {
 			all = append(all, id.Kind+" "+id.Name+": "+seen.text)
 		}
@@ -146,9 +146,9 @@ func (w *watch) missing(ctx context.Context) []string {
 
 // workload returns the progress of a Deployment, StatefulSet or DaemonSet.
 func (c *Client) workload(ctx context.Context, id ID) standing {
-	asking, cancel := context.WithTimeout(ctx, requestTime)
+	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	found, err := c.rollout(asking, id)
+	found, err := c.rollout(bounded, id)
 	switch {
 	case apierrors.IsNotFound(err):
 		return standing{text: "it is not there yet"}
@@ -166,7 +166,7 @@ func (c *Client) workload(ctx context.Context, id ID) standing {
 	if found.current && found.available >= found.wanted {
 		seen.text += fmt.Sprintf(", %d of %d new", found.updated, found.wanted)
 	}
-	if why := c.reason(asking, id, found.selector); why != "" {
+	if why := c.reason(bounded, id, found.selector); why != "" {
 		seen.text += ": " + why
 	}
 	return seen
@@ -239,9 +239,9 @@ func replicas(given *int32) int32 {
 
 // job returns the progress of a Job. A Job that cannot be read has none.
 func (c *Client) job(ctx context.Context, id ID) standing {
-	asking, cancel := context.WithTimeout(ctx, requestTime)
+	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	found, err := c.cluster.Client.BatchV1().Jobs(id.Namespace).Get(asking, id.Name, metav1.GetOptions{})
+	found, err := c.cluster.Client.BatchV1().Jobs(id.Namespace).Get(bounded, id.Name, metav1.GetOptions{})
 	if err != nil {
 		return standing{} // it may not be there yet, or be gone because it is done
 	}
@@ -255,7 +255,7 @@ func (c *Client) job(ctx context.Context, id ID) standing {
 		case batchv1.JobFailed:
 			// The Pods have the reason. The condition often has only that the
 			// backoff limit was reached.
-			why := c.reason(asking, id, found.Spec.Selector)
+			why := c.reason(bounded, id, found.Spec.Selector)
 			if why == "" {
 				why = cutLine(condition.Message)
 			}
@@ -264,7 +264,7 @@ func (c *Client) job(ctx context.Context, id ID) standing {
 		}
 	}
 	seen := standing{text: "runs"}
-	if why := c.reason(asking, id, found.Spec.Selector); why != "" {
+	if why := c.reason(bounded, id, found.Spec.Selector); why != "" {
 		seen.text = "waits: " + why
 	}
 	return seen

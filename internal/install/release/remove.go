@@ -110,7 +110,7 @@ func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeo
 
 // awaitDeletion waits until objects are gone, and reports which are left.
 func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unstructured) error {
-	told, started := "", time.Now()
+	lastProblem, started := "", time.Now()
 	for {
 		var there []string
 		for _, object := range objects {
@@ -124,13 +124,13 @@ func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unst
 		switch {
 		case text == "" && ctx.Err() == nil:
 			return nil
-		case text != "" && text != told && time.Since(started) > lookEvery:
+		case text != "" && text != lastProblem && time.Since(started) > lookEvery:
 			// Most objects go within the first interval and need no line.
-			told = text
-			c.tell("waits until these are gone: " + text)
+			lastProblem = text
+			c.report("waits until these are gone: " + text)
 		}
 		if backoff.Sleep(ctx, goneEvery) != nil {
-			return fmt.Errorf("these do not go: %s: look at their finalizers and at what they wait for", told)
+			return fmt.Errorf("these do not go: %s: look at their finalizers and at what they wait for", lastProblem)
 		}
 	}
 }

@@ -31,8 +31,8 @@ const (
 	requestTime = 15 * time.Second
 	// addressTime bounds the request to an address, which may lead nowhere.
 	addressTime = 10 * time.Second
-	// answerBytes bounds the body of a response.
-	answerBytes = 1 << 20
+	// responseBytes bounds the body of a response.
+	responseBytes = 1 << 20
 	// credentialSecret is the Secret of a runtime's credential.
 	credentialSecret = "slipway-token"
 )
@@ -125,24 +125,24 @@ func (l *Live) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// ask sends one request to a platform and maps its errors: ErrRefused for an
+// callPlatform sends one request to a platform and maps its errors: ErrRefused for an
 // unknown key, ErrMayNotRead for one without the right.
-func ask[Q, A any](ctx context.Context, link Link, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q) (*A, error) {
+func callPlatform[Q, A any](ctx context.Context, link Link, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q) (*A, error) {
 	request := connect.NewRequest(question)
 	request.Header().Set("Authorization", "Bearer "+link.Token.Reveal())
-	answer, err := call(ctx, request)
+	response, err := call(ctx, request)
 	if err == nil {
-		return answer.Msg, nil
+		return response.Msg, nil
 	}
 	// Only a platform responds with errors in the format of Connect. Anything
 	// else behind the address has no code.
-	told, ok := errors.AsType[*connect.Error](err)
+	connectErr, ok := errors.AsType[*connect.Error](err)
 	switch {
-	case !ok || !connect.IsWireError(err) && told.Code() == connect.CodeUnknown:
+	case !ok || !connect.IsWireError(err) && connectErr.Code() == connect.CodeUnknown:
 		return nil, fmt.Errorf("the server does not respond, or is not a platform: %w", withoutURL(err))
-	case connect.IsWireError(err) && told.Code() == connect.CodeUnauthenticated:
+	case connect.IsWireError(err) && connectErr.Code() == connect.CodeUnauthenticated:
 		return nil, ErrRefused
-	case connect.IsWireError(err) && told.Code() == connect.CodePermissionDenied:
+	case connect.IsWireError(err) && connectErr.Code() == connect.CodePermissionDenied:
 		return nil, ErrMayNotRead
 	}
 	return nil, withoutURL(err)
@@ -162,7 +162,7 @@ func (l *Live) Caller(ctx context.Context, link Link) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	me, err := ask(ctx, link, platformv1connect.NewAuthServiceClient(client, link.URL, connect.WithReadMaxBytes(answerBytes)).Me, &platformv1.MeRequest{})
+	me, err := callPlatform(ctx, link, platformv1connect.NewAuthServiceClient(client, link.URL, connect.WithReadMaxBytes(responseBytes)).Me, &platformv1.MeRequest{})
 	if err != nil {
 		return Caller{}, err
 	}
@@ -181,14 +181,14 @@ func (l *Live) Caller(ctx context.Context, link Link) (Caller, error) {
 }
 
 // NameFree implements World.
-func (l *Live) NameFree(ctx context.Context, link Link, name string) (NameAnswer, error) {
+func (l *Live) NameFree(ctx context.Context, link Link, name string) (NameAvailability, error) {
 	client, err := l.client(link)
 	if err != nil {
-		return NameAnswer{}, err
+		return NameAvailability{}, err
 	}
-	runtimes := platformv1connect.NewRuntimeServiceClient(client, link.URL, connect.WithReadMaxBytes(answerBytes))
-	answer, err := ask(ctx, link, runtimes.CheckName, &platformv1.CheckNameRequest{Name: name})
-	return NameAnswer{Free: answer.GetFree(), Reason: answer.GetReason(), Proposal: answer.GetProposal()}, err
+	runtimes := platformv1connect.NewRuntimeServiceClient(client, link.URL, connect.WithReadMaxBytes(responseBytes))
+	response, err := callPlatform(ctx, link, runtimes.CheckName, &platformv1.CheckNameRequest{Name: name})
+	return NameAvailability{Free: response.GetFree(), Reason: response.GetReason(), Proposal: response.GetProposal()}, err
 }
 
 // GitSettings implements World.
@@ -197,18 +197,18 @@ func (l *Live) GitSettings(ctx context.Context, link Link) (GitSettings, error) 
 	if err != nil {
 		return GitSettings{}, err
 	}
-	git := platformv1connect.NewGitServiceClient(client, link.URL, connect.WithReadMaxBytes(answerBytes))
-	answer, err := ask(ctx, link, git.GetGitSettings, &platformv1.GetGitSettingsRequest{})
+	git := platformv1connect.NewGitServiceClient(client, link.URL, connect.WithReadMaxBytes(responseBytes))
+	response, err := callPlatform(ctx, link, git.GetGitSettings, &platformv1.GetGitSettingsRequest{})
 	if err != nil {
 		return GitSettings{}, err
 	}
-	settings := answer.GetSettings()
+	settings := response.GetSettings()
 	return GitSettings{Provider: settings.GetProvider(), APIURL: settings.GetApiUrl(), SharedRepository: settings.GetSharedRepository()}, nil
 }
 
 // Get implements World. It sends no credentials, and follows no redirect: the
 // address itself has to respond.
-func (l *Live) Get(ctx context.Context, address string) (Answer, error) {
+func (l *Live) Get(ctx context.Context, address string) (HTTPResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, addressTime)
 	defer cancel()
 	transport := &http.Transport{
@@ -218,15 +218,15 @@ func (l *Live) Get(ctx context.Context, address string) (Answer, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+wire.AppProxyPath, http.NoBody)
 	if err != nil {
-		return Answer{}, withoutURL(err)
+		return HTTPResponse{}, withoutURL(err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return Answer{}, withoutURL(err)
+		return HTTPResponse{}, withoutURL(err)
 	}
 	// Only status and header matter. The body is drained within a bound.
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, answerBytes))
-	return Answer{Status: response.StatusCode, Router: response.Header.Get(wire.RouterHeader)}, response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, responseBytes))
+	return HTTPResponse{Status: response.StatusCode, Router: response.Header.Get(wire.RouterHeader)}, response.Body.Close()
 }
 
 // GitToken implements World.

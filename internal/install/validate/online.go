@@ -41,9 +41,9 @@ func (i *inspection) online(ctx context.Context) {
 	i.checkCertificates(ctx)
 	// The platform comes before Git, because the settings of the account name
 	// the Git provider.
-	git := i.askPlatform(ctx)
-	i.askAddress(ctx)
-	i.askGit(ctx, git)
+	git := i.probePlatform(ctx)
+	i.probeAddress(ctx)
+	i.probeGit(ctx, git)
 }
 
 // readToken reads the API key from the Secret that the values name (R31, P10).
@@ -65,15 +65,15 @@ func (i *inspection) read(ctx context.Context, nameKey, keyKey, name, key string
 	at := i.options.Namespace + "/" + name
 	// A runtime that has joined has a credential of its own, so the Secret may
 	// be gone.
-	complain := i.wrong
+	report := i.wrong
 	if nameKey == values.KeyTokenRefName && i.held != nil {
-		complain = i.warn
+		report = i.warn
 	}
 	switch {
 	case errors.Is(err, ErrNoSecret):
-		complain(CodeSecretMissing, nameKey, "there is no Secret "+at, "kubectl create secret generic "+name+" -n "+i.options.Namespace+" --from-file="+key+"=FILE")
+		report(CodeSecretMissing, nameKey, "there is no Secret "+at, "kubectl create secret generic "+name+" -n "+i.options.Namespace+" --from-file="+key+"=FILE")
 	case errors.Is(err, ErrNoKey):
-		complain(CodeSecretKey, keyKey, "the Secret "+at+" has no key "+key+", or it is empty", "name the key that has it: kubectl describe secret "+name+" -n "+i.options.Namespace+" lists them")
+		report(CodeSecretKey, keyKey, "the Secret "+at+" has no key "+key+", or it is empty", "name the key that has it: kubectl describe secret "+name+" -n "+i.options.Namespace+" lists them")
 	case err != nil:
 		i.wrong(CodeClusterUnread, nameKey, "the Secret "+at+" cannot be read: "+err.Error(), "allow it, or set "+values.KeySkipValidation+" to true")
 	}
@@ -143,9 +143,9 @@ func (i *inspection) checkCertificates(ctx context.Context) {
 	}
 }
 
-// askPlatform checks key, account and name at the platform (R32 to R34, P8,
+// probePlatform checks key, account and name at the platform (R32 to R34, P8,
 // P11, P12), and returns the Git settings of the account.
-func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
+func (i *inspection) probePlatform(ctx context.Context) *GitSettings {
 	if !i.document.Flag(values.KeyPlatformEnabled) || i.token.IsZero() || i.faulty(values.KeyPlatformURL) {
 		return nil
 	}
@@ -207,22 +207,22 @@ func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
 	}
 	// Without a response the name is a warning: the platform checks it again
 	// when the runtime registers.
-	answer, err := i.options.World.NameFree(ctx, link, name)
+	response, err := i.options.World.NameFree(ctx, link, name)
 	switch {
 	case err != nil:
 		i.warn(CodePlatformDown, values.KeyRuntimeName, "the platform does not say whether the name is free: "+err.Error(), "check it with slipway runtime list")
-	case !answer.Free:
+	case !response.Free:
 		fix := "choose another"
-		if answer.Proposal != "" {
-			fix += ", such as " + answer.Proposal
+		if response.Proposal != "" {
+			fix += ", such as " + response.Proposal
 		}
 		i.wrong(CodeNameTaken, values.KeyRuntimeName, name+" is not free in the account", fix)
 	}
 }
 
-// askAddress requests the address (R35, R41). Before the installation it need
+// probeAddress requests the address (R35, R41). Before the installation it need
 // not respond.
-func (i *inspection) askAddress(ctx context.Context) {
+func (i *inspection) probeAddress(ctx context.Context) {
 	address := mode.URL(i.settings, i.chosen)
 	if i.chosen == mode.Tunnel || address == "" {
 		return
@@ -233,24 +233,24 @@ func (i *inspection) askAddress(ctx context.Context) {
 	}
 	// The finding is about the value that the address comes from.
 	key := map[mode.Mode]string{mode.Ingress: mode.KeyIngressHosts + "[0]", mode.HTTPRoute: mode.KeyHTTPRouteHostnames + "[0]", mode.Mesh: mode.KeyIngressURL}[i.chosen]
-	answer, err := i.options.World.Get(ctx, address)
+	response, err := i.options.World.Get(ctx, address)
 	again := "check it again after the installation: slipway preflight --stage after, or set " + values.KeyIngressSkip + " to true"
 	// The router names its runtime in a header of each response, so that
 	// another runtime or server behind the address is detected.
 	switch {
 	case err != nil:
 		i.warn(CodeAddressDown, key, address+" does not respond: "+err.Error(), again)
-	case answer.Router != "" && answer.Router != i.settings.Runtime:
-		i.wrong(CodeAddressFails, key, address+" is served by the runtime "+answer.Router, "give each runtime a host of its own")
-	case answer.Router == "" && i.held != nil:
-		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d, and not from the runtime", address, answer.Status), "look at the Ingress: slipway preflight --stage after")
-	case answer.Status >= 500:
-		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d", address, answer.Status), again)
+	case response.Router != "" && response.Router != i.settings.Runtime:
+		i.wrong(CodeAddressFails, key, address+" is served by the runtime "+response.Router, "give each runtime a host of its own")
+	case response.Router == "" && i.held != nil:
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d, and not from the runtime", address, response.Status), "look at the Ingress: slipway preflight --stage after")
+	case response.Status >= 500:
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d", address, response.Status), again)
 	}
 }
 
-// askGit checks the Git token at its provider (R38, P22 to P25).
-func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
+// probeGit checks the Git token at its provider (R38, P22 to P25).
+func (i *inspection) probeGit(ctx context.Context, settings *GitSettings) {
 	if i.git.IsZero() {
 		return
 	}
@@ -259,19 +259,19 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 	if i.document.Text(key) == "" {
 		key = values.KeyGitRefName
 	}
-	asked := i.gitSettings(settings)
-	if asked.Provider == "" {
+	requested := i.gitSettings(settings)
+	if requested.Provider == "" {
 		i.note(CodeGitUnverified, key, "the Git provider is not known yet: the token is checked when the account has Git settings, or with "+values.KeyGitURL)
 		return
 	}
 	// The API of a Git server often has a certificate of the same private CA as
 	// its repositories.
 	for _, authority := range i.document.TextMap(values.KeyRepositoryCerts) {
-		asked.Authorities = append(asked.Authorities, authority+"\n"...)
+		requested.Authorities = append(requested.Authorities, authority+"\n"...)
 	}
-	report, err := i.options.World.GitToken(ctx, asked, i.document.Text(values.KeyGitUsername), i.git)
-	if told, ok := errors.AsType[*gitprovider.Error](err); ok {
-		i.gitError(key, told)
+	report, err := i.options.World.GitToken(ctx, requested, i.document.Text(values.KeyGitUsername), i.git)
+	if providerErr, ok := errors.AsType[*gitprovider.Error](err); ok {
+		i.gitError(key, providerErr)
 		return
 	}
 	if err != nil {
@@ -279,7 +279,7 @@ func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
 		return
 	}
 	if !report.OK() {
-		i.wrong(CodeGitScope, key, "the Git token lacks "+strings.Join(report.MissingNames(), ", "), "add it at "+gitprovider.Kind(asked.Provider).Title())
+		i.wrong(CodeGitScope, key, "the Git token lacks "+strings.Join(report.MissingNames(), ", "), "add it at "+gitprovider.Kind(requested.Provider).Title())
 	}
 	if !report.ExpiresAt.IsZero() && time.Until(report.ExpiresAt) < soonExpires {
 		i.warn(CodeGitExpiry, key, "the Git token ends on "+report.ExpiresAt.UTC().Format(time.DateOnly), "make a new one")
@@ -307,17 +307,17 @@ func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
 }
 
 // gitError reports an error of the Git provider.
-func (i *inspection) gitError(key string, told *gitprovider.Error) {
+func (i *inspection) gitError(key string, providerErr *gitprovider.Error) {
 	// The runtime retries after network errors and rate limits, so these are
 	// warnings.
-	switch told.Kind {
+	switch providerErr.Kind {
 	case gitprovider.Denied:
-		i.wrong(CodeGitRefused, key, told.Message, "make a new token with the scopes of a runtime")
+		i.wrong(CodeGitRefused, key, providerErr.Message, "make a new token with the scopes of a runtime")
 	case gitprovider.Certificate:
-		i.wrong(CodeGitUnreachable, key, told.Message, "add the authorities of the Git server: "+values.KeyRepositoryCerts)
+		i.wrong(CodeGitUnreachable, key, providerErr.Message, "add the authorities of the Git server: "+values.KeyRepositoryCerts)
 	case gitprovider.Invalid, gitprovider.NotFound, gitprovider.Conflict, gitprovider.NotRegistered:
-		i.wrong(CodeGitRefused, key, told.Message, "check the Git settings of the account")
+		i.wrong(CodeGitRefused, key, providerErr.Message, "check the Git settings of the account")
 	case gitprovider.RateLimited, gitprovider.Unreachable:
-		i.warn(CodeGitUnreachable, key, told.Message, "it is checked again when the runtime runs")
+		i.warn(CodeGitUnreachable, key, providerErr.Message, "it is checked again when the runtime runs")
 	}
 }

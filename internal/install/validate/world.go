@@ -23,11 +23,11 @@ type World interface {
 	// Caller returns whom a key belongs to at the platform.
 	Caller(ctx context.Context, link Link) (Caller, error)
 	// NameFree reports whether the platform accepts a name.
-	NameFree(ctx context.Context, link Link, name string) (NameAnswer, error)
+	NameFree(ctx context.Context, link Link, name string) (NameAvailability, error)
 	// GitSettings returns the Git settings of the account, or ErrMayNotRead.
 	GitSettings(ctx context.Context, link Link) (GitSettings, error)
 	// Get requests an address.
-	Get(ctx context.Context, address string) (Answer, error)
+	Get(ctx context.Context, address string) (HTTPResponse, error)
 	// GitToken returns what a token may do at its Git provider.
 	GitToken(ctx context.Context, settings GitSettings, username string, token secret.Text) (gitprovider.TokenReport, error)
 }
@@ -65,9 +65,9 @@ type Caller struct {
 	Expires time.Time
 }
 
-// NameAnswer is the platform's response for a name. Reason and Proposal may be
+// NameAvailability is the platform's response for a name. Reason and Proposal may be
 // set if the name is not free.
-type NameAnswer struct {
+type NameAvailability struct {
 	Free             bool
 	Reason, Proposal string
 }
@@ -79,8 +79,8 @@ type GitSettings struct {
 	Authorities []byte
 }
 
-// Answer is the HTTP response of an address.
-type Answer struct {
+// HTTPResponse is the HTTP response of an address.
+type HTTPResponse struct {
 	Status int
 	// Router is the runtime whose router responded, empty if another server
 	// did.

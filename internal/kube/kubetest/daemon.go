@@ -97,7 +97,7 @@ func startDaemon(binary string, arguments []string) (*daemon, error) {
 	d := &daemon{Process: process, stdin: stdin}
 	if err := d.Expect(d.Out, "\n"); err != nil {
 		if d.Alive() != nil {
-			err = fmt.Errorf("%s ended before it was ready: %s: %s", binary, d.State(), d.Said())
+			err = fmt.Errorf("%s ended before it was ready: %s: %s", binary, d.State(), d.Output())
 		}
 		d.kill()
 		return d, err
@@ -140,7 +140,7 @@ func (c *Cluster) logTail() string {
 		text = err.Error()
 	}
 	if c.daemon != nil && c.daemon.Log.String() != "" {
-		text += "\nstandard error: " + c.daemon.Said()
+		text += "\nstandard error: " + c.daemon.Output()
 	}
 	return text
 }

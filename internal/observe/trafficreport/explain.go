@@ -22,10 +22,10 @@ type Explanation struct {
 	Reason  string   `json:"reason"`
 	Message string   `json:"message"`
 	Steps   []struct {
-		ID      *RouteID `json:"id"`
-		Name    string   `json:"name"`
-		Verdict string   `json:"verdict"`
-		Why     string   `json:"why"`
+		ID       *RouteID `json:"id"`
+		Name     string   `json:"name"`
+		Decision string   `json:"verdict"`
+		Why      string   `json:"why"`
 	} `json:"steps"`
 	Policies []struct {
 		Name string `json:"name"`

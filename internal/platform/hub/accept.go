@@ -110,8 +110,8 @@ func (h *Hub) checkAdmission(r *http.Request, identity signing.RuntimeIdentity) 
 	h.mu.Lock()
 	draining, full := h.draining, h.total >= h.options.Limits.Connections
 	h.mu.Unlock()
-	switch asked := r.Header.Get(runtimeHeader); {
-	case asked != "" && asked != identity.Name:
+	switch requested := r.Header.Get(runtimeHeader); {
+	case requested != "" && requested != identity.Name:
 		h.options.Log.Warn("agent requested the name of another runtime", "runtime", identity.Name, "runtimeID", identity.RuntimeID)
 		return &rejection{http.StatusForbidden, "denied", fmt.Sprintf("the access token is that of runtime %q; the agent must use that name", identity.Name)}
 	case r.Header.Get("Origin") != "":

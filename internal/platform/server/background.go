@@ -21,8 +21,8 @@ func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) 
 	unavailable := false
 	for backoff.Sleep(ctx, databaseInterval) == nil {
 		// The probe's timeout equals its interval, so probes never overlap.
-		asking, cancel := context.WithTimeout(ctx, databaseInterval)
-		err := p.store.Ready(asking)
+		bounded, cancel := context.WithTimeout(ctx, databaseInterval)
+		err := p.store.Ready(bounded)
 		cancel()
 		switch {
 		case ctx.Err() != nil:

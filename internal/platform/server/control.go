@@ -143,7 +143,7 @@ func (p *platform) createKey(w http.ResponseWriter, r *http.Request) {
 
 // SendCommand sends a command to the platform that runs with a folder and
 // copies the response. It returns ErrNotRunning if there is none.
-func SendCommand(ctx context.Context, dir, command string, answer io.Writer) error {
+func SendCommand(ctx context.Context, dir, command string, output io.Writer) error {
 	folder, path, err := controlPath(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return ErrNotRunning
@@ -178,7 +178,7 @@ func SendCommand(ctx context.Context, dir, command string, answer io.Writer) err
 		text, _ := io.ReadAll(io.LimitReader(response.Body, controlBytes))
 		return fmt.Errorf("the running platform rejected the command: %s", bytes.TrimSpace(text))
 	}
-	if _, err := io.Copy(answer, response.Body); err != nil {
+	if _, err := io.Copy(output, response.Body); err != nil {
 		return fmt.Errorf("the response of the running platform was aborted: %w", err)
 	}
 	if problem := response.Trailer.Get(problemHeader); problem != "" {

@@ -18,9 +18,9 @@ type Permission int
 
 // The permissions.
 const (
-	// Nobody is the permission of a procedure without a row: it is always
+	// None is the permission of a procedure without a row: it is always
 	// denied.
-	Nobody Permission = iota
+	None Permission = iota
 	// Public requires no authentication: the procedure checks its input itself.
 	Public
 	// Self concerns the caller only. It is granted to users who must still
@@ -47,7 +47,7 @@ const (
 func (p Permission) String() string {
 	names := [...]string{"nobody", "public", "self", "session", "signed-in", "operate", "admin", "register-runtime", "runtime-only"}
 	if p < 0 || int(p) >= len(names) {
-		return names[Nobody]
+		return names[None]
 	}
 	return names[p]
 }

@@ -61,7 +61,7 @@ func TestRole(t *testing.T) {
 		permission        permission.Permission
 		none, user, admin bool
 	}{
-		{permission.Nobody, false, false, false},
+		{permission.None, false, false, false},
 		{permission.Public, true, true, true},
 		{permission.Self, false, true, true},
 		{permission.Session, false, true, true},

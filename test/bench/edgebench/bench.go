@@ -66,7 +66,7 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 				return result, ctx.Err()
 			}
 			b.enter(into, taken, err)
-			b.tell(round, into, err)
+			b.report(round, into, err)
 		}
 	}
 	return result, nil
@@ -96,8 +96,8 @@ func (b *bench) enter(into *proxyResult, taken sample, err error) {
 	}
 }
 
-// tell prints one progress line for a turn.
-func (b *bench) tell(round int, p *proxyResult, err error) {
+// report prints one progress line for a turn.
+func (b *bench) report(round int, p *proxyResult, err error) {
 	turns := len(b.settings.peers) * b.settings.rounds
 	fmt.Fprintf(b.out, "  [%*d/%d] round %d  %-10s ", len(strconv.Itoa(turns)), b.turn, turns, round, p.Name)
 	var skip *skipError
@@ -154,8 +154,8 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 		// A child that exits with its message for an unknown option is an older
 		// build without that feature: skipped, not failed.
 		var ended *programs.ExitedError
-		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.Said, p.lacks) {
-			return sample{}, &skipError{"this build does not have the option: " + ended.Said}
+		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.Output, p.lacks) {
+			return sample{}, &skipError{"this build does not have the option: " + ended.Output}
 		}
 		return sample{}, err
 	}
@@ -191,7 +191,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	}
 	after, err := measureTree(pid)
 	if err != nil {
-		return sample{}, fmt.Errorf("%w; it said: %s", err, proxy.Said())
+		return sample{}, fmt.Errorf("%w; it said: %s", err, proxy.Output())
 	}
 	if b.settings.profile != "" {
 		file, _ := filepath.Abs(b.settings.profile)

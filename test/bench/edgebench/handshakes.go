@@ -79,7 +79,7 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 // handshakeOnce connects, sends one request and reads the response to its end.
 // The client has no session cache, so every handshake is a full one.
 func handshakeOnce(ctx context.Context, o order) error {
-	host := o.site.asked().host
+	host := o.site.requested().host
 	dialer := tls.Dialer{
 		NetDialer: &net.Dialer{Timeout: handshakeTime},
 		Config:    &tls.Config{ServerName: host, RootCAs: o.site.tls.trust, NextProtos: []string{"http/1.1"}},
@@ -98,7 +98,7 @@ func handshakeOnce(ctx context.Context, o order) error {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", o.scenario.path(o.site.asked()), host); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", o.scenario.path(o.site.requested()), host); err != nil {
 		return err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -50,7 +50,7 @@ type loader func(ctx context.Context, o order) (outcome, error)
 // separately.
 func (o order) target() string {
 	_, port, _ := strings.Cut(o.site.address, ":")
-	return o.site.scheme() + "://localhost:" + port + o.scenario.path(o.site.asked())
+	return o.site.scheme() + "://localhost:" + port + o.scenario.path(o.site.requested())
 }
 
 // runWrk generates HTTP/1.1 load on persistent connections. One thread suffices
@@ -66,7 +66,7 @@ func runWrk(ctx context.Context, o order) (outcome, error) {
 		}
 		args = append(args, "-s", script, o.target(), "--", routes)
 	} else {
-		args = append(args, "-H", "Host: "+o.site.asked().host, o.target())
+		args = append(args, "-H", "Host: "+o.site.requested().host, o.target())
 	}
 	text, err := runTool(ctx, o.length, "wrk", args...)
 	if err != nil {
@@ -119,7 +119,7 @@ func runH2load(ctx context.Context, o order) (outcome, error) {
 	text, err := runTool(ctx, o.length, "h2load", "-t1",
 		"-c", strconv.Itoa(h2Connections), "-m", strconv.Itoa(h2Streams),
 		"-D", strconv.Itoa(int(o.length.Seconds())),
-		"-H", ":authority: "+o.site.asked().host, "--log-file="+log, o.target())
+		"-H", ":authority: "+o.site.requested().host, "--log-file="+log, o.target())
 	if err != nil {
 		return outcome{}, err
 	}

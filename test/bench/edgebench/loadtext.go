@@ -87,7 +87,7 @@ func parseH2load(text string) (outcome, error) {
 	}
 	// h2load counts requests on broken connections as done, so only the status
 	// line shows whether there was a response at all.
-	if answered := sum(h2StatusLine.FindStringSubmatch(text)[1:]); answered == 0 {
+	if responded := sum(h2StatusLine.FindStringSubmatch(text)[1:]); responded == 0 {
 		return o, fmt.Errorf("h2load: %w; %d failed", errNoRequests, o.errors)
 	}
 	return o, nil

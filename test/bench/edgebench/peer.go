@@ -18,10 +18,10 @@ type site struct {
 	tls     *identity // nil is plain
 }
 
-// asked returns the route for loads that use a single one. It is the middle of
+// requested returns the route for loads that use a single one. It is the middle of
 // the list, because a proxy that matches its routes one after the other finds
 // the first ones quickly.
-func (s *site) asked() routeKey { return s.routes[len(s.routes)/2] }
+func (s *site) requested() routeKey { return s.routes[len(s.routes)/2] }
 
 // scheme returns the scheme of the client side, which is also the expected
 // X-Forwarded-Proto.

@@ -35,7 +35,7 @@ type settings struct {
 }
 
 // parseSettings parses and validates the flags.
-func parseSettings(args []string, complain io.Writer) (*settings, error) {
+func parseSettings(args []string, log io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
 	flags.DurationVar(&s.duration, "duration", 8*time.Second, "how long each measured load lasts, whole seconds")
@@ -47,7 +47,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	slipway := flags.String("slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
 	var also []string
 	ground.ListVar(flags, &also, "also", "measure slipway once more, as `name=[VARIABLE=value ...] [program]`: another build, or another environment")
-	err := ground.ParseFlags(flags, args, complain)
+	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
 		return nil, err
 	}

@@ -67,14 +67,14 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	}
 	found := &tools{}
 	for _, p := range s.peers {
-		found.versions = append(found.versions, version{p.name, askVersion(ctx, p)})
+		found.versions = append(found.versions, version{p.name, requestVersion(ctx, p)})
 	}
 	return found, nil
 }
 
-// askVersion returns the first line of a program's version output, or the text
+// requestVersion returns the first line of a program's version output, or the text
 // of the error: an unknown version does not stop a run.
-func askVersion(ctx context.Context, p peer) string {
+func requestVersion(ctx context.Context, p peer) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	text, err := exec.CommandContext(ctx, p.program, p.version...).CombinedOutput()

@@ -82,8 +82,8 @@ func (b *bench) phases(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tell prints one indented progress line.
-func (b *bench) tell(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
+// report prints one indented progress line.
+func (b *bench) report(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
 
 // start waits until the agent is ready and has reconciled every Application
 // once. Their folders do not exist yet, so each gets a condition or message
@@ -129,10 +129,10 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 		Seconds: took.Seconds(), CPU: used.cpu.agent.Seconds(), Cluster: used.cpu.cluster.Seconds(), Requests: used.requests, Renders: used.renders,
 		Memory: ground.Megabytes(settled), Peak: ground.Megabytes(most),
 	}
-	b.tell("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
+	b.report("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
 		name, into.Seconds, into.Requests, into.Renders, into.CPU, into.Memory, into.Peak)
-	b.tell("  requests by method and code: %v", used)
-	b.tell("  processor time: %v", used.cpu)
+	b.report("  requests by method and code: %v", used)
+	b.report("  processor time: %v", used.cpu)
 	if err := finish(); err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (b *bench) one(ctx context.Context) error {
 	}
 	used := done.since(before)
 	b.figures.One = oneFigures{Seconds: took.Seconds(), Requests: used.requests, Renders: used.renders}
-	b.tell("one of %d: Synced after %.2f s; %.0f renders, %.0f requests", b.world.apps, took.Seconds(), used.renders, used.requests)
-	b.tell("  requests by method and code: %v", used)
+	b.report("one of %d: Synced after %.2f s; %.0f renders, %.0f requests", b.world.apps, took.Seconds(), used.renders, used.requests)
+	b.report("  requests by method and code: %v", used)
 	return nil
 }
 
@@ -308,9 +308,9 @@ func (b *bench) idle(ctx context.Context) error {
 		Seconds: length, Requests: used.requests / length, Written: changed,
 		CPU: used.cpu.agent.Seconds() / length, Memory: ground.Megabytes(memory),
 	}
-	b.tell("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
+	b.report("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)
-	b.tell("  requests by method and code: %v", used)
+	b.report("  requests by method and code: %v", used)
 	return b.agent.heap(ctx, b.settings.Profile, fmt.Sprintf("%d-idle", b.world.apps))
 }
 
@@ -372,7 +372,7 @@ func (b *bench) drift(ctx context.Context) error {
 		return err
 	}
 	b.figures.Drift = ground.SpreadOf(repairs.delays())
-	b.tell("drift: %d objects repaired, %s", min(b.settings.drift, b.world.apps), b.figures.Drift.Text(0))
+	b.report("drift: %d objects repaired, %s", min(b.settings.drift, b.world.apps), b.figures.Drift.Text(0))
 	return nil
 }
 

@@ -103,14 +103,14 @@ func newReport(s *settings) *report {
 	}
 }
 
-// verdicts judges every goal that applies to a measured size. Both the exit
+// decisions judges every goal that applies to a measured size. Both the exit
 // code and the table use it, so they cannot differ.
-func (r *report) verdicts() []ground.Verdict {
-	var all []ground.Verdict
+func (r *report) decisions() []ground.Decision {
+	var all []ground.Decision
 	for _, f := range r.Sizes {
 		for _, g := range houseGoals() {
 			if f.Applications == goalSize && g.measured(f) {
-				all = append(all, ground.Verdict{
+				all = append(all, ground.Decision{
 					Met: g.met(f), Size: fmt.Sprintf("%d Applications", f.Applications), Name: g.name,
 					Value: g.figure(f), Limit: g.limit, Unit: g.unit, Bound: "at most",
 				})
@@ -121,7 +121,7 @@ func (r *report) verdicts() []ground.Verdict {
 }
 
 // missed returns the number of goals that are not met.
-func (r *report) missed() int { return ground.Missed(r.verdicts()) }
+func (r *report) missed() int { return ground.Missed(r.decisions()) }
 
 // deliver prints the tables and, if jsonFile is not empty, writes the report to
 // it.
@@ -151,5 +151,5 @@ func (r *report) print(out io.Writer) {
 	row("idle, requests per s / writes", "%.2f / %d", func(f *figures) []any { return []any{f.Idle.Requests, f.Idle.Written} })
 	row("drift repaired p50 / p99, ms", "%.0f / %.0f", func(f *figures) []any { return []any{f.Drift.P50, f.Drift.P99} })
 	table.Flush()
-	ground.PrintVerdicts(out, r.verdicts())
+	ground.PrintDecisions(out, r.decisions())
 }

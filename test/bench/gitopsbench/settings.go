@@ -29,7 +29,7 @@ type settings struct {
 }
 
 // parseSettings parses and validates the flags.
-func parseSettings(args []string, complain io.Writer) (*settings, error) {
+func parseSettings(args []string, log io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	sizes := flags.String("sizes", "100,500,1000", "numbers of Applications, with commas; each has a cluster of its own")
@@ -37,7 +37,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
 	s.Register(flags, "agent")
-	err := ground.ParseFlags(flags, args, complain)
+	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type Program[Settings any] struct {
 	// Name is the prefix of messages.
 	Name string
 	// Parse parses and validates the flags.
-	Parse func(args []string, complain io.Writer) (Settings, error)
+	Parse func(args []string, log io.Writer) (Settings, error)
 	// Longest is the timeout of a run, which ends one that hangs; nil is none.
 	Longest func(Settings) time.Duration
 	// StartsProcesses is set by a benchmark that measures other processes.
@@ -49,12 +49,12 @@ func (p Program[Settings]) Main() { os.Exit(p.Run(os.Args[1:], os.Stdout, os.Std
 // Run is the program from the flags to the exit code. Flags are checked first,
 // so that errors and -help need no privileges. An interrupt takes precedence
 // over the errors that it causes.
-func (p Program[Settings]) Run(args []string, out, complain io.Writer) int {
+func (p Program[Settings]) Run(args []string, out, log io.Writer) int {
 	fail := func(code int, why any) int {
-		fmt.Fprintf(complain, "%s: %v\n", p.Name, why)
+		fmt.Fprintf(log, "%s: %v\n", p.Name, why)
 		return code
 	}
-	s, err := p.Parse(args, complain)
+	s, err := p.Parse(args, log)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return ExitOK
@@ -67,7 +67,7 @@ func (p Program[Settings]) Run(args []string, out, complain io.Writer) int {
 			return fail(ExitFailure, err)
 		}
 		if !inside {
-			return privatenet.Run(p.Name, complain)
+			return privatenet.Run(p.Name, log)
 		}
 	}
 	// Pdeathsig is bound to the thread that starts a child: the kernel kills
@@ -95,8 +95,8 @@ func (p Program[Settings]) Run(args []string, out, complain io.Writer) int {
 
 // ParseFlags parses the flags of a benchmark, which takes no other arguments.
 // The flag package prints unknown flags and the usage.
-func ParseFlags(flags *flag.FlagSet, args []string, complain io.Writer) error {
-	flags.SetOutput(complain)
+func ParseFlags(flags *flag.FlagSet, args []string, log io.Writer) error {
+	flags.SetOutput(log)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -63,8 +63,8 @@ func SpreadOf(delays []time.Duration) Spread {
 	return Spread{P50: at(50), P99: at(99), Max: at(100)}
 }
 
-// Verdict is a goal and the figure that it limits, at one size.
-type Verdict struct {
+// Decision is a goal and the figure that it limits, at one size.
+type Decision struct {
 	Met          bool
 	Size         string // such as 1000 Applications
 	Name         string
@@ -73,11 +73,11 @@ type Verdict struct {
 	Bound        string // how the limit limits: below, or at most
 }
 
-// PrintVerdicts writes one line per goal.
-func PrintVerdicts(out io.Writer, verdicts []Verdict) {
+// PrintDecisions writes one line per goal.
+func PrintDecisions(out io.Writer, decisions []Decision) {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table)
-	for _, v := range verdicts {
+	for _, v := range decisions {
 		met := "MISSED"
 		if v.Met {
 			met = "ok"
@@ -88,9 +88,9 @@ func PrintVerdicts(out io.Writer, verdicts []Verdict) {
 }
 
 // Missed returns the number of goals that are not met.
-func Missed(verdicts []Verdict) int {
+func Missed(decisions []Decision) int {
 	count := 0
-	for _, v := range verdicts {
+	for _, v := range decisions {
 		if !v.Met {
 			count++
 		}

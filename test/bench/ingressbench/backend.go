@@ -87,7 +87,7 @@ func serveConn(conn net.Conn) {
 	address := netip.MustParseAddrPort(conn.LocalAddr().String()).Addr().String()
 	// The response is the same for all requests of a connection, so it is
 	// formatted once.
-	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n%s", len(address), address)
+	body := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n%s", len(address), address)
 	reader := bufio.NewReaderSize(conn, seenBytes)
 	for {
 		line, err := reader.ReadSlice('\n')
@@ -97,7 +97,7 @@ func serveConn(conn net.Conn) {
 		if len(bytes.TrimRight(line, "\r\n")) > 0 {
 			continue
 		}
-		if _, err := conn.Write(answer); err != nil {
+		if _, err := conn.Write(body); err != nil {
 			return
 		}
 	}

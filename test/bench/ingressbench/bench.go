@@ -59,7 +59,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.tell("%d Ingresses (objects created in %s)", b.figures.Ingresses, took.Round(100*time.Millisecond))
+	b.report("%d Ingresses (objects created in %s)", b.figures.Ingresses, took.Round(100*time.Millisecond))
 	if err := b.runEdge(ctx); err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 			continue
 		}
 		if err := phase.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.Said())
+			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.Output())
 		}
 	}
 	return nil
 }
 
-// tell prints one indented progress line.
-func (b *bench) tell(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
+// report prints one indented progress line.
+func (b *bench) report(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
 
 // cold measures the start: until the edge is ready, and until a sample of hosts
 // is served by the right endpoint. It ends with the CPU time since the process
@@ -120,11 +120,11 @@ func (b *bench) cold(ctx context.Context) error {
 		return err
 	}
 	b.figures.Ready = seconds(time.Since(began))
-	c, ask := b.edge.asker(b.settings.tls)
+	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
 	for range sampleHosts {
 		app := rand.IntN(b.world.apps)
-		_, err := b.until(ctx, hostOf(app), ask, func(got answer) bool { return got.backend == endpointOf(app, b.world.moved[app]) })
+		_, err := b.until(ctx, hostOf(app), request, func(got response) bool { return got.backend == endpointOf(app, b.world.moved[app]) })
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (b *bench) cold(ctx context.Context) error {
 		return err
 	}
 	b.figures.ColdCPU = seconds(used)
-	b.tell("cold: ready after %.2f s, all live after %.2f s, %.2f s CPU", b.figures.Ready, b.figures.Cold, b.figures.ColdCPU)
+	b.report("cold: ready after %.2f s, all live after %.2f s, %.2f s CPU", b.figures.Ready, b.figures.Cold, b.figures.ColdCPU)
 	return finish()
 }
 
@@ -143,11 +143,11 @@ func (b *bench) cold(ctx context.Context) error {
 // returns the time of that response. Failed requests are retried, because a
 // route that is not live yet may refuse the connection or the handshake.
 func (b *bench) until(
-	ctx context.Context, host string, ask func(context.Context, string) (answer, error), done func(answer) bool,
+	ctx context.Context, host string, request func(context.Context, string) (response, error), done func(response) bool,
 ) (time.Time, error) {
 	var at time.Time
 	err := b.edge.Await(ctx, lookPeriod, func(ctx context.Context) error {
-		got, err := ask(ctx, host)
+		got, err := request(ctx, host)
 		switch {
 		case err != nil:
 			return err
@@ -183,7 +183,7 @@ func (b *bench) rest(ctx context.Context) error {
 	}
 	b.figures.Idle = b.idle
 	b.figures.Settled, b.figures.Peak = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
-	b.tell("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
+	b.report("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
 	return b.heap("settled")
 }
 
@@ -195,7 +195,7 @@ func (b *bench) end(context.Context) error {
 		return err
 	}
 	b.figures.Loaded, b.figures.PeakEver = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
-	b.tell("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
+	b.report("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
 	return b.heap("end")
 }
 

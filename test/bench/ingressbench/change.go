@@ -18,7 +18,7 @@ type change struct {
 	// which the watch identifies its event.
 	make func(context.Context) (version string, err error)
 	// live reports whether a response shows that the edge serves the change.
-	live func(answer) bool
+	live func(response) bool
 }
 
 // kindOfChange generates changes of one kind. next prepares one for an
@@ -42,7 +42,7 @@ func (b *bench) created() kindOfChange {
 					made, err := w.Client.NetworkingV1().Ingresses(ingress.Namespace).Create(ctx, ingress, metav1.CreateOptions{})
 					return made.GetResourceVersion(), err
 				},
-				live: func(got answer) bool { return got.backend == endpointOf(app, w.moved[app]) },
+				live: func(got response) bool { return got.backend == endpointOf(app, w.moved[app]) },
 			}, err
 		},
 		look: func(ctx context.Context) (*sight, error) {
@@ -72,7 +72,7 @@ func (b *bench) movedEndpoint() kindOfChange {
 					made, err := w.Client.DiscoveryV1().EndpointSlices(namespaceOf(app)).Update(ctx, slice, metav1.UpdateOptions{})
 					return made.GetResourceVersion(), err
 				},
-				live: func(got answer) bool { return got.backend == endpointOf(app, moved) },
+				live: func(got response) bool { return got.backend == endpointOf(app, moved) },
 			}, nil
 		},
 		look: func(ctx context.Context) (*sight, error) {
@@ -108,7 +108,7 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 		return delayFigures{}, err
 	}
 	defer seen.close()
-	c, ask := b.edge.asker(b.settings.tls)
+	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
 	var fromCall, fromSight []time.Duration
 	pace := time.NewTicker(b.settings.pace())
@@ -118,10 +118,10 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 		if err != nil {
 			return delayFigures{}, err
 		}
-		if _, err := ask(ctx, next.host); err != nil && !b.settings.tls { // opens the connection outside of the measured time
+		if _, err := request(ctx, next.host); err != nil && !b.settings.tls { // opens the connection outside of the measured time
 			return delayFigures{}, err
 		}
-		call, sight, err := b.delay(ctx, next, ask, seen)
+		call, sight, err := b.delay(ctx, next, request, seen)
 		if err != nil {
 			return delayFigures{}, fmt.Errorf("change %d: %w", n, err)
 		}
@@ -133,7 +133,7 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 		}
 	}
 	figures := delayFigures{FromCall: ground.SpreadOf(fromCall), FromSight: ground.SpreadOf(fromSight)}
-	b.tell("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), len(fromCall))
+	b.report("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), len(fromCall))
 	return figures, nil
 }
 
@@ -142,7 +142,7 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 // returns. A change that is served before the benchmark's own watch has its
 // event counts as zero from the event.
 func (b *bench) delay(
-	ctx context.Context, next change, ask func(context.Context, string) (answer, error), seen *sight,
+	ctx context.Context, next change, request func(context.Context, string) (response, error), seen *sight,
 ) (fromCall, fromSight time.Duration, err error) {
 	type made struct {
 		version string
@@ -154,7 +154,7 @@ func (b *bench) delay(
 		version, err := next.make(ctx)
 		returned <- made{version, err}
 	}()
-	live, err := b.until(ctx, next.host, ask, next.live)
+	live, err := b.until(ctx, next.host, request, next.live)
 	// The call's result is taken even if until failed: its error is then the
 	// likely cause.
 	change := <-returned
@@ -193,7 +193,7 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 			return 0, err
 		}
 	}
-	c, ask := b.edge.asker(b.settings.tls)
+	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
 	finish := b.profile(kind.name, time.Duration(len(changes))*b.settings.pace())
 	u, err := measure(b.edge.PID(), func() error {
@@ -212,14 +212,14 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 		// The interval ends when the last change is live, so that its work is
 		// included.
 		last := changes[len(changes)-1]
-		_, err := b.until(ctx, last.host, ask, last.live)
+		_, err := b.until(ctx, last.host, request, last.live)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	each := milliseconds(b.beyondIdle(u)) / float64(len(changes))
-	b.tell("%s: %.2f ms CPU per change", kind.name, each)
+	b.report("%s: %.2f ms CPU per change", kind.name, each)
 	return each, finish()
 }
 
@@ -230,11 +230,11 @@ func (b *bench) clear(ctx context.Context) error {
 	if err := b.world.dropExtra(ctx); err != nil {
 		return err
 	}
-	c, ask := b.edge.asker(false)
+	c, request := b.edge.querier(false)
 	defer c.close()
 	for n := range min(b.world.extra, namespaces) { // the newest of each namespace
 		host := extraHost(b.world.extra - 1 - n)
-		if _, err := b.until(ctx, host, ask, func(got answer) bool { return got.status == 404 }); err != nil {
+		if _, err := b.until(ctx, host, request, func(got response) bool { return got.status == 404 }); err != nil {
 			return err
 		}
 	}

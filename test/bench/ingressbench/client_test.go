@@ -13,8 +13,8 @@ func TestClientReads(t *testing.T) {
 	const fine = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\nServer: x\r\n\r\n10.244.0.1"
 	c := newClient("")
 	c.reader = bufio.NewReader(strings.NewReader(fine + "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n" + fine))
-	want := answer{status: 200, backend: netip.MustParseAddr("10.244.0.1")}
-	for i, want := range []answer{want, {status: 404}, want} {
+	want := response{status: 200, backend: netip.MustParseAddr("10.244.0.1")}
+	for i, want := range []response{want, {status: 404}, want} {
 		if got, err := c.read(); err != nil || got != want {
 			t.Errorf("answer %d is %+v, %v; want %+v", i, got, err, want)
 		}

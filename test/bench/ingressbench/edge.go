@@ -60,13 +60,13 @@ func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) 
 	return []byte(text), err
 }
 
-// asker returns a client for the plain or the TLS entry point, and the method
+// querier returns a client for the plain or the TLS entry point, and the method
 // that sends its requests. The caller must close the client.
-func (e *edge) asker(encrypted bool) (*client, func(context.Context, string) (answer, error)) {
+func (e *edge) querier(encrypted bool) (*client, func(context.Context, string) (response, error)) {
 	if encrypted {
 		c := newClient(encryptedAddress)
-		return c, c.askEncrypted
+		return c, c.requestEncrypted
 	}
 	c := newClient(plainAddress)
-	return c, c.ask
+	return c, c.do
 }

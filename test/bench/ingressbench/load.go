@@ -26,9 +26,9 @@ const (
 	loadHosts = 5000
 )
 
-// question is a request and the endpoint that must serve it; any endpoint is
+// query is a request and the endpoint that must serve it; any endpoint is
 // right if want is not valid.
-type question struct {
+type query struct {
 	host string
 	want netip.Addr
 }
@@ -37,7 +37,7 @@ type question struct {
 // per request, and against the ratio to the cost of other loads.
 type turn struct {
 	name    string
-	choose  func() question
+	choose  func() query
 	into    *float64
 	against map[*turn]*float64
 	cost    cost
@@ -76,12 +76,12 @@ func (b *bench) load(ctx context.Context) (err error) {
 	}
 	f := b.figures
 	f.InUse = ground.Megabytes(m.Resident)
-	b.tell("in use: RSS %.0f MB after requests to %d hosts with an endpoint each", f.InUse, hosts)
+	b.report("in use: RSS %.0f MB after requests to %d hosts with an endpoint each", f.InUse, hosts)
 	if err := b.world.createWide(ctx, hosts); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.world.deleteWide(ctx)) }()
-	if err := b.answers(ctx, wideHost); err != nil {
+	if err := b.responses(ctx, wideHost); err != nil {
 		return err
 	}
 	if err := b.warmUp(ctx, b.edge.PID(), wide); err != nil {
@@ -90,7 +90,7 @@ func (b *bench) load(ctx context.Context) (err error) {
 	if err := b.takeTurns(ctx, b.edge.PID(), b.world.endpointTurns(&f.Request)); err != nil {
 		return err
 	}
-	b.tell("load: %.1f µs CPU per request for one host, %.1f µs for one with %d endpoints, %.1f µs for %d hosts",
+	b.report("load: %.1f µs CPU per request for one host, %.1f µs for one with %d endpoints, %.1f µs for %d hosts",
 		f.Request.One, f.Request.Wide, hosts, f.Request.All, hosts)
 	return nil
 }
@@ -112,42 +112,42 @@ func (w *world) endpointTurns(into *requestFigures) []*turn {
 func (w *world) loadHosts() int { return min(w.apps, loadHosts, openFiles()/4) }
 
 // of returns the request for an application, with the endpoint that it has now.
-func (w *world) of(app int) question { return question{hostOf(app), endpointOf(app, w.moved[app])} }
+func (w *world) of(app int) query { return query{hostOf(app), endpointOf(app, w.moved[app])} }
 
 // one returns a generator that always selects the first application.
-func (w *world) one() func() question { return func() question { return w.of(0) } }
+func (w *world) one() func() query { return func() query { return w.of(0) } }
 
 // wide selects the host with many endpoints; each of them is right.
-func wide() question { return question{host: wideHost} }
+func wide() query { return query{host: wideHost} }
 
 // atRandom returns a generator that selects one of the hosts at random. The
 // hosts are spread evenly over all applications.
-func (w *world) atRandom() func() question {
+func (w *world) atRandom() func() query {
 	hosts := w.loadHosts()
 	step := w.apps / hosts
-	return func() question { return w.of(step * rand.IntN(hosts)) }
+	return func() query { return w.of(step * rand.IntN(hosts)) }
 }
 
 // inTurn returns a generator that cycles through the same hosts, so that a
 // warm-up reaches each of them. It is safe for concurrent use.
-func (w *world) inTurn() func() question {
+func (w *world) inTurn() func() query {
 	hosts := w.loadHosts()
 	step := w.apps / hosts
 	var next atomic.Int64
-	return func() question { return w.of(step * (int(next.Add(1)) % hosts)) }
+	return func() query { return w.of(step * (int(next.Add(1)) % hosts)) }
 }
 
-// answers waits until a newly created host is served with status 200.
-func (b *bench) answers(ctx context.Context, host string) error {
-	c, ask := b.edge.asker(false)
+// responses waits until a newly created host is served with status 200.
+func (b *bench) responses(ctx context.Context, host string) error {
+	c, request := b.edge.querier(false)
 	defer c.close()
-	_, err := b.until(ctx, host, ask, func(got answer) bool { return got.status == 200 })
+	_, err := b.until(ctx, host, request, func(got response) bool { return got.status == 200 })
 	return err
 }
 
 // warmUp runs each load for at least a millisecond per host, without recording
 // its cost.
-func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) error {
+func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() query) error {
 	length := max(b.settings.duration, time.Duration(b.world.loadHosts())*time.Millisecond)
 	for _, choose := range loads {
 		if _, err := drive(ctx, pid, choose, length); err != nil {
@@ -197,14 +197,14 @@ func openFiles() int {
 
 // drive sends requests on all connections for the given time and returns the
 // cost to the process.
-func drive(ctx context.Context, pid int, choose func() question, length time.Duration) (cost, error) {
+func drive(ctx context.Context, pid int, choose func() query, length time.Duration) (cost, error) {
 	var requests atomic.Int64
 	u, err := measure(pid, func() error {
 		until := time.Now().Add(length)
 		group, ctx := errgroup.WithContext(ctx)
 		for range loadConnections {
 			group.Go(func() error {
-				count, err := askUntil(ctx, choose, until)
+				count, err := requestUntil(ctx, choose, until)
 				requests.Add(count)
 				return err
 			})
@@ -214,14 +214,14 @@ func drive(ctx context.Context, pid int, choose func() question, length time.Dur
 	return cost{u.cpu, requests.Load()}, err
 }
 
-// askUntil sends requests on one connection until the time is over. A wrong
+// requestUntil sends requests on one connection until the time is over. A wrong
 // status or endpoint is an error, which ends the whole load.
-func askUntil(ctx context.Context, choose func() question, until time.Time) (count int64, err error) {
+func requestUntil(ctx context.Context, choose func() query, until time.Time) (count int64, err error) {
 	c := newClient(plainAddress)
 	defer c.close()
 	for ctx.Err() == nil && time.Now().Before(until) {
 		q := choose()
-		got, err := c.ask(ctx, q.host)
+		got, err := c.do(ctx, q.host)
 		switch {
 		case err != nil:
 			return count, err

@@ -31,7 +31,7 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 	c := newClient(plainAddress)
 	defer c.close()
 	err = process.Await(ctx, 10*time.Millisecond, func(ctx context.Context) error {
-		_, err := c.ask(ctx, wideHost)
+		_, err := c.do(ctx, wideHost)
 		return err
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 		return err
 	}
 	b.figures.Peer = f
-	b.tell("%s: %.1f µs CPU per request for one host, %.1f µs for one with all endpoints, %.1f µs for all hosts; %.1f µs for all names by one route, %.1f µs by as many",
+	b.report("%s: %.1f µs CPU per request for one host, %.1f µs for one with all endpoints, %.1f µs for all hosts; %.1f µs for all names by one route, %.1f µs by as many",
 		f.Name, f.One, f.Wide, f.All, f.Any, f.Shared)
 	return nil
 }

@@ -153,12 +153,12 @@ func (r *report) goals(f *figures) []goal {
 // far.
 func (r *report) ran(phase string) bool { return (&settings{only: r.Only}).measures(phase) }
 
-// verdicts judges the goals of all sizes.
-func (r *report) verdicts() []ground.Verdict {
-	var all []ground.Verdict
+// decisions judges the goals of all sizes.
+func (r *report) decisions() []ground.Decision {
+	var all []ground.Decision
 	for _, f := range r.Sizes {
 		for _, g := range r.goals(f) {
-			all = append(all, ground.Verdict{
+			all = append(all, ground.Decision{
 				Met: g.met(f), Size: fmt.Sprintf("%d Ingresses", g.ingresses), Name: g.name,
 				Value: g.figure(f), Limit: g.limit, Unit: g.unit, Bound: "below",
 			})
@@ -168,7 +168,7 @@ func (r *report) verdicts() []ground.Verdict {
 }
 
 // missed returns the number of goals that are not met.
-func (r *report) missed() int { return ground.Missed(r.verdicts()) }
+func (r *report) missed() int { return ground.Missed(r.decisions()) }
 
 // deliver prints the tables and, if jsonFile is not empty, writes the report to
 // it.
@@ -210,7 +210,7 @@ func (r *report) print(out io.Writer) {
 	}
 	r.printLoads(row)
 	table.Flush()
-	ground.PrintVerdicts(out, r.verdicts())
+	ground.PrintDecisions(out, r.decisions())
 }
 
 // printLoads writes the rows for the cost of requests, with the ratios in

@@ -43,7 +43,7 @@ type settings struct {
 }
 
 // parseSettings parses and validates the flags.
-func parseSettings(args []string, complain io.Writer) (*settings, error) {
+func parseSettings(args []string, log io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	sizes := flags.String("sizes", "1000,5000,10000", "numbers of Ingresses, ascending, with commas")
@@ -57,7 +57,7 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	s.Register(flags, "edge")
-	err := ground.ParseFlags(flags, args, complain)
+	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
 		return nil, err
 	}

@@ -36,18 +36,18 @@ func (b *bench) loadShared(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.world.deleteShared(ctx)) }()
 	for i := range hosts {
-		if err := b.answers(ctx, sharedHost(i)); err != nil {
+		if err := b.responses(ctx, sharedHost(i)); err != nil {
 			return err
 		}
 	}
-	if err := b.answers(ctx, anyHost(0)); err != nil {
+	if err := b.responses(ctx, anyHost(0)); err != nil {
 		return err
 	}
 	f := &b.figures.Request
 	if err := b.takeTurns(ctx, b.edge.PID(), b.world.nameTurns(f)); err != nil {
 		return err
 	}
-	b.tell("shared: %.1f µs CPU per request for %d names by one route, %.1f µs by as many, with one endpoint", f.Any, hosts, f.Shared)
+	b.report("shared: %.1f µs CPU per request for %d names by one route, %.1f µs by as many, with one endpoint", f.Any, hosts, f.Shared)
 	return nil
 }
 
@@ -63,9 +63,9 @@ func (w *world) nameTurns(into *requestFigures) []*turn {
 
 // sharing returns a generator that selects one of the names at random. All are
 // served by the endpoint of the first application.
-func (w *world) sharing(host func(int) string) func() question {
+func (w *world) sharing(host func(int) string) func() query {
 	hosts, want := w.loadHosts(), w.of(0).want
-	return func() question { return question{host(rand.IntN(hosts)), want} }
+	return func() query { return query{host(rand.IntN(hosts)), want} }
 }
 
 // createShared creates Ingresses with many hosts each, and one with a wildcard

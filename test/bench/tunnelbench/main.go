@@ -44,7 +44,7 @@ type settings struct {
 
 // parseSettings parses and validates the flags. The minimum of 100 requests
 // makes the 99th percentile a sample of its own.
-func parseSettings(args []string, complain io.Writer) (settings, error) {
+func parseSettings(args []string, log io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("tunnelbench", flag.ContinueOnError)
 	flags.IntVar(&s.megabytes, "megabytes", 1024, "how much goes through in one measurement of throughput")
@@ -53,7 +53,7 @@ func parseSettings(args []string, complain io.Writer) (settings, error) {
 	flags.IntVar(&s.rounds, "rounds", 3, "how often everything is measured")
 	flags.BoolVar(&s.secure, "tls", true, "use TLS, to the hub and to the direct server")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
-	switch err := ground.ParseFlags(flags, args, complain); {
+	switch err := ground.ParseFlags(flags, args, log); {
 	case err != nil:
 		return s, err
 	case s.megabytes < 1 || s.streams < 1 || s.requests < max(100, s.streams) || s.rounds < 1:

@@ -68,9 +68,9 @@ func verify(_ context.Context, presented string) (signing.RuntimeIdentity, error
 	return signing.RuntimeIdentity{RuntimeID: runtimeID, Name: runtimeID, Expires: time.Now().Add(24 * time.Hour)}, nil
 }
 
-// answer is the handler behind both paths. It serves /app-proxy/<n> with a body
+// response is the handler behind both paths. It serves /app-proxy/<n> with a body
 // of n bytes.
-func answer(w http.ResponseWriter, r *http.Request) {
+func response(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.URL.Path[len(wire.AppProxyPath):])
 	if err != nil {
 		http.NotFound(w, r)
@@ -131,7 +131,7 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 		return scheme + address, nil
 	}
 	platformURL, err1 := serve(h.Tunnel())
-	directURL, err2 := serve(http.HandlerFunc(answer))
+	directURL, err2 := serve(http.HandlerFunc(response))
 	if err := errors.Join(err1, err2); err != nil {
 		closeAll()
 		return nil, err
@@ -145,7 +145,7 @@ func newWorld(ctx context.Context, secure bool) (*world, error) {
 		_ = tunnel.Run(running, tunnel.Options{
 			URLs: func() []string { return []string{platformURL} }, Connections: 1,
 			Token:   func(context.Context) (string, error) { return token, nil },
-			Handler: http.HandlerFunc(answer), TLS: &tls.Config{RootCAs: roots},
+			Handler: http.HandlerFunc(response), TLS: &tls.Config{RootCAs: roots},
 			State: func(int) { connected <- struct{}{} },
 		})
 	})

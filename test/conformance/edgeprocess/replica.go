@@ -68,7 +68,7 @@ func (s Seat) Dialer(port int) func(context.Context, string, string) (net.Conn, 
 
 // Page returns a page of the health server.
 func (s Seat) Page(ctx context.Context, path string) (status int, text string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, programs.Patience)
+	ctx, cancel := context.WithTimeout(ctx, programs.Timeout)
 	defer cancel()
 	status, text, err = programs.Get(ctx, "http://"+s.On(HealthPort)+path)
 	return status, strings.TrimSpace(text), err
@@ -90,7 +90,7 @@ func (s Seat) Metric(ctx context.Context, name, labels string) (float64, error) 
 
 // Ready returns nil if the edge is ready, and else the reason that it gives.
 func (s Seat) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, programs.Patience)
+	ctx, cancel := context.WithTimeout(ctx, programs.Timeout)
 	defer cancel()
 	_, err := programs.Fetch(ctx, "http://"+s.On(HealthPort)+"/readyz")
 	return err

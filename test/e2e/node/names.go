@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// answerTimeout bounds the API request for one query. Resolvers retry after
+	// responseTimeout bounds the API request for one query. Resolvers retry after
 	// about the same time.
-	answerTimeout = 5 * time.Second
+	responseTimeout = 5 * time.Second
 	// timeToLive is short, because Services are created and deleted during a
 	// run and a resolver caches the response.
 	timeToLive = 2
@@ -42,15 +42,15 @@ func (d *nameServer) serve(ctx context.Context, socket net.PacketConn) {
 		}
 		// A malformed query gets no response. A lost response is not repeated
 		// here: the resolver retries.
-		if answer, err := d.answer(ctx, query[:size]); err == nil {
-			_, _ = socket.WriteTo(answer, from) // the resolver retries
+		if body, err := d.response(ctx, query[:size]); err == nil {
+			_, _ = socket.WriteTo(body, from) // the resolver retries
 		}
 	}
 }
 
-// answer builds the response to a query. It considers the first question only;
+// body builds the response to a query. It considers the first question only;
 // resolvers send one.
-func (d *nameServer) answer(ctx context.Context, query []byte) ([]byte, error) {
+func (d *nameServer) response(ctx context.Context, query []byte) ([]byte, error) {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(query)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *nameServer) answer(ctx context.Context, query []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
 	address, known := d.resolve(ctx, strings.ToLower(strings.TrimSuffix(question.Name.String(), ".")))
 	// RecursionAvailable is set although nothing is forwarded: stub resolvers

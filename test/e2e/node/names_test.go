@@ -80,7 +80,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	names := testNames()
 	f.Fuzz(func(t *testing.T, query []byte) {
-		answer, err := names.answer(t.Context(), query)
+		answer, err := names.response(t.Context(), query)
 		if err != nil {
 			return
 		}

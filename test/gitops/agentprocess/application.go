@@ -28,7 +28,7 @@ func Applications(cluster *kube.Cluster, namespace string) dynamic.ResourceInter
 // programs.Patience with the last error.
 func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
 	var last *v1alpha1.Application
 	_, err := kube.WaitFor(ctx, in, kube.Named(name), func(found []*unstructured.Unstructured) error {
@@ -62,13 +62,13 @@ func InOrder(revision string) func(*v1alpha1.Application) error {
 			(revision == "" || at == revision) {
 			return nil
 		}
-		return fmt.Errorf("it is %s and %s at %s, and not Synced and Healthy at %s: %s", status.Sync.Status, status.Health.Status, at, revision, Told(app))
+		return fmt.Errorf("it is %s and %s at %s, and not Synced and Healthy at %s: %s", status.Sync.Status, status.Health.Status, at, revision, Reported(app))
 	}
 }
 
 // Told summarizes the status of an Application on one line: conditions, the
 // last operation, and resources that are not Healthy.
-func Told(app *v1alpha1.Application) string {
+func Reported(app *v1alpha1.Application) string {
 	var text strings.Builder
 	for _, condition := range app.Status.Conditions {
 		fmt.Fprintf(&text, "%s: %s; ", condition.Type, condition.Message)

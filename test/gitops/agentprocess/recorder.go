@@ -165,7 +165,7 @@ func (r *Recorder) Lives() []Life {
 // them. On timeout the test fails with the complete record.
 func (r *Recorder) Await(t *testing.T, holds func([]Life) error) []Life {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programs.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
 	for {
 		// The channel is taken before the record is read, so that an event

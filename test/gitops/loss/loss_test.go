@@ -166,11 +166,11 @@ func reached(head string, want []document) func(*v1alpha1.Application) error {
 		case worst(want) == applied:
 			return inOrder(app)
 		case app.Status.Sync.Status != demanded || worst(want) != refused && app.Status.Sync.Revision != head:
-			return fmt.Errorf("it is %s at %s, want %s at %s: %s", app.Status.Sync.Status, app.Status.Sync.Revision, demanded, head, agentprocess.Told(app))
+			return fmt.Errorf("it is %s at %s, want %s at %s: %s", app.Status.Sync.Status, app.Status.Sync.Revision, demanded, head, agentprocess.Reported(app))
 		case worst(want) != refused && (state == nil || state.Phase != v1alpha1.OperationFailed):
-			return fmt.Errorf("no sync has failed: %s", agentprocess.Told(app))
+			return fmt.Errorf("no sync has failed: %s", agentprocess.Reported(app))
 		}
-		texts := []string{agentprocess.Told(app)}
+		texts := []string{agentprocess.Reported(app)}
 		for _, one := range want {
 			// A sync that does not begin says nothing about what it would meet.
 			told := one.fate == refused || one.fate > applied && worst(want) < refused && (one.fate == blocking || worst(want) < blocking)

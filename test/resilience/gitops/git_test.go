@@ -123,7 +123,7 @@ func (g *gitScene) suffer(t *testing.T, one trouble) {
 		if !slices.ContainsFunc(app.Status.Conditions, func(condition v1alpha1.ApplicationCondition) bool {
 			return strings.HasSuffix(condition.Type, "Error") && strings.Contains(condition.Message, one.want)
 		}) {
-			return fmt.Errorf("no condition says %q: %s", one.want, agentprocess.Told(app))
+			return fmt.Errorf("no condition says %q: %s", one.want, agentprocess.Reported(app))
 		}
 		return nil
 	})
@@ -131,7 +131,7 @@ func (g *gitScene) suffer(t *testing.T, one trouble) {
 	if now := g.state(t); now != before {
 		t.Errorf("the objects changed meanwhile from\n%s\nto\n%s", before, now)
 	}
-	t.Logf("it says %s", agentprocess.Told(app))
+	t.Logf("it says %s", agentprocess.Reported(app))
 
 	over()
 	g.pushes++
@@ -144,7 +144,7 @@ func (g *gitScene) suffer(t *testing.T, one trouble) {
 		t.Errorf("it took %s to recover, with an interval of %s", took, agentprocess.Interval)
 	}
 	if len(app.Status.Conditions) > 0 {
-		t.Errorf("it still says %s", agentprocess.Told(app))
+		t.Errorf("it still says %s", agentprocess.Reported(app))
 	}
 }
 

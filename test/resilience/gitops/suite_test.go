@@ -75,7 +75,7 @@ func (s *suite) synced(t *testing.T, control, commit string) *v1alpha1.Applicati
 			return err
 		}
 		if result := app.Status.OperationState.SyncResult; result == nil || result.Revision != commit {
-			return fmt.Errorf("its last sync was not to %s: %s", commit, agentprocess.Told(app))
+			return fmt.Errorf("its last sync was not to %s: %s", commit, agentprocess.Reported(app))
 		}
 		return nil
 	})

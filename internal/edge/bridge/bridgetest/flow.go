@@ -180,15 +180,15 @@ func stalled(t *testing.T, count *atomic.Int64) int64 {
 	give := time.After(Timeout)
 	// Six ticks without progress count as a stall. A slow machine makes the test longer,
 	// not wrong.
-	for last, calm := int64(-1), 0; ; {
+	for last, steady := int64(-1), 0; ; {
 		select {
 		case <-tick.C:
 		case <-give:
 			t.Fatal("it does not stop")
 		}
 		if now := count.Load(); now != last {
-			last, calm = now, 0
-		} else if calm++; calm == 6 {
+			last, steady = now, 0
+		} else if steady++; steady == 6 {
 			return now
 		}
 	}
@@ -257,7 +257,7 @@ func testPressureUp(t *testing.T, start Start) {
 		if err != nil {
 			t.Error(err)
 		}
-		_ = x.Answer(200, fmt.Sprint(hash))
+		_ = x.Respond(200, fmt.Sprint(hash))
 	}))
 	var sent atomic.Int64
 	source := pattern(size)
@@ -268,17 +268,17 @@ func testPressureUp(t *testing.T, start Start) {
 		sent.Add(int64(n))
 		return n, err
 	})}
-	answer := make(chan string, 1)
+	response := make(chan string, 1)
 	go func() {
 		_, got := do(t, w, request(t, w, "POST", "/", body))
-		answer <- got
+		response <- got
 	}()
 	// The window of the client's side is smaller than that of the server's.
 	if n := stalled(t, &sent); n > 3<<20 {
 		t.Errorf("%d bytes were buffered without a reader", n)
 	}
 	close(goOn)
-	if got := Within(t, "answer", answer); got != fmt.Sprint(size) {
+	if got := Within(t, "answer", response); got != fmt.Sprint(size) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -293,7 +293,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // open, and that the server then stops the upload (RFC 9113, section 8.1; RFC
 // 9114, section 4.1).
 func testEarlyResponse(t *testing.T, start Start) {
-	w := start(t, Handler(func(x *Exchange) { _ = x.Answer(413, "too much") }))
+	w := start(t, Handler(func(x *Exchange) { _ = x.Respond(413, "too much") }))
 	up, feed := io.Pipe()
 	defer feed.Close()
 	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
@@ -470,7 +470,7 @@ func testSlowOrigin(t *testing.T, start Start) {
 			t.Error(err)
 		}
 		body, _, err := x.Upload()
-		_ = x.Answer(200, fmt.Sprint(string(body), err))
+		_ = x.Respond(200, fmt.Sprint(string(body), err))
 	}))
 	if _, body := do(t, w, request(t, w, "POST", "/", unsized{strings.NewReader("hello")})); body != "hello<nil>" {
 		t.Errorf("got %q", body)
@@ -482,7 +482,7 @@ func testSlowOrigin(t *testing.T, start Start) {
 func testPanic(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) {
 		if x.Head.MethodID == h1.MethodPost {
-			_ = x.Answer(200, "ok")
+			_ = x.Respond(200, "ok")
 			return
 		}
 		// The value of net/http for an abort, which servers do not log.

@@ -22,7 +22,7 @@ import (
 func report(x *Exchange) {
 	body, trailers, err := x.Upload()
 	if err != nil {
-		_ = x.Answer(http.StatusBadRequest, err.Error())
+		_ = x.Respond(http.StatusBadRequest, err.Error())
 		return
 	}
 	var out strings.Builder
@@ -38,7 +38,7 @@ func report(x *Exchange) {
 	if trailers != "" {
 		fmt.Fprintf(&out, "trailers=%q\n", trailers)
 	}
-	_ = x.Answer(http.StatusOK, out.String())
+	_ = x.Respond(http.StatusOK, out.String())
 }
 
 // do sends a request and returns the response and its body. It fails the test
@@ -289,7 +289,7 @@ func testInterim(t *testing.T, start Start) {
 		if got := Within(t, "103", early); got != "103 </a.css>" {
 			t.Errorf("interim: %s", got)
 		}
-		_ = x.Answer(200, "ok")
+		_ = x.Respond(200, "ok")
 	}))
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
@@ -336,7 +336,7 @@ func testBroken(t *testing.T, start Start) {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, Handler(func(x *Exchange) {
 				if x.Head.MethodID != h1.MethodGet {
-					_ = x.Answer(200, "ok")
+					_ = x.Respond(200, "ok")
 					return
 				}
 				_ = x.Send(raw)

@@ -56,7 +56,7 @@ func Handler(serve func(*Exchange)) *bridge.Handler {
 			// An error without a status, such as a closed connection, has no
 			// response.
 			if status := h1.StatusOf(err); status != 0 {
-				_ = x.Answer(status, err.Error())
+				_ = x.Respond(status, err.Error())
 			}
 			return
 		}
@@ -107,8 +107,8 @@ func (x *Exchange) Send(parts ...string) error {
 	return nil
 }
 
-// Answer writes a whole response with a Content-Length, in one write.
-func (x *Exchange) Answer(status int, body string) error {
+// Respond writes a whole response with a Content-Length, in one write.
+func (x *Exchange) Respond(status int, body string) error {
 	return x.Send(fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: %d\r\n\r\n%s", status, http.StatusText(status), len(body), body))
 }
 

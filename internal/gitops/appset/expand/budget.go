@@ -29,14 +29,14 @@ type budget struct {
 	ctx   context.Context
 	work  int
 	until time.Time
-	// asked counts the calls of spend. The clock is read with every 64th only,
+	// requested counts the calls of spend. The clock is read with every 64th only,
 	// as most calls are short.
-	asked int
+	requested int
 }
 
 // refill starts a text.
 func (b *budget) refill(ctx context.Context) {
-	b.ctx, b.work, b.until, b.asked = ctx, maxWork, time.Now().Add(maxTime), 0
+	b.ctx, b.work, b.until, b.requested = ctx, maxWork, time.Now().Add(maxTime), 0
 }
 
 // spend counts work. It panics when the limit is exceeded: that is how a
@@ -47,7 +47,7 @@ func (b *budget) spend(units int) {
 		panic(limitError("the template does too much: loop over less"))
 	}
 	// The clock is read now and then: most calls are short.
-	if b.asked++; b.asked%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
+	if b.requested++; b.requested%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
 		panic(limitError("there was no time left for the template"))
 	}
 }

@@ -188,8 +188,8 @@ func explain(text string, err error) error {
 	if limit, ok := errors.AsType[limitError](err); ok {
 		return fmt.Errorf("the template %.100q: %w", text, limit)
 	}
-	said := strings.TrimPrefix(err.Error(), "template: ")
-	return fmt.Errorf("the template %.100q: %.300s", text, said)
+	message := strings.TrimPrefix(err.Error(), "template: ")
+	return fmt.Errorf("the template %.100q: %.300s", text, message)
 }
 
 // simple replaces {{name}} by the parameters that are texts. A parameter that

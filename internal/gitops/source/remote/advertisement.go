@@ -100,13 +100,13 @@ func (a *Advertisement) add(line []byte) error {
 
 // lineError explains why there is no next line.
 func lineError(err error) error {
-	var told *pktline.ErrorLine
+	var line *pktline.ErrorLine
 	var failure *Failure
 	switch {
 	case errors.As(err, &failure):
 		return failure
-	case errors.As(err, &told):
-		return serverError(told.Text)
+	case errors.As(err, &line):
+		return serverError(line.Text)
 	case err == nil, errors.Is(err, io.ErrUnexpectedEOF):
 		return failf(Unreachable, "its response ends too early")
 	case errors.Is(err, pktline.ErrInvalidPktLen):

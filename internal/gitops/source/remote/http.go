@@ -158,14 +158,14 @@ func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	if err != nil {
 		return nil, err
 	}
-	answered := *response.Request.URL
-	answered.RawQuery, answered.User = "", nil
-	path, found := strings.CutSuffix(answered.Path, refsPath)
+	final := *response.Request.URL
+	final.RawQuery, final.User = "", nil
+	path, found := strings.CutSuffix(final.Path, refsPath)
 	if !found {
 		return nil, failf(Unreachable, "it redirects to an address that is not a repository")
 	}
-	answered.Path, answered.RawPath = path, ""
-	a.base = answered.String()
+	final.Path, final.RawPath = path, ""
+	a.base = final.String()
 	return a, nil
 }
 

@@ -114,7 +114,7 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 // Run runs this program again in a new network namespace, with the same
 // arguments, and returns the exit code. It forwards signals. Complaints start
 // with a name.
-func Run(name string, complain io.Writer) int {
+func Run(name string, warnings io.Writer) int {
 	// Pdeathsig fires when the thread that started the child ends, not the
 	// process, so this thread has to live until the end.
 	runtime.LockOSThread()
@@ -123,7 +123,7 @@ func Run(name string, complain io.Writer) int {
 
 	child, err := startInNetwork()
 	if err != nil {
-		fmt.Fprintf(complain, "%s: start in a private network: %v\n%s\n", name, err, explainRefusal(os.DirFS("/proc/sys")))
+		fmt.Fprintf(warnings, "%s: start in a private network: %v\n%s\n", name, err, explainRefusal(os.DirFS("/proc/sys")))
 		return 1
 	}
 	ended := make(chan error, 1)
@@ -134,7 +134,7 @@ func Run(name string, complain io.Writer) int {
 			// It fails only when the child has ended, which the other case sees.
 			_ = child.Process.Signal(received)
 		case err := <-ended:
-			return exitCode(name, complain, child.ProcessState, err)
+			return exitCode(name, warnings, child.ProcessState, err)
 		}
 	}
 }
@@ -174,13 +174,13 @@ func startChild(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
 
 // exitCode returns the exit code of the child, or 128 plus the signal that
 // ended it, as a shell does.
-func exitCode(name string, complain io.Writer, state *os.ProcessState, err error) int {
+func exitCode(name string, warnings io.Writer, state *os.ProcessState, err error) int {
 	if state == nil {
-		fmt.Fprintf(complain, "%s: wait for the process: %v\n", name, err)
+		fmt.Fprintf(warnings, "%s: wait for the process: %v\n", name, err)
 		return 1
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		fmt.Fprintf(complain, "%s: the process was ended by signal: %v\n", name, status.Signal())
+		fmt.Fprintf(warnings, "%s: the process was ended by signal: %v\n", name, status.Signal())
 		return 128 + int(status.Signal())
 	}
 	return state.ExitCode()

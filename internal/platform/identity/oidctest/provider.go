@@ -108,7 +108,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	p.mu.Lock()
-	asked, ok := p.codes[r.PostForm.Get("code")]
+	requested, ok := p.codes[r.PostForm.Get("code")]
 	delete(p.codes, r.PostForm.Get("code"))
 	p.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
@@ -118,20 +118,20 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(http.StatusUnauthorized)
 		p.json(w, map[string]any{"error": "invalid_client"})
-	case !ok, asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]),
-		r.PostForm.Get("grant_type") != "authorization_code", r.PostForm.Get("redirect_uri") != asked.Get("redirect_uri"):
+	case !ok, requested.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]),
+		r.PostForm.Get("grant_type") != "authorization_code", r.PostForm.Get("redirect_uri") != requested.Get("redirect_uri"):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		p.json(w, map[string]any{"error": "invalid_grant"})
 	default:
-		p.json(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(asked)})
+		p.json(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(requested)})
 	}
 }
 
-func (p *Provider) idToken(asked url.Values) string {
+func (p *Provider) idToken(requested url.Values) string {
 	claims := map[string]any{
 		"iss": p.URL, "sub": "subject-1", "aud": ClientID, "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
-		"nonce": asked.Get("nonce"), "email": "carol@example.com", "email_verified": true, "name": "Carol",
+		"nonce": requested.Get("nonce"), "email": "carol@example.com", "email_verified": true, "name": "Carol",
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// answerInterval is the poll interval of all waits, and answerTimeout
+	// pollInterval is the poll interval of all waits, and pollTimeout
 	// bounds one request.
-	answerInterval = 250 * time.Millisecond
-	answerTimeout  = 2 * time.Second
-	// answerLimit bounds a response.
-	answerLimit = 4 << 10
+	pollInterval = 250 * time.Millisecond
+	pollTimeout  = 2 * time.Second
+	// responseLimit bounds a response.
+	responseLimit = 4 << 10
 )
 
-// awaitAnswers waits until as many Pods respond at the addresses of the
+// awaitResponses waits until as many Pods respond at the addresses of the
 // Service's EndpointSlices as there are replicas. The status alone is not
 // enough: after a restart it still describes the Pods of the run before.
-func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+func (d *demoStatus) awaitResponses(ctx context.Context, cluster *kube.Cluster, report func(string)) error {
 	// A demo that is scaled to zero has no Pods to wait for.
 	if d.desired == 0 {
 		return nil
@@ -38,33 +38,33 @@ func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, sa
 		if err != nil {
 			return err
 		}
-		answering := answeringOf(ctx, endpoints)
-		if len(answering) >= d.desired {
-			d.address = answering[0]
+		responding := respondingOf(ctx, endpoints)
+		if len(responding) >= d.desired {
+			d.address = responding[0]
 			return nil
 		}
-		say(fmt.Sprintf("%d of %d Pods respond", len(answering), d.desired))
-		if backoff.Sleep(ctx, answerInterval) != nil {
+		report(fmt.Sprintf("%d of %d Pods respond", len(responding), d.desired))
+		if backoff.Sleep(ctx, pollInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// findAnswer looks once for a Pod that responds, for a demo that need not be
+// findResponding looks once for a Pod that responds, for a demo that need not be
 // complete.
-func (d *demoStatus) findAnswer(ctx context.Context, cluster *kube.Cluster) {
+func (d *demoStatus) findResponding(ctx context.Context, cluster *kube.Cluster) {
 	endpoints, err := readyEndpoints(ctx, cluster)
 	if err != nil {
 		return
 	}
-	if answering := answeringOf(ctx, endpoints); len(answering) > 0 {
-		d.address = answering[0]
+	if responding := respondingOf(ctx, endpoints); len(responding) > 0 {
+		d.address = responding[0]
 	}
 }
 
-// answeringOf returns the endpoints that respond.
-func answeringOf(ctx context.Context, endpoints []string) []string {
-	return slices.DeleteFunc(slices.Clone(endpoints), func(endpoint string) bool { return !answers(ctx, endpoint) })
+// respondingOf returns the endpoints that respond.
+func respondingOf(ctx context.Context, endpoints []string) []string {
+	return slices.DeleteFunc(slices.Clone(endpoints), func(endpoint string) bool { return !responds(ctx, endpoint) })
 }
 
 // readyEndpoints returns host:port of each ready endpoint of the Service,
@@ -96,17 +96,17 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 	return slices.Compact(found), nil
 }
 
-// answers reports whether an HTTP server responds without a server error. Other
+// responds reports whether an HTTP server responds without a server error. Other
 // statuses count, because the user may have changed the demo.
-func answers(ctx context.Context, endpoint string) bool {
-	status, _ := ask(ctx, endpoint, "")
+func responds(ctx context.Context, endpoint string) bool {
+	status, _ := get(ctx, endpoint, "")
 	return status != 0 && status < http.StatusInternalServerError
 }
 
-// ask requests /readyz, with another Host if one is given, and returns status
+// get requests /readyz, with another Host if one is given, and returns status
 // and text; the status is 0 without a response.
-func ask(ctx context.Context, endpoint, host string) (status int, text string) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+func get(ctx context.Context, endpoint, host string) (status int, text string) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/readyz", nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func ask(ctx context.Context, endpoint, host string) (status int, text string) {
 		return 0, ""
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	body, err := io.ReadAll(io.LimitReader(response.Body, responseLimit))
 	if err != nil {
 		return 0, ""
 	}
