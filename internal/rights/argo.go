@@ -81,7 +81,7 @@ func (p *parser) projectLine(project, subject, line string) *refusal.Refusal {
 	if p.count++; p.count > maxLines {
 		return refusal.New("", refusal.TooMany, "it is not read: a project has at most %d", maxLines)
 	}
-	if len(line) > maxText || strings.ContainsAny(line, "\n\r") {
+	if strings.ContainsAny(line, "\n\r") {
 		return refusal.New("", refusal.Invalid, "it is more than one line: write each rule as an item of the list")
 	}
 	fields, problem := splitLine(strings.TrimSpace(line))
@@ -94,6 +94,9 @@ func (p *parser) projectLine(project, subject, line string) *refusal.Refusal {
 	r, problem := compileRule(fields, p.policy.mode)
 	if problem != nil {
 		return problem
+	}
+	if !slices.ContainsFunc(projectResources, r.resource.match) {
+		return refusal.New("", refusal.NotAllowed, "a role of a project has rights on %s only, not on %s: write the rule in policy.csv of %s", strings.Join(projectResources, ", "), fields[2], ConfigMap)
 	}
 	if named, _, ok := strings.Cut(fields[4], "/"); ok && isPlain(named, p.policy.mode) && named != project {
 		return refusal.New("", refusal.NotAllowed, "the object %q is of project %s, and a role of project %s has no rights there: write %s/*", fields[4], named, project, project)

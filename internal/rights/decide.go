@@ -138,9 +138,14 @@ func (p *Policy) match(request Request, project string, holders []*holder) (*rul
 
 // matches reports whether all fields of the rule take those of the request. A
 // rollback is a sync to an old revision, and in Argo CD it needs the right to
-// sync: rules about either count.
+// sync: rules about either count. A role of a project may get its project and
+// never change it, whatever its patterns take: the project has the limits of the
+// role.
 func (r *rule) matches(request Request, project string) bool {
-	if r.project != "" && r.project != project || !r.resource.match(request.Resource) || !r.object.match(request.Object) {
+	if r.project != "" && (r.project != project || request.Resource == Projects && request.Action != Get) {
+		return false
+	}
+	if !r.resource.match(request.Resource) || !r.object.match(request.Object) {
 		return false
 	}
 	if r.action.match(request.Action) {

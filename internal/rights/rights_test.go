@@ -79,7 +79,8 @@ func TestDecide(t *testing.T) {
 p, role:b, applications, sync, */*, allow
 p, role:b, applications, rollback, */frozen, deny
 p, role:c, applications, rollback, */*, allow
-p, role:d, logs, rollback, */*, allow
+p, role:d, logs, sync, */*, allow
+p, proj:shop:ci, accounts, get, *, allow
 g, role:a, role:b
 g, role:b, role:a
 `, "policy.csv")
@@ -93,7 +94,8 @@ g, role:b, role:a
 		{"role:a", "applications", "rollback", "p/frozen"}: false,
 		{"role:c", "applications", "rollback", "p/web"}:    true,
 		{"role:c", "applications", "sync", "p/web"}:        false,
-		{"role:b", "logs", "rollback", "p/web"}:            false,
+		{"role:d", "logs", "rollback", "p/web"}:            false,
+		{"proj:shop:ci", "accounts", "get", "alice"}:       true,
 	} {
 		got := policy.Decide(rights.Request{Subject: request[0], Resource: request[1], Action: request[2], Object: request[3]})
 		if got.Allowed != want {
@@ -102,12 +104,54 @@ g, role:b, role:a
 	}
 }
 
+// Inheritance is for update and delete of Applications only.
+func TestInheritance(t *testing.T) {
+	policy, refusals := rights.Parse("p, a, applications, action, */*, allow\np, a, clusters, update, */*, allow\np, a, applications, update, */*, allow\n", "x")
+	if len(refusals) > 0 {
+		t.Fatal(refusals)
+	}
+	for request, want := range map[[2]string]bool{
+		{"applications", "update/apps/Deployment/a/b"}: true,
+		{"applications", "delete/apps/Deployment/a/b"}: false,
+		{"applications", "action/apps/Deployment/a"}:   false,
+		{"clusters", "update/apps/Deployment/a/b"}:     false,
+	} {
+		got := policy.WithInheritance().Decide(rights.Request{Subject: "a", Resource: request[0], Action: request[1], Object: "p/a"})
+		if got.Allowed != want {
+			t.Errorf("%v: %+v", request, got)
+		}
+	}
+}
+
+// The settings of the first policy that has them count, and the first rule that
+// matches is the reason.
+func TestMerge(t *testing.T) {
+	first, _ := rights.ParseMode("p, a, applications, get, .*, allow", "first", rights.Regex)
+	second, _ := rights.Parse("p, a, applications, get, *, allow", "second")
+	merged := rights.Merge(first.WithDefault("role:none").WithInheritance(), second.WithDefault("role:admin"))
+	request := rights.Request{Subject: "a", Resource: "applications", Action: "get", Object: "p/a"}
+	if got := merged.Decide(request); got.Rule != "first line 1: p, a, applications, get, .*, allow" {
+		t.Errorf("got %+v", got)
+	}
+	if request.Action = "update"; merged.Decide(request).Allowed {
+		t.Error("the second default role counts")
+	}
+	update, _ := rights.Parse("p, a, applications, update, *, allow", "third")
+	if request.Action = "update/a/b/c/d"; !rights.Merge(merged, update).Decide(request).Allowed {
+		t.Error("inheritance is lost")
+	}
+	if merged.Mode() != rights.Regex {
+		t.Errorf("the mode is %s", merged.Mode())
+	}
+}
+
 // A name from an identity provider is never a role of a policy, and what an
 // AppProject writes never counts outside of it.
 func TestHostile(t *testing.T) {
-	global, _ := rights.Parse("p, proj:shop:ci, applications, sync, */*, allow", "policy.csv")
+	global, _ := rights.Parse("p, proj:shop:ci, applications, sync, */*, allow\ng, trent, proj:shop:admin", "policy.csv")
 	project, refusals := rights.ParseProject("shop", []rights.ProjectRole{
 		{Name: "ci", Groups: []string{"everyone", ""}, Policies: []string{"p, proj:shop:ci, applications, *, *, allow", "p, proj:shop:ci, clusters, *, *, allow"}},
+		{Name: "admin", Policies: []string{"p, proj:shop:admin, *, *, *, allow"}},
 	}, rights.Glob)
 	if len(refusals) > 0 {
 		t.Fatal(refusals)
@@ -121,6 +165,10 @@ func TestHostile(t *testing.T) {
 		{Subject: "mallory", Groups: []string{"everyone"}, Resource: "clusters", Action: "get", Object: "https://cluster.example"},
 		{Subject: "mallory", Groups: []string{"everyone"}, Resource: "applications", Action: "get", Object: "*"},
 		{Subject: "proj:shop:ci", Resource: "applications", Action: "sync", Object: "bank/web"},
+		{Subject: "trent", Resource: "applications", Action: "sync", Object: "bank/web"},
+		{Subject: "trent", Resource: "projects", Action: "update", Object: "shop"},
+		{Subject: "trent", Resource: "projects", Action: "get", Object: "bank"},
+		{Subject: "trent", Resource: "accounts", Action: "update", Object: "shop/alice"},
 		{Subject: "", Groups: []string{""}, Resource: "applications", Action: "get", Object: "shop/web"},
 	} {
 		if got := policy.Decide(request); got.Allowed {
@@ -188,6 +236,9 @@ func TestBounds(t *testing.T) {
 	if policy.Decide(rights.Request{Subject: "a", Resource: "projects", Action: "get", Object: "a"}).Allowed {
 		t.Error("a line beyond the bound counts")
 	}
+	if _, refusals := rights.Parse(strings.Repeat("#", 1<<20), "x"); len(refusals) > 0 {
+		t.Errorf("got %v", refusals)
+	}
 	if _, refusals := rights.Parse(strings.Repeat("#", 1<<20+1), "x"); len(refusals) != 1 || refusals[0].Reason != "TooLarge" {
 		t.Errorf("got %v", refusals)
 	}
@@ -242,6 +293,7 @@ func TestParseProject(t *testing.T) {
 		"p, proj:bank:ci, applications, *, */*, allow": "a role of a project has rules for itself only",
 		"p": "a role of a project has rules for itself only",
 		"p, proj:shop:ci, applications, *, bank/*, allow":                   `the object "bank/*" is of project bank, and a role of project shop has no rights there: write shop/*`,
+		"p, proj:shop:ci, accounts, *, *, allow":                            "not on accounts: write the rule in policy.csv of argocd-rbac-cm",
 		"p, proj:shop:ci, applications, *, shop/*, maybe":                   `the effect is "maybe"`,
 		"p, proj:shop:ci, logs, get, shop/*, allow\ng, mallory, role:admin": "it is more than one line",
 		`p, "proj:shop:ci, applications, get, shop/*, allow`:                "the quotes are not those of CSV",
