@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // nameOf describes a value for a message by its type in YAML.
@@ -48,13 +50,7 @@ func Join(place, name string) string {
 }
 
 // Shorten truncates user input for a message and keeps it valid UTF-8.
-func Shorten(name string) string {
-	const most = 64
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "..."
-	}
-	return name
-}
+func Shorten(name string) string { return refusal.Shorten(name, 64) }
 
 // Quoted returns text in quotes, truncated and with control characters escaped.
 func Quoted(text string) string { return strconv.Quote(Shorten(text)) }

@@ -163,6 +163,15 @@ func Bounded(refusals []Refusal, most int) []Refusal {
 		return refusals
 	}
 	last := refusals[most]
-	last.Message = fmt.Sprintf("this and %d more problems are not listed: correct the others first", len(refusals)-most)
+	last.Message = fmt.Sprintf("this is the first of %d problems that are not listed: correct those above first", len(refusals)-most)
 	return append(refusals[:most:most], last)
+}
+
+// Shorten truncates a text of an input for a message, and makes it UTF-8: a
+// hostile object can have a value of any length, and Events refuse other bytes.
+func Shorten(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return strings.ToValidUTF8(text, "?")
 }

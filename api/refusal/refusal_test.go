@@ -44,11 +44,22 @@ func TestBounded(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	got := refusal.Bounded(all, 2)
-	if want := "f: this and 2 more problems are not listed: correct the others first"; len(got) != 3 || got[2].Text() != want {
+	if want := "f: this is the first of 2 problems that are not listed: correct those above first"; len(got) != 3 || got[2].Text() != want {
 		t.Errorf("got %v", got)
 	}
 	if all[2].Message != "3" {
 		t.Error("the list of the caller was changed")
+	}
+}
+
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, want string }{
+		{"", ""}, {"abcd", "abcd"}, {"abcde", "abcd..."}, {"abcé", "abc..."}, {"a\xffb", "a?b"},
+	} {
+		if got := refusal.Shorten(test.text, 4); got != test.want {
+			t.Errorf("%q becomes %q, want %q", test.text, got, test.want)
+		}
 	}
 }
 

@@ -86,13 +86,7 @@ func (r *report) add(field string, reason refusal.Reason, format string, args ..
 }
 
 // bounded truncates a message: it can quote a value of a hostile object.
-func bounded(message string) string {
-	const most = 400
-	if len(message) > most {
-		return strings.ToValidUTF8(message[:most], "") + "..."
-	}
-	return message
-}
+func bounded(message string) string { return refusal.Shorten(message, 400) }
 
 // trailText returns a trail as policies[1].rateLimit.period.
 func trailText(trail []trailStep) string {

@@ -276,7 +276,7 @@ func TestManyRefusals(t *testing.T) {
 		object["spec"].(map[string]any)[fmt.Sprintf("x%04d", i)] = true
 	}
 	_, refused, err := v1alpha1.Decode(object)
-	if err != nil || len(refused) != 21 || !strings.Contains(refused[20].Message, "more problems") {
+	if err != nil || len(refused) != 21 || !strings.Contains(refused[20].Message, "the first of 980") {
 		t.Errorf("%d refusals, the last: %v, %v", len(refused), refused[len(refused)-1], err)
 	}
 }
@@ -292,7 +292,7 @@ func TestManyWarnings(t *testing.T) {
 	if err != nil || len(refused) > 0 {
 		t.Fatalf("%v, refused: %s", err, refusal.Summary(refused))
 	}
-	if len(set.Warnings) != 21 || set.Warnings[20].Reason != v1alpha1.Ignored || !strings.Contains(set.Warnings[20].Message, "30 more") {
+	if len(set.Warnings) != 21 || set.Warnings[20].Reason != v1alpha1.Ignored || !strings.Contains(set.Warnings[20].Message, "the first of 30 ") {
 		t.Errorf("%d warnings, the last: %v", len(set.Warnings), set.Warnings[len(set.Warnings)-1])
 	}
 	written, err := set.Unstructured()

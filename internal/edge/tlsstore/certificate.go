@@ -176,10 +176,7 @@ func issuerOf(leaf *x509.Certificate) string {
 	if len(leaf.Issuer.Organization) > 0 && leaf.Issuer.Organization[0] != "" {
 		name = strings.TrimPrefix(leaf.Issuer.Organization[0]+" "+name, " ")
 	}
-	name = strings.TrimSpace(strings.ToValidUTF8(name, "?"))
-	if len(name) > maxIssuer {
-		name = strings.ToValidUTF8(name[:maxIssuer], "") + "..."
-	}
+	name = refusal.Shorten(strings.TrimSpace(name), maxIssuer)
 	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
 		name = strings.TrimSpace(name + " (self-signed)")
 	}

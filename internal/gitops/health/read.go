@@ -3,7 +3,8 @@ package health
 import (
 	"math"
 	"strconv"
-	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // group is a part of an object. A field that is missing or of another type
@@ -123,9 +124,4 @@ func (c condition) text() string {
 const maxMessage = 512
 
 // shortened cuts a text to maxMessage.
-func shortened(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage], "") + "..."
-	}
-	return text
-}
+func shortened(text string) string { return refusal.Shorten(text, maxMessage) }

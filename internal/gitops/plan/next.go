@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -113,7 +114,7 @@ func (p *Plan) blockedMessage() string {
 		}
 		texts = append(texts, refused.Error())
 	}
-	return bounded("one or more objects are refused, nothing was done: "+strings.Join(texts, "; "), maxMessage)
+	return refusal.Shorten("one or more objects are refused, nothing was done: "+strings.Join(texts, "; "), maxMessage)
 }
 
 // waves are those of some phases, in order.
@@ -317,7 +318,7 @@ func (p *Plan) failureMessage(state *State) string {
 	if more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return bounded("one or more tasks failed: "+strings.Join(texts, "; "), maxMessage)
+	return refusal.Shorten("one or more tasks failed: "+strings.Join(texts, "; "), maxMessage)
 }
 
 // spent are the hooks that are deleted when the operation is over. A hook of
@@ -391,6 +392,6 @@ func (d Decision) withMessage() Decision {
 	default:
 		d.Message = "one or more tasks are running"
 	}
-	d.Message = bounded(d.Message, maxMessage)
+	d.Message = refusal.Shorten(d.Message, maxMessage)
 	return d
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -51,15 +50,7 @@ type Gate interface {
 const maxMessage = 2000
 
 // shorten bounds a text of an object in a message.
-func shorten(text string) string { return bounded(text, 80) }
-
-// bounded cuts a text at a length and makes it UTF-8.
-func bounded(text string, most int) string {
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return strings.ToValidUTF8(text, "?")
-}
+func shorten(text string) string { return refusal.Shorten(text, 80) }
 
 func quoted(text string) string { return fmt.Sprintf("%q", shorten(text)) }
 

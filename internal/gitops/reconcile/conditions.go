@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -36,7 +37,7 @@ func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.Applic
 	}
 	if of := p.session.rendering; of != nil && of.result != nil {
 		for _, warning := range of.result.Warnings {
-			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, truncateTo(warning, maxWarning)))
+			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, refusal.Shorten(warning, maxWarning)))
 		}
 	}
 	for _, warning := range seen.set.Warnings {
@@ -82,15 +83,7 @@ func condition(kind, message string) v1alpha1.ApplicationCondition {
 }
 
 // truncate bounds a text that comes from elsewhere.
-func truncate(text string) string { return truncateTo(text, maxText) }
-
-// truncateTo bounds a text to a number of bytes.
-func truncateTo(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
-}
+func truncate(text string) string { return refusal.Shorten(text, maxText) }
 
 // mergeConditions sorts and bounds conditions, and keeps the transition time of
 // those that are unchanged, so that an unchanged status is not written again.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"slipway.dev/slipway/api/refusal"
 )
 
 // Event is the content of a request.
@@ -122,10 +124,4 @@ func isHash(text string) bool {
 }
 
 // shortened bounds a text of the sender for messages.
-func shortened(text string) string {
-	const most = 128
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
-}
+func shortened(text string) string { return refusal.Shorten(text, 128) }

@@ -85,9 +85,4 @@ func reasonOf(err error) string {
 }
 
 // shortened bounds a text of an authority and makes it valid UTF-8 for Events.
-func shortened(text string) string {
-	if len(text) > maxReason {
-		text = text[:maxReason] + "..."
-	}
-	return strings.ToValidUTF8(text, "?")
-}
+func shortened(text string) string { return refusal.Shorten(text, maxReason) }

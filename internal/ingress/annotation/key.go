@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -146,10 +147,4 @@ func (o *object) nearest(name string) string {
 }
 
 // bounded truncates a value for a message.
-func bounded(text string) string {
-	const most = 120
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
-}
+func bounded(text string) string { return refusal.Shorten(text, 120) }

@@ -160,10 +160,4 @@ func portList(service *corev1.Service) string {
 }
 
 // bounded truncates a message, which may quote a value of a hostile object.
-func bounded(message string) string {
-	const most = 400
-	if len(message) > most {
-		return strings.ToValidUTF8(message[:most], "") + "..."
-	}
-	return message
-}
+func bounded(message string) string { return refusal.Shorten(message, 400) }

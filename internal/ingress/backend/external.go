@@ -154,9 +154,4 @@ func numeric(last string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-func shorten(text string) string {
-	if len(text) > 80 {
-		return strings.ToValidUTF8(text[:80], "") + "..."
-	}
-	return text
-}
+func shorten(text string) string { return refusal.Shorten(text, 80) }

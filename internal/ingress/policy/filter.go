@@ -15,6 +15,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// maxMessage bounds the message of a fault in a chain, which grows at every object.
+const maxMessage = 600
+
 // filter builds the policy of one filter. The field of a fault starts with the name
 // of the filter.
 func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []refusal.Refusal) {
@@ -118,7 +121,7 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []refusal.Refusal) {
 		}
 		policies, found := b.middleware(object)
 		for j := range found {
-			faults = append(faults, refusal.Refusal{Field: place, Reason: found[j].Reason, Message: bounded(refOf(object).String() + ": " + found[j].Text())})
+			faults = append(faults, refusal.Refusal{Field: place, Reason: found[j].Reason, Message: refusal.Shorten(refOf(object).String()+": "+found[j].Text(), maxMessage)})
 		}
 		chain.Policies = append(chain.Policies, policies...)
 		// The budget is used up and the fault is recorded; more Middlewares
@@ -128,15 +131,6 @@ func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []refusal.Refusal) {
 		}
 	}
 	return chain, faults
-}
-
-// bounded truncates a message, which grows at every object of a chain.
-func bounded(message string) string {
-	const most = 600
-	if len(message) > most {
-		return strings.ToValidUTF8(message[:most], "") + "..."
-	}
-	return message
 }
 
 // pathPolicy builds the policies that rewrite or redirect, from values alone.

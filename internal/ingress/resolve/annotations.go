@@ -114,7 +114,7 @@ func pathTypeOf(matcher annotation.PathMatcher) route.PathType {
 func annotationFault(faults []refusal.Refusal) *refusal.Refusal {
 	fault := refusal.New("metadata.annotations", refusal.Invalid, "the annotations cannot be used")
 	if len(faults) > 0 {
-		fault.Reason, fault.Message = faults[0].Reason, shorten(refusal.Summary(faults[:min(3, len(faults))]), maxMessage)
+		fault.Reason, fault.Message = faults[0].Reason, refusal.Shorten(refusal.Summary(faults[:min(3, len(faults))]), maxMessage)
 	}
 	return fault
 }

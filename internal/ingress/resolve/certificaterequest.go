@@ -114,7 +114,7 @@ func (r *resolver) request(resolver string, hosts []string) {
 		wanted.Pending = found.fault.At(field)
 	default:
 		wanted.Pending = refusal.New(field, refusal.NotReady,
-			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)
+			"the certificate for %s is being requested by the resolver %s; the default one is served meanwhile", refusal.Shorten(strings.Join(hosts, ", "), maxField), resolver)
 	}
 	r.resolved.Requests = append(r.resolved.Requests, wanted)
 }

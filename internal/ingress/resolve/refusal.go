@@ -2,8 +2,6 @@ package resolve
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -19,7 +17,7 @@ const (
 // refuse records a refusal, once, and returns it with its object and bounded texts. Beyond
 // MaxRefusals they are only counted.
 func (r *resolver) refuse(object snapshot.Ref, fault *refusal.Refusal) *refusal.Refusal {
-	bounded := refusal.Refusal{Object: object.Object(), Field: shorten(fault.Field, maxField), Reason: fault.Reason, Message: shorten(fault.Message, maxMessage)}
+	bounded := refusal.Refusal{Object: object.Object(), Field: refusal.Shorten(fault.Field, maxField), Reason: fault.Reason, Message: refusal.Shorten(fault.Message, maxMessage)}
 	switch {
 	case r.noted[bounded]:
 	case len(r.resolved.Refusals) >= MaxRefusals:
@@ -51,18 +49,5 @@ func (r *resolver) reportOmitted() {
 	}
 }
 
-// shorten bounds the length of a text and makes it valid UTF-8, which Events
-// require.
-func shorten(text string, most int) string {
-	if len(text) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
-	}
-	return strings.ToValidUTF8(text, "?")
-}
-
 // quoted returns a value of an object for a message.
-func quoted(value string) string { return fmt.Sprintf("%q", shorten(value, 80)) }
+func quoted(value string) string { return fmt.Sprintf("%q", refusal.Shorten(value, 80)) }

@@ -305,14 +305,10 @@ func brief(text string) string { return shown(text, 80) }
 
 // shown removes unprintable characters and truncates a text.
 func shown(text string, most int) string {
-	text = strings.Map(func(c rune) rune {
+	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return '?'
 		}
 		return c
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
+	}, refusal.Shorten(text, most))
 }
