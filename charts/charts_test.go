@@ -11,31 +11,26 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/charts"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The archive has every file of the chart below its name, hidden ones too, and is
 // always the same.
 func TestArchive(t *testing.T) {
 	first, err := charts.Archive(charts.Runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if second, err := charts.Archive(charts.Runtime); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("the second archive is another one: %v", err)
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var names []string
 	for files := tar.NewReader(unpacked); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !strings.HasPrefix(header.Name, charts.Runtime+"/") || header.Size == 0 {
 			t.Errorf("%s has %d bytes", header.Name, header.Size)
 		}

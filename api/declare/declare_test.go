@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/must"
 )
 
 // level is a Scalar that is also a number.
@@ -58,9 +59,7 @@ func TestDecode(t *testing.T) {
 	text := `{text: /a, word: b, count: 9, status: 302, flag: true, level: 9, list: [p, q], words: [x], exprs: ['a,b'],
 		entries: {k: v}, inner: {name: n}, one: [{a: {name: m}}, {b: {name: o}}]}`
 	value, err := ParseYAML(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got sample
 	if problems := Decode(value, &got); problems != nil {
 		t.Fatal(problems)

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // root is the top of the repository.
@@ -17,9 +18,7 @@ const root = "../.."
 
 func TestImports(t *testing.T) {
 	findings, err := archtest.CheckImports(deadline(t), archtest.HouseTable(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -38,9 +37,7 @@ func TestImportFixtures(t *testing.T) {
 			table = open
 		}
 		findings, err := archtest.CheckImports(deadline(t), table, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return findings
 	})
 }

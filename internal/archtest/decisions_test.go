@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Every decision has a status and is named where it governs.
 func TestDecisions(t *testing.T) {
 	findings, err := archtest.CheckDecisions(filepath.Join(root, "docs", "decisions"), root, archtest.HouseRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -32,8 +31,6 @@ func TestDecisionsFixture(t *testing.T) {
 		write(t, dir, name, text)
 	}
 	findings, err := archtest.CheckDecisions(filepath.Join(dir, "docs"), dir, archtest.HouseRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expectMessages(t, findings, "no package comment names decision 0002", "has no line such as")
 }

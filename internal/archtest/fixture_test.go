@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write what was found into testdata/*/*.txtar")
@@ -27,9 +28,7 @@ func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir s
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			dir := t.TempDir()
 			want := extract(t, archive, dir)
 			var got strings.Builder
@@ -48,9 +47,7 @@ func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir s
 					archive.Files[i].Data = []byte(got.String())
 				}
 			}
-			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 		})
 	}
 }
@@ -76,12 +73,8 @@ func extract(t *testing.T, archive *txtar.Archive, dir string) string {
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // expectMessages compares findings with parts of their messages, in order.

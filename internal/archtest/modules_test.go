@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Both modules of the repository require the same versions, so that what they
 // share is compiled once.
 func TestVersions(t *testing.T) {
 	findings, err := archtest.CheckVersions(deadline(t), root, filepath.Join(root, "devcluster"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -24,18 +23,14 @@ func TestVersionsFixture(t *testing.T) {
 	write(t, dir, "a/go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n")
 	write(t, dir, "b/go.mod", "module b.test/b\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.1.0 // indirect\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n\nreplace z.test/z => z.test/z v0.3.0\n")
 	findings, err := archtest.CheckVersions(deadline(t), filepath.Join(dir, "a"), filepath.Join(dir, "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expectMessages(t, findings, "requires x.test/x v1.1.0", "requires z.test/z v0.3.0")
 }
 
 // Every direct dependency has a reason in docs/architecture.md.
 func TestDependencies(t *testing.T) {
 	findings, err := archtest.CheckDependencies(deadline(t), filepath.Join(root, "docs", "architecture.md"), root, filepath.Join(root, "devcluster"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -46,8 +41,6 @@ func TestDependenciesFixture(t *testing.T) {
 	write(t, dir, "go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.1.0 // indirect\n)\n")
 	write(t, dir, "page.md", "# Map\n\n## Chosen parts\n\n| for | module | why |\n|---|---|---|\n| x | `x.test/x` | fast |\n| old | `old.test/old/v2` | slow |\n\n## Next\n\n`n.test/n`\n")
 	findings, err := archtest.CheckDependencies(deadline(t), filepath.Join(dir, "page.md"), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expectMessages(t, findings, "requires y.test/y", "names old.test/old/v2")
 }

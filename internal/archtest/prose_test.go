@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The comments of the repository use the words of the field. Run it with -v for
@@ -12,9 +13,7 @@ import (
 func TestProse(t *testing.T) {
 	rules := archtest.HouseProse()
 	prose, findings, err := archtest.CheckProse(rules, archtest.HouseRules(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Logf("%d lines of code, %d of comments: %.3f", prose.Code, prose.Comments, float64(prose.Comments)/float64(prose.Code))
 	for _, density := range rules.Densities {
 		t.Logf("%s: %.1f in 1,000 lines of comments", density.Name, prose.Density(density.Name))
@@ -35,9 +34,7 @@ func TestProseFixture(t *testing.T) {
 		{Name: "cache", Pattern: regexp.MustCompile(`cache`), Above: 499},
 	}}
 	prose, findings, err := archtest.CheckProse(rules, archtest.HouseRules(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if prose.Code != 5 || prose.Comments != 6 || prose.Counts["tell"] != 4 || prose.Counts["cache"] != 3 {
 		t.Errorf("counted %+v", prose)
 	}
@@ -45,8 +42,6 @@ func TestProseFixture(t *testing.T) {
 
 	rules.MinComments, rules.Densities[0].Below, rules.Densities[1].Above = 1.21, 666, 501
 	_, findings, err = archtest.CheckProse(rules, archtest.HouseRules(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expectMessages(t, findings, "1.200 lines for each line of code", "tell: 666.7", "cache: 500.0")
 }

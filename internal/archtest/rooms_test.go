@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The map names every package, and only folders that exist.
 func TestRooms(t *testing.T) {
 	findings, err := archtest.CheckRooms(filepath.Join(root, "docs", "architecture.md"), root, archtest.HouseRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -25,9 +24,7 @@ func TestRoomsFixture(t *testing.T) {
 		write(t, dir, file, "package x\n")
 	}
 	findings, err := archtest.CheckRooms(filepath.Join(dir, "page.md"), dir, archtest.HouseRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	expectMessages(t, findings, "the map has gone", "is a package and not on the map")
 	if len(findings) == 2 && findings[1].Subject != "c" {
 		t.Errorf("found %v, want the package c", findings[1])

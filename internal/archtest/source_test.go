@@ -11,14 +11,13 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestSource covers both modules: the walk does not stop at a go.mod.
 func TestSource(t *testing.T) {
 	findings, err := archtest.CheckSource(archtest.HouseRules(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -35,9 +34,7 @@ func TestSourceFixtures(t *testing.T) {
 		rules := rules
 		rules.LongFuncs = exceptions(t, dir)
 		findings, err := archtest.CheckSource(rules, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return findings
 	})
 }
@@ -50,9 +47,7 @@ func exceptions(t *testing.T, dir string) []archtest.LongFunc {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var list []archtest.LongFunc
 	for line := range strings.Lines(string(text)) {
 		file, function, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -85,9 +80,7 @@ func TestSizes(t *testing.T) {
 			rules := archtest.HouseRules()
 			rules.LongFuncs = nil
 			findings, err := archtest.CheckSource(rules, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := []string{}
 			if tt.want != "" {
 				want = append(want, tt.want)
@@ -124,9 +117,7 @@ func TestWords(t *testing.T) {
 			rules := archtest.HouseRules()
 			rules.LongFuncs = nil
 			findings, err := archtest.CheckSource(rules, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if tt.want == "" && len(findings) == 0 {
 				return
 			}

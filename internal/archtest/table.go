@@ -46,8 +46,10 @@ func HouseTable() Table {
 		gitserver   = "./internal/gitserver"
 		ingress     = "./internal/ingress/..."
 		kube        = "./internal/kube/..."
+		must        = "./internal/must"
 		observe     = "./internal/observe/..."
 		platform    = "./internal/platform/..."
+		programs    = "./internal/programs"
 		rights      = "./internal/rights"
 		route       = "./internal/route/..."
 		secret      = "./internal/secret"
@@ -79,7 +81,7 @@ func HouseTable() Table {
 			{Packages: finding, MayUse: nothing, Foreign: nothing},
 
 			// The traffic plane.
-			{Packages: edge, MayUse: []string{refusal, route, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: edge, MayUse: []string{refusal, route, observe, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: "sigs.k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: kube, Reason: "losing the API server never touches traffic"},
@@ -88,7 +90,7 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the edge runs without the platform"},
 			}},
 			// The fixture of the edge's tests.
-			{Packages: "./internal/edge/edgetest", MayUse: []string{edge, route, "./internal/programs"}, Foreign: anything},
+			{Packages: "./internal/edge/edgetest", MayUse: []string{edge, route, must, programs}, Foreign: anything},
 			{Packages: ingress, MayUse: []string{api, route, kube, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
@@ -102,7 +104,7 @@ func HouseTable() Table {
 			{Packages: "./internal/controller/...", MayUse: []string{finding, refusal, "./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
@@ -150,8 +152,9 @@ func HouseTable() Table {
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
 			// Both ends decide with it; its patterns are those of AppProjects.
 			{Packages: rights, MayUse: []string{refusal, "./internal/gitops/glob"}, Foreign: nothing},
-			{Packages: kube, MayUse: []string{observe, secret, backoff, "./internal/programs"}, Foreign: anything}, // kubetest runs its cluster with programs
-			{Packages: "./internal/programs", MayUse: nothing, Foreign: []string{"golang.org/x/sys/..."}},
+			{Packages: kube, MayUse: []string{observe, secret, backoff, must, programs}, Foreign: anything}, // kubetest runs its cluster with programs
+			{Packages: must, MayUse: nothing, Foreign: nothing},
+			{Packages: programs, MayUse: []string{must}, Foreign: []string{"golang.org/x/sys/..."}},
 			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
 			// paerser reads files with the two decoders; declare has the nearest name.
 			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire"}, Foreign: []string{
@@ -182,7 +185,12 @@ func HouseTable() Table {
 // houseBans are the packages that nothing, or one package only, may use:
 // what wires the program together, and what only tests need.
 func houseBans() []Ban {
+	// Packages that only tests import may use what is for tests.
+	const fixtures = "./test/... ./internal/programs ./internal/kube/kubetest ./internal/edge/edgetest ./internal/edge/pkitest " +
+		"./internal/edge/bridge/bridgetest ./internal/gitops/gittest ./internal/gitops/argotest ./internal/cli/clitest"
 	return []Ban{
+		{Package: "./internal/must", Except: fixtures, Reason: "it ends tests and belongs in _test.go files only"},
+		{Package: "./internal/programs", Except: fixtures, Reason: "it runs the processes of tests and benchmarks only"},
 		{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
 		{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
 		{Package: "./internal/kube/kubetest", Except: "./internal/cli/clitest ./internal/gitops/argotest ./test/kubelet", Reason: "it starts clusters and belongs in _test.go files only"},

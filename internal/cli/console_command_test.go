@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // consoleCases are texts of the console, which its own tests check as well.
@@ -17,13 +18,9 @@ const consoleCases = "../../web/src/pages/wizard/install-command.cases.json"
 // mode, and its command of this program is one that prints them.
 func TestConsoleCommands(t *testing.T) {
 	path, err := filepath.Abs(consoleCases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var cases []struct{ Slipway, Helm, Terraform string }
 	if err := json.Unmarshal(text, &cases); err != nil || len(cases) < 4 {
 		t.Fatalf("%d cases: %v", len(cases), err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestReferenceIsCurrent: the pages in the repository are what is generated.
@@ -21,9 +22,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 	for _, page := range pages {
 		generated, err := os.ReadFile(filepath.Join(dir, page.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		committed, err := os.ReadFile(filepath.Join("../../docs/reference", page.Name()))
 		if err != nil || string(committed) != string(generated) {
 			t.Errorf("docs/reference/%s is out of date: run make generate", page.Name())

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // serving is the real edge, in this process.
@@ -69,9 +70,7 @@ func serve(t *testing.T, options ...string) *serving {
 func TestEdgeServes(t *testing.T) {
 	dir := t.TempDir()
 	routes, lines, last := filepath.Join(dir, "routes.yaml"), filepath.Join(dir, "access.log"), filepath.Join(dir, "last")
-	if err := os.WriteFile(routes, []byte("rules: [{id: {name: all}, response: {status: 204}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(routes, []byte("rules: [{id: {name: all}, response: {status: 204}}]\n"), 0o600))
 	options := []string{
 		"--providers.file.filename=" + routes, "--lastGood.dir=" + last,
 		"--entryPoints.web.address=127.0.0.1:0", "--entryPoints.web.http.redirections.entryPoint.to=:8443",
@@ -86,13 +85,9 @@ func TestEdgeServes(t *testing.T) {
 	ask := func(url string) *http.Response {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = response.Body.Close()
 		return response
 	}
@@ -116,9 +111,7 @@ func TestEdgeServes(t *testing.T) {
 	}
 
 	// The file is gone at the next start: the routes served last are not.
-	if err := os.Remove(routes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(routes))
 	transport.CloseIdleConnections()
 	s = serve(t, options...)
 	if r := ask("https://" + s.addresses["websecure"]); r.StatusCode != 204 {
@@ -135,9 +128,7 @@ func TestSharedSecretFile(t *testing.T) {
 	dir := t.TempDir()
 	routes, short := filepath.Join(dir, "routes.yaml"), filepath.Join(dir, "secret")
 	for _, file := range []string{routes, short} {
-		if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("{}"), 0o600))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -71,9 +72,7 @@ func TestNothingToServe(t *testing.T) {
 	const quiet = "edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --entrypoints.web.address=127.0.0.1:0 --log.level=error "
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
-	if err := os.WriteFile(broken, []byte("rulez: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("rulez: []\n"), 0o600))
 	tests := []struct{ name, flags, want string }{
 		{"no API server", "--providers.kubernetesingress", "no API server to connect to"},
 		{"no file", "--providers.file.filename=" + missing, "no such file"},
@@ -91,9 +90,7 @@ func TestNothingToServe(t *testing.T) {
 func TestAddressTaken(t *testing.T) {
 	clitest.Clean(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
 	for option, other := range map[string]string{"admin.address": "health.address", "health.address": "admin.address"} {

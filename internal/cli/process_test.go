@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -35,9 +36,7 @@ func start(t *testing.T, environ []string, args ...string) *process {
 	command := exec.Command(os.Args[0], append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)...)
 	command.Env = append(append(os.Environ(), processVariable+"=1"), environ...)
 	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	p := &process{Process: programs.Run(t, "the edge", command), stdin: stdin, servers: map[string]string{}}
 	for _, server := range []string{"admin", "health"} {
@@ -54,22 +53,16 @@ func (p *process) wait(t *testing.T) (int, string) {
 
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := p.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Signal(s))
 }
 
 func fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return response.StatusCode, string(body)
 }
 
@@ -95,9 +88,7 @@ func TestSignals(t *testing.T) {
 			p.signal(t, first)
 			// It has work left, and says so until that is done.
 			p.becomes(t, 503, "not ready\nprocess: it is stopping\n")
-			if err := p.stdin.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.stdin.Close())
 			code, logged := p.wait(t)
 			if code != 0 || !strings.Contains(logged, "edge has stopped") {
 				t.Errorf("exit code %d: %s", code, logged)
@@ -146,16 +137,12 @@ func TestPorts(t *testing.T) {
 // TestOptionsAreLogged: what is set is in the log, and no secret is.
 func TestOptionsAreLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edge.yaml")
-	if err := os.WriteFile(file, []byte("providers: {kubernetesIngress: {token: do-not-show, ingressClass: x}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("providers: {kubernetesIngress: {token: do-not-show, ingressClass: x}}"), 0o600))
 	p := start(t, []string{"SLIPWAY_PROVIDERS_KUBERNETESINGRESS_LABELSELECTOR=a=b"}, "--configFile="+file)
 	_, profile := fetch(t, p.servers["admin"]+"/debug/pprof/goroutine?debug=2")
 	_, metrics := fetch(t, p.servers["health"]+"/metrics")
 	p.signal(t, syscall.SIGTERM)
-	if err := p.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.stdin.Close())
 	_, logged := p.wait(t)
 	for _, want := range []string{
 		`"msg":"options come from a file","file":"` + file + `"`,
@@ -201,9 +188,7 @@ func TestBinary(t *testing.T) {
 		t.Errorf("version: %+v", got)
 	}
 	var facts map[string]string
-	if err := json.Unmarshal([]byte(run("version", "--output", "json").Stdout), &facts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(run("version", "--output", "json").Stdout), &facts))
 	for key, want := range map[string]string{"version": "v1.2.3", "commit": "abcdef", "goVersion": "go1.", "platform": "linux/"} {
 		if !strings.HasPrefix(facts[key], want) {
 			t.Errorf("%s is %q", key, facts[key])

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestSourcesAgree: the same options in YAML, TOML, flags and variables give
@@ -25,9 +26,7 @@ func TestSourcesAgree(t *testing.T) {
 	}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		files := map[string]string{}
 		for _, file := range archive.Files {
 			files[file.Name] = string(file.Data)
@@ -65,9 +64,7 @@ func effective(t *testing.T, source, text string) string {
 	default:
 		clitest.Clean(t)
 		path := filepath.Join(t.TempDir(), source)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		args = append(args, "--configFile", path)
 	}
 	var stdout, stderr bytes.Buffer
@@ -81,9 +78,7 @@ func effective(t *testing.T, source, text string) string {
 func checkContains(t *testing.T, got, want string) {
 	t.Helper()
 	var whole, part map[string]any
-	if err := errors.Join(yaml.Unmarshal([]byte(got), &whole), yaml.Unmarshal([]byte(want), &part)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(yaml.Unmarshal([]byte(got), &whole), yaml.Unmarshal([]byte(want), &part)))
 	var check func(at string, whole, part any)
 	check = func(at string, whole, part any) {
 		fields, ok := part.(map[string]any)
@@ -105,9 +100,7 @@ func checkContains(t *testing.T, got, want string) {
 // configuration, and are not the defaults.
 func TestReferenceExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/edge.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	clitest.Clean(t)
 	defaults := clitest.Run(t, "edge --print-config").Stdout
 	want := ""
@@ -141,12 +134,8 @@ func TestReferenceExamples(t *testing.T) {
 func TestFoundFile(t *testing.T) {
 	clitest.Clean(t)
 	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "slipway")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "edge.toml"), []byte("log.level = 'warn'"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "edge.toml"), []byte("log.level = 'warn'"), 0o600))
 	if r := clitest.Run(t, "edge --print-config"); r.Code != 0 || !strings.Contains(r.Stdout, "level: warn") {
 		t.Errorf("got %+v", r)
 	}

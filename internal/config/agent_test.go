@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 func loadAgent(t *testing.T, environ []string, args ...string) (*config.Agent, error) {
@@ -20,9 +21,7 @@ func loadAgent(t *testing.T, environ []string, args ...string) (*config.Agent, e
 // TestAgentDefaults: what is not set is safe as it is.
 func TestAgentDefaults(t *testing.T) {
 	agent, err := loadAgent(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := agent.Validate(); err != nil {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
@@ -39,14 +38,10 @@ func TestAgentDefaults(t *testing.T) {
 func TestAgentLayers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.yaml")
 	text := "applications: {workers: 2, pollInterval: 30s, namespaces: [a, b]}\nkubernetes: {token: do-not-show}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	agent, err := loadAgent(t, []string{"SLIPWAY_APPLICATIONS_WORKERS=3", "SLIPWAY_RENDER_MEMORYLIMIT=1Gi"},
 		"--configFile="+file, "--applications.workers=4", "--leaderElection.enabled=false")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := agent.Applications
 	if got.Workers != 4 || time.Duration(got.PollInterval) != 30*time.Second || strings.Join(got.Namespaces, " ") != "a b" {
 		t.Errorf("applications are %+v", got)
@@ -64,9 +59,7 @@ func TestAgentLayers(t *testing.T) {
 func TestAgentFileIsFound(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"agent.toml": "[applications]\nworkers = 5\n", "edge.yaml": "nonsense: true\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	loaded, err := config.LoadAgent(config.Sources{Dirs: []string{dir}})
 	if err != nil || loaded.File != filepath.Join(dir, "agent.toml") || loaded.Agent.Applications.Workers != 5 {
@@ -119,9 +112,7 @@ func TestAgentValidate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			agent, err := loadAgent(t, nil, c.arg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if err := agent.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, wanted %q in it", err, c.want)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -69,9 +70,7 @@ func TestCertificatesResolvers(t *testing.T) {
 func TestSecretOfMember(t *testing.T) {
 	inDir(t, "edge.yaml", "certificatesResolvers: {LE: {acme: {email: ops@example.com}}, other: {acme: {eab: {hmacEncoded: bbbb}}}}")
 	edge, err := load(t, "--configFile=edge.yaml --certificatesresolvers.le.acme.eab.hmacencoded=aaaa")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	le, other := edge.CertificatesResolvers["le"].ACME, edge.CertificatesResolvers["other"].ACME
 	if le.EAB.HMACEncoded.Reveal() != "aaaa" || le.Email != "ops@example.com" || le.KeyType != "EC256" {
 		t.Errorf("got %+v and the key %q", le, le.EAB.HMACEncoded.Reveal())

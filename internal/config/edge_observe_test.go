@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -131,9 +132,7 @@ tracing:
     http:
       headers: X-Api-Key=hidden
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	edge := mustLoad(t, "--configfile="+file)
 	if !maps.Equal(edge.AccessLog.Fields.Names, want) || edge.AccessLog.Fields.Headers.Names["user-agent"] != "keep" || edge.AccessLog.Format != "common" {
 		t.Errorf("from a file: %+v", edge.AccessLog)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 // reload prints options and loads what was printed: it must be the same.
@@ -17,17 +18,13 @@ func reload(t *testing.T, edge *config.Edge) {
 		t.Fatalf("print: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "printed.yaml")
-	if err := os.WriteFile(path, printed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, printed, 0o600))
 	loaded, err := config.LoadEdge(config.Sources{Args: []string{"--configFile=" + path}})
 	if err != nil {
 		t.Fatalf("load what was printed: %v\n%s", err, printed)
 	}
 	again, err := loaded.Edge.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if string(again) != string(printed) {
 		t.Fatalf("printed\n%s\nand again\n%s", printed, again)
 	}
@@ -45,9 +42,7 @@ func FuzzFile(f *testing.F) {
 			name = "edge.yaml"
 		}
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		loaded, err := config.LoadEdge(config.Sources{Args: []string{"--configFile=" + path}})
 		if (err == nil) != (loaded.Edge != nil) {
 			t.Fatalf("options %v with error %v", loaded.Edge, err)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 // load reads options as the command does, with the flags split at blanks.
@@ -44,12 +45,8 @@ func inDir(t *testing.T, files ...string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for i := 0; i < len(files); i += 2 {
-		if err := os.MkdirAll(filepath.Dir(files[i]), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(files[i], []byte(files[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(files[i]), 0o755))
+		must.Do(t, os.WriteFile(files[i], []byte(files[i+1]), 0o600))
 	}
 }
 
@@ -60,9 +57,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			inDir(t)
 			var environ, want []string
@@ -78,9 +73,7 @@ func TestErrors(t *testing.T) {
 					want = strings.Split(text, "\n")
 				default:
 					flags = "--configFile=" + file.Name + flags
-					if err := os.WriteFile(file.Name, file.Data, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(file.Name, file.Data, 0o600))
 				}
 			}
 			edge, err := load(t, flags, environ...)
@@ -193,9 +186,7 @@ func TestEntryPointDefault(t *testing.T) {
 	}
 	inDir(t, "edge.yaml", "entryPoints: {web: {}}")
 	edge, err := load(t, "--configFile=edge.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	compareLines(t, edge.Validate(), []string{"entryPoints.web.address is missing: write it as :port or ip:port"})
 }
 
@@ -270,9 +261,7 @@ func TestSearch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			loaded, err := config.LoadEdge(config.Sources{
 				Args: strings.Fields(c.flags), Environ: []string{c.env}, Dirs: strings.Fields(c.dirs)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if loaded.Edge.Log.Level != c.want || loaded.File != c.file {
 				t.Errorf("got level %q of file %q", loaded.Edge.Log.Level, loaded.File)
 			}
@@ -292,12 +281,8 @@ func TestSearch(t *testing.T) {
 
 func TestUnreadableFiles(t *testing.T) {
 	inDir(t, "large.yaml", "#"+strings.Repeat("x", 1<<20), "fits.yaml", "#"+strings.Repeat("x", 1<<20-1))
-	if err := os.Mkdir("dir.yaml", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo("pipe.yaml", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir("dir.yaml", 0o755))
+	must.Do(t, syscall.Mkfifo("pipe.yaml", 0o600))
 	mustLoad(t, "--configFile=fits.yaml")
 	for name, want := range map[string]string{
 		"large.yaml":   "configuration file large.yaml: larger than 1048576 bytes",

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -89,9 +90,7 @@ func TestPlatformSecrets(t *testing.T) {
 	loaded, err := config.LoadPlatform(config.Sources{Environ: []string{
 		"SLIPWAY_DATABASE_URL=postgres://u:canary@x/y", "SLIPWAY_OIDC_CLIENTSECRET=canary", "SLIPWAY_OIDC_ISSUER=https://id",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	platform := loaded.Platform
 	if platform.Database.URL.Reveal() != "postgres://u:canary@x/y" || platform.OIDC.ClientSecret.Reveal() != "canary" || platform.OIDC.Name == "" {
 		t.Errorf("got %+v", platform)

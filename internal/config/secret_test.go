@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -38,22 +39,16 @@ func TestSecretIsNeverShown(t *testing.T) {
 			slog.New(handler).Info("secret", "value", value)
 		}
 		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out.Write(text)
 	}
 	for _, value := range []any{token, edge} {
 		text, err := yaml.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out.Write(text)
 	}
 	text, err := token.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out.Write(text)
 	for _, shown := range []string{hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%X", hidden)} {
 		if i := strings.Index(out.String(), shown); i >= 0 {

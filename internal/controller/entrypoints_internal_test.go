@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestSharedSecret(t *testing.T) {
@@ -16,9 +18,7 @@ func TestSharedSecret(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "secret")
-			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(test.content), 0o600))
 			shared, err := sharedSecret(path)
 			if test.problem == "" {
 				if want := strings.TrimSpace(test.content); err != nil || shared.Reveal() != want {

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -31,9 +32,7 @@ func TestPriorKnowledge(t *testing.T) {
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 	for range 3 {
 		response, err := client.Post("http://"+s.address+"/x", "text/plain", strings.NewReader("hello"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || response.ProtoMajor != 2 || !strings.HasPrefix(string(body), "POST /x hello") {
@@ -65,9 +64,7 @@ func TestClientLeavesStream(t *testing.T) {
 		cancel()
 	}()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if response, err := transport.RoundTrip(request); err == nil {
 		t.Errorf("got %v", response)
 	}
@@ -92,9 +89,7 @@ func TestClientLeaves(t *testing.T) {
 			point.TLS = secured
 			s := startAt(t, table, point)
 			conn, err := net.Dial("tcp", s.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if secured {
 				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 			}
@@ -213,16 +208,12 @@ func tcpTable(t *testing.T, routes map[*route.TCPRoute]netip.AddrPort) *route.Ta
 func talk(t *testing.T, conn net.Conn, greeting string) {
 	t.Helper()
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	const text = "hello there"
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.(interface{ CloseWrite() error }).CloseWrite())
 	if got, err := io.ReadAll(conn); string(got) != greeting+text {
 		t.Errorf("got %q %v", got, err)
 	}
@@ -234,9 +225,7 @@ func TestTCPPlain(t *testing.T) {
 		{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain}: speaker(t, "ready\n", asIs),
 	}))
 	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	talk(t, conn, "ready\n")
 }
 
@@ -257,9 +246,7 @@ func TestTCPByServerName(t *testing.T) {
 	for name, greeting := range map[string]string{"passed.example": "passed\n", "PASSED.example": "passed\n", "one.db.example": "decrypted\n"} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: name, RootCAs: authority.Pool})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			talk(t, conn, greeting)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // manyPings are more than any client may send, with what comes before them.
@@ -19,13 +20,9 @@ func manyPings(t *testing.T) []byte {
 	var out bytes.Buffer
 	out.WriteString(http2.ClientPreface)
 	framer := http2.NewFramer(&out, nil)
-	if err := framer.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, framer.WriteSettings())
 	for range 2000 {
-		if err := framer.WritePing(false, [8]byte{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, framer.WritePing(false, [8]byte{}))
 	}
 	return out.Bytes()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -143,9 +144,7 @@ func TestLargeBodies(t *testing.T) {
 			body = io.MultiReader(body) // its length cannot be seen: sent in chunks
 		}
 		response, err := client.Post("http://"+s.address+"/", "text/plain", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || !bytes.Equal(got, sent) {
@@ -167,9 +166,7 @@ func TestStreamsAtOnce(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get("http://" + s.address + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	for i := range 3 {
 		line := make([]byte, 8)
@@ -227,9 +224,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("got %v and %v", response, err)
 	}
 	w.Send("late")
-	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Conn.(*net.TCPConn).CloseWrite())
 	if got, err := io.ReadAll(w.Reader); err != nil || string(got) != "hello early late" {
 		t.Errorf("got %q and %v", got, err)
 	}
@@ -238,9 +233,7 @@ func TestUpgrade(t *testing.T) {
 // Nothing listens on one of the two endpoints: nobody notices.
 func TestRetryOnAnotherEndpoint(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gone := dead.Addr().(*net.TCPAddr).AddrPort()
 	dead.Close()
 	s := start(t, tableFor(gone, edgetest.Backend(t, edgetest.Echo)))

@@ -21,6 +21,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -59,9 +60,7 @@ func (talkative) converse(_ any, stream grpc.ServerStream) error {
 func grpcBackend(t *testing.T) net.Addr {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "test.Talkative", HandlerType: (*any)(nil),
@@ -92,9 +91,7 @@ func TestGRPC(t *testing.T) {
 	} {
 		t.Run(secured.Info().SecurityProtocol, func(t *testing.T) {
 			conn, err := grpc.NewClient("passthrough:///"+s.Addresses()[i].String(), grpc.WithTransportCredentials(secured))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer conn.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -108,9 +105,7 @@ func checkCalls(t *testing.T, ctx context.Context, conn *grpc.ClientConn) {
 	t.Helper()
 	var out wrapperspb.StringValue
 	var trailer metadata.MD
-	if err := conn.Invoke(ctx, "/test.Talkative/Say", wrapperspb.String("hello"), &out, grpc.Trailer(&trailer)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Invoke(ctx, "/test.Talkative/Say", wrapperspb.String("hello"), &out, grpc.Trailer(&trailer)))
 	if out.Value != "you said hello" || len(trailer.Get("x-trailer")) != 1 {
 		t.Errorf("got %q, trailers %v", out.Value, trailer)
 	}
@@ -128,22 +123,16 @@ func checkCalls(t *testing.T, ctx context.Context, conn *grpc.ClientConn) {
 func checkConversation(t *testing.T, ctx context.Context, conn *grpc.ClientConn) {
 	t.Helper()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Talkative/Converse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for turn := range 50 {
 		text := fmt.Sprint("turn ", turn)
-		if err := stream.SendMsg(wrapperspb.String(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stream.SendMsg(wrapperspb.String(text)))
 		var out wrapperspb.StringValue
 		if err := stream.RecvMsg(&out); err != nil || out.Value != "heard "+text {
 			t.Fatalf("got %q %v", out.Value, err)
 		}
 	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.CloseSend())
 	if err := stream.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, io.EOF) {
 		t.Errorf("the conversation ended with %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -29,9 +30,7 @@ func TestSessionsOnReplicas(t *testing.T) {
 	config := &tls.Config{ServerName: "a.example", RootCAs: authority.Pool, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 	resumed := func(address string) bool {
 		conn, err := tls.Dial("tcp", address, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w := edgetest.NewWire(t, conn)
 		defer conn.Close()
 		// The ticket comes with the first bytes of an answer.

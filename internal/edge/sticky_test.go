@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -46,9 +47,7 @@ func TestSticky(t *testing.T) {
 	changed.Endpoints = append([]route.Endpoint(nil), changed.Endpoints...)
 	changed.Endpoints[strings.Index("abc", first)].State = route.EndpointDraining
 	moved.Backends[0] = &changed
-	if err := s.Apply(moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(moved))
 	stays()
 	for range 20 {
 		w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")

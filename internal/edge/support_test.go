@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -45,12 +46,8 @@ func startWith(t *testing.T, table *route.Table, options edge.Options, points ..
 	options.Metrics = edge.NewMetrics(prometheus.NewRegistry(), points)
 	options.Log = slog.New(slog.DiscardHandler)
 	server, err := edge.New(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Apply(table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, server.Apply(table))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -137,9 +138,7 @@ func TestSwapUnderLoad(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Apply(tenantTable(some, i*tables/endpointChanges%7)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Apply(tenantTable(some, i*tables/endpointChanges%7)))
 	}
 	stop()
 	l.check(t)

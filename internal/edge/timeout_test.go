@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -68,9 +69,7 @@ func TestTimeouts(t *testing.T) {
 			w := edgetest.Dial(t, s.address)
 			w.Send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
 			response, err := http.ReadResponse(w.Reader, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close()
 			if got, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF || string(got) != "half" {
 				t.Errorf("got %q and %v, want a body that is cut", got, err)

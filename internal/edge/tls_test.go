@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -61,9 +62,7 @@ func newBrowser(t *testing.T, address string, config *tls.Config, http2 bool) *b
 func (b *browser) get(url, host string) (*http.Response, string, error) {
 	b.t.Helper()
 	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 	request.Host = host
 	response, err := b.Do(request)
 	if err != nil {
@@ -89,9 +88,7 @@ func TestTLSProtocols(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", host, http2), func(t *testing.T) {
 				client := newBrowser(t, s.address, &tls.Config{RootCAs: authority.Pool}, http2)
 				response, body, err := client.get("https://"+host+"/path?q=1", host)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if response.StatusCode != 200 || (response.ProtoMajor == 2) != http2 {
 					t.Errorf("got %s %d", response.Proto, response.StatusCode)
 				}
@@ -238,18 +235,14 @@ func TestCertificateSwap(t *testing.T) {
 	s := startAt(t, table, secure("websecure"))
 	shown := func() string {
 		conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: "a.example", RootCAs: authority.Pool})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	before := shown()
 	renewed := *table
 	renewed.Certificates = []*route.Certificate{certificate(t, authority, "a", "a.example")}
-	if err := s.Apply(&renewed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(&renewed))
 	if after := shown(); after == before {
 		t.Error("the old certificate is still shown")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -51,9 +52,7 @@ func TestUpdateBesideApply(t *testing.T) {
 	if got := []int{statusOf(t, e, "file.example"), statusOf(t, e, "a.example")}; !slices.Equal(got, []int{201, 202}) {
 		t.Errorf("got %v", got)
 	}
-	if err := e.Apply(&route.Table{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Apply(&route.Table{}))
 	if got := []int{statusOf(t, e, "file.example"), statusOf(t, e, "a.example")}; !slices.Equal(got, []int{404, 202}) {
 		t.Errorf("after an empty table got %v", got)
 	}
@@ -173,12 +172,8 @@ func TestUpdateLeadsThere(t *testing.T) {
 	var got, expected bytes.Buffer
 	table := *e.Table()
 	table.EntryPoints = nil
-	if err := route.Encode(&got, &table); err != nil {
-		t.Fatal(err)
-	}
-	if err := route.Encode(&expected, &route.Table{Rules: slices.Collect(maps.Values(want))}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, route.Encode(&got, &table))
+	must.Do(t, route.Encode(&expected, &route.Table{Rules: slices.Collect(maps.Values(want))}))
 	if got.String() != expected.String() {
 		t.Errorf("the table is\n%s\nwant\n%s", got.String(), expected.String())
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/gitserver"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,17 +31,11 @@ type served struct {
 func serve(t *testing.T) *served {
 	t.Helper()
 	git, err := gitserver.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &served{dir: filepath.Join(t.TempDir(), "with a space", "demo.git"), pushed: make(chan []gitserver.Change, 8)}
-	if err := git.Create(t.Context(), s.dir, map[string][]byte{"README.md": []byte("hello\n"), "deploy/a.yaml": []byte("a: 1")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, git.Create(t.Context(), s.dir, map[string][]byte{"README.md": []byte("hello\n"), "deploy/a.yaml": []byte("a: 1")}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var log bytes.Buffer
 	server := git.Serve(listener, gitserver.Options{Dir: s.dir, Pushed: func(changes []gitserver.Change) { s.pushed <- changes }, Log: &log})
 	t.Cleanup(func() {
@@ -97,9 +92,7 @@ func (s *served) told(t *testing.T) []gitserver.Change {
 
 func write(t *testing.T, dir, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 }
 
 func TestCloneAndPush(t *testing.T) {
@@ -175,13 +168,9 @@ func TestRefusedPush(t *testing.T) {
 func TestNoHooks(t *testing.T) {
 	s := serve(t)
 	hooks := filepath.Join(s.dir, "hooks")
-	if err := os.MkdirAll(hooks, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(hooks, 0o700))
 	proof := filepath.Join(t.TempDir(), "ran")
-	if err := os.WriteFile(filepath.Join(hooks, "post-receive"), []byte("#!/bin/sh\n: > '"+proof+"'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(hooks, "post-receive"), []byte("#!/bin/sh\n: > '"+proof+"'\n"), 0o700))
 	dir := s.clone(t)
 	mustGit(t, dir, "commit", "--quiet", "--allow-empty", "-m", "empty")
 	mustGit(t, dir, "push", "--quiet")
@@ -217,9 +206,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+s.address+test.path, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if test.host != "" {
 				request.Host = test.host
 			}
@@ -227,9 +214,7 @@ func TestRefusals(t *testing.T) {
 				request.Header.Set("Origin", test.header)
 			}
 			response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close()
 			text, _ := io.ReadAll(response.Body)
 			if response.StatusCode != test.want {
@@ -242,17 +227,11 @@ func TestRefusals(t *testing.T) {
 // An existing repository stays, and a partial one is created again.
 func TestCreate(t *testing.T) {
 	found, err := gitserver.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := filepath.Join(t.TempDir(), "demo.git")
-	if err := os.MkdirAll(filepath.Join(dir+".new", "objects"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir+".new", "objects"), 0o700))
 	for _, content := range []string{"first", "second"} {
-		if err := found.Create(t.Context(), dir, map[string][]byte{"a": []byte(content)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, found.Create(t.Context(), dir, map[string][]byte{"a": []byte(content)}))
 		if got := mustGit(t, dir, "show", "main:a"); got != "first" {
 			t.Errorf("the file is %q", got)
 		}

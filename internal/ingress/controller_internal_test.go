@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -28,13 +29,9 @@ func TestTimeIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Nothing is asked of it: the watcher does not run.
 		nobody, err := kube.ConnectAs(kube.ConnectOptions{Endpoint: "http://127.0.0.1:1", Environ: func(string) string { return "" }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		watcher, err := watch.New(nobody, watch.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var mu sync.Mutex
 		var told []*route.Change
 		c := New(watcher, status.New(nobody, status.Options{}), Options{

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestApply(t *testing.T) {
@@ -29,9 +30,7 @@ kind: ClusterRole
 metadata: {name: `+namespace+`}
 rules: []
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(applied) != 2 || applied[0].GetNamespace() != namespace || applied[1].GetNamespace() != "" {
 		t.Errorf("applied %v", applied)
 	}
@@ -47,9 +46,7 @@ data: {colour: green}
 		t.Fatal(err)
 	}
 	first, err := cluster.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "first", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(first.Data) != 1 || first.Data["colour"] != "green" {
 		t.Errorf("data is %v, want the colour green only", first.Data)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -39,9 +40,7 @@ func surround(t *testing.T) *surroundings {
 func (s *surroundings) file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -121,9 +120,7 @@ current-context: x
 		t.Run(test.name, func(t *testing.T) {
 			test.options.ServiceAccount = s.dir
 			cluster, err := kube.ConnectAs(test.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer cluster.Close()
 			want := ""
 			if test.token != "" {
@@ -201,9 +198,7 @@ current-context: x
 func TestConnectAsCluster(t *testing.T) {
 	running := kubetest.Shared(t)
 	cluster, err := kube.ConnectAs(kube.ConnectOptions{Environ: environ("KUBECONFIG", running.Kubeconfig)}, kube.Rate(500, 1000), kube.Version("v1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer cluster.Close()
 	if cluster.Config.QPS != 500 || cluster.Config.Burst != 1000 || cluster.Config.UserAgent != "slipway/v1" {
 		t.Errorf("the options are lost: %v", cluster.Config)

@@ -13,14 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestConnectErrors(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken")
-	if err := os.WriteFile(broken, []byte("clusters: 7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("clusters: 7\n"), 0o600))
 	missing := filepath.Join(dir, "missing")
 	tests := []struct{ name, path, want string }{
 		{"no path", "", "no kubeconfig given"},
@@ -54,9 +53,7 @@ func TestUserAgent(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			cluster, err := kube.Connect(writeKubeconfig(t, server.URL), test.options...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer cluster.Close()
 			_, err = cluster.Client.CoreV1().Pods("default").Get(t.Context(), "any", metav1.GetOptions{})
 			if err == nil {
@@ -76,9 +73,7 @@ func TestWaitForServerAway(t *testing.T) {
 	kubeconfig := writeKubeconfig(t, server.URL)
 	server.Close()
 	cluster, err := kube.Connect(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = kube.WaitFor(ctx, cluster.Client.CoreV1().ConfigMaps("default"), kube.Named("any"), exists)
@@ -98,8 +93,6 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 clusters: [{name: test, cluster: {server: "` + server + `"}}]
 users: [{name: test, user: {}}]
 `
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

@@ -9,6 +9,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 // twoContexts is a kubeconfig with two contexts, the second being the current.
@@ -26,9 +27,7 @@ func twoContexts(t *testing.T) string {
 		},
 		CurrentContext: "second",
 	}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -57,9 +56,7 @@ func TestConnectUser(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer cluster.Close()
 			if cluster.Config.Host != test.host || cluster.Namespace != test.namespace {
 				t.Errorf("it is %s, namespace %s", cluster.Config.Host, cluster.Namespace)

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const widgets = `apiVersion: apiextensions.k8s.io/v1
@@ -52,9 +53,7 @@ func TestDefine(t *testing.T) {
 		_, err := cluster.Cluster.Define(ctx, kube.Target{Manager: "test"}, text)
 		return err
 	}
-	if err := define(t.Context(), "widgets", "v1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, define(t.Context(), "widgets", "v1"))
 	for _, version := range []string{"v1", "v1beta1"} {
 		listed, err := cluster.Client.Discovery().ServerResourcesForGroupVersion(group + "/" + version)
 		if err != nil || len(listed.APIResources) == 0 || listed.APIResources[0].Kind != "Widget" {

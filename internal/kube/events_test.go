@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 var testReporter = kube.Reporter{Controller: "slipway.dev/test", Instance: "one"}
@@ -41,9 +42,7 @@ func TestAnnounceOnce(t *testing.T) {
 	}
 	announce := func(reporter kube.Reporter, notice kube.Notice) {
 		t.Helper()
-		if err := cluster.Announce(t.Context(), reporter, notice); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cluster.Announce(t.Context(), reporter, notice))
 	}
 	announce(testReporter, notice)
 	event := eventsAbout(t, cluster, namespace, "thing", 1)[0]
@@ -96,9 +95,7 @@ func TestAnnounceClusterScope(t *testing.T) {
 		Regarding: corev1.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "IngressClass", Name: name},
 		Reason:    "Refused", Action: "Route", Note: "text",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	eventsAbout(t, cluster, metav1.NamespaceDefault, name, 1)
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // cleanupContext is for requests at the end of a test, when its own context is
@@ -20,8 +22,6 @@ func cleanupContext(t *testing.T) context.Context {
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return client
 }

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The condition sees what is there at first, each later state, and the end.
@@ -29,9 +30,7 @@ func TestWaitForFollowsChanges(t *testing.T) {
 		_, err := configMaps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"group": group}},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	create("other", "b")
 	calls := 0
@@ -53,9 +52,7 @@ func TestWaitForFollowsChanges(t *testing.T) {
 		t.Fatalf("got %v, %v", found, err)
 	}
 	for _, configMap := range found {
-		if err := configMaps.Delete(ctx, configMap.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, configMaps.Delete(ctx, configMap.Name, metav1.DeleteOptions{}))
 	}
 	_, err = kube.WaitFor(ctx, configMaps, kube.Labelled("group=a"), func(seen []*corev1.ConfigMap) error {
 		if len(seen) > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -13,9 +14,7 @@ func TestLoggerLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "dbg inf wrn err", "info": "inf wrn err", "warn": "wrn err", "error": "err"} {
 		var out bytes.Buffer
 		log, err := observe.NewLogger(&out, level, "json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		log.Debug("dbg")
 		log.Info("inf")
 		log.Warn("wrn")
@@ -38,9 +37,7 @@ func TestLoggerFormats(t *testing.T) {
 	for format, start := range map[string]string{"json": "{", "text": "time=", "auto": "{"} {
 		var out bytes.Buffer // not a terminal
 		log, err := observe.NewLogger(&out, "info", format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		log.Info("hello", observe.KeyAddress, "a")
 		if !strings.HasPrefix(out.String(), start) || !strings.Contains(out.String(), "hello") {
 			t.Errorf("%s: got %q", format, out.String())

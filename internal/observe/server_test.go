@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -31,9 +32,7 @@ type running struct {
 func start(t *testing.T, serve func(context.Context, net.Listener) error) *running {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{host: listener.Addr().String(), url: "http://" + listener.Addr().String(), stop: cancel, done: make(chan error, 1)}
 	go func() {
@@ -68,21 +67,15 @@ func startAdmin(t *testing.T) *running {
 func get(t *testing.T, url string, change ...func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range change {
 		c(request)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return response.StatusCode, string(body)
 }
 
@@ -229,15 +222,11 @@ func TestRebinding(t *testing.T) {
 func TestNoHost(t *testing.T) {
 	server := startAdmin(t)
 	conn, err := net.Dial("tcp", server.host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	fmt.Fprintf(conn, "GET /debug/pprof/symbol HTTP/1.0\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("got %d", response.StatusCode)
@@ -247,9 +236,7 @@ func TestNoHost(t *testing.T) {
 func TestAdminRefusesOpenAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = observe.ServeAdmin(t.Context(), listener, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), "which others can reach") {
 			t.Errorf("%s: %v", address, err)
@@ -307,17 +294,11 @@ func TestStopEndsProfiles(t *testing.T) {
 
 func TestBrokenListener(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, listener.Close())
 	var out bytes.Buffer
 	log, err := observe.NewLogger(&out, "info", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = observe.ServeAdmin(t.Context(), listener, log)
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -58,9 +59,7 @@ func (s *scene) makeNode(node *corev1.Node) {
 	s.t.Helper()
 	nodes := s.cluster.Client.CoreV1().Nodes()
 	made, err := nodes.Create(s.t.Context(), node, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.node = made.Name
 	s.t.Cleanup(func() {
 		if err := nodes.Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -129,9 +128,7 @@ func (s *scene) started() {
 		status, err := json.Marshal(map[string]any{"status": map[string]any{
 			"phase": "Running", "conditions": []map[string]any{{"type": "Ready", "status": "True", "lastTransitionTime": metav1.Now().Add(-time.Minute).Format(time.RFC3339)}},
 		}})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, err)
 		if _, err := pods.Patch(s.t.Context(), pod.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
 			s.t.Fatal(err)
 		}
@@ -150,9 +147,7 @@ func (s *scene) started() {
 func (s *scene) balance(service string, to corev1.LoadBalancerIngress) {
 	s.t.Helper()
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": []corev1.LoadBalancerIngress{to}}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	if _, err := s.cluster.Client.CoreV1().Services(s.controller).Patch(s.t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		s.t.Fatal(err)
 	}
@@ -164,17 +159,13 @@ func (s *scene) installed(to corev1.LoadBalancerIngress) {
 	s.t.Helper()
 	s.options.Stage = preflight.After
 	text, err := mode.YAML(mode.Objects(s.options.Settings, mode.Ingress)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.cluster.Apply(s.t, s.options.Settings.Namespace, text)
 	if to.IP == "" && to.Hostname == "" {
 		return
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": []corev1.LoadBalancerIngress{to}}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	ingresses := s.cluster.Client.NetworkingV1().Ingresses(s.options.Settings.Namespace)
 	if _, err := ingresses.Patch(s.t.Context(), mode.RouterService, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		s.t.Fatal(err)

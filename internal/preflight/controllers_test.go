@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -147,9 +148,7 @@ func TestControllers(t *testing.T) {
 				if !bad.fixed {
 					return
 				}
-				if err := found.Apply(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, found.Apply(t.Context()))
 				clean(t, s.run(bad.code))
 			})
 		}
@@ -164,9 +163,7 @@ func (s *scene) certificate(t testing.TB, name string) {
 	_, err := s.cluster.Client.CoreV1().Secrets(s.options.Settings.Namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS, Data: issuer.Sign(t, pkitest.Certificate{Names: []string{testHost}, Until: time.Now().Add(90 * 24 * time.Hour)}).Data(),
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // TestEnterpriseOperator: R94: with the operator its resource decides, and it is
@@ -191,9 +188,7 @@ spec:
 	s.balance("front", front())
 	s.apply("apiVersion: k8s.nginx.org/v1alpha1\nkind: NginxIngressController\nmetadata: {name: main}\nspec: {type: deployment}\n")
 	found := finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Failed, "spec.reportIngressStatus.enable")
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	clean(t, s.run(preflight.StatusReport))
 }
 
@@ -223,9 +218,7 @@ func TestEnterpriseCertificate(t *testing.T) {
 	if found.Apply == nil {
 		t.Fatal("it cannot be repaired")
 	}
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	clean(t, s.run(preflight.TLSCertificate))
 	ingress, err := s.cluster.Client.NetworkingV1().Ingresses(s.options.Settings.Namespace).Get(t.Context(), mode.RouterService, metav1.GetOptions{})
 	if err != nil || len(ingress.Spec.TLS) != 2 {
@@ -245,9 +238,7 @@ func TestALB(t *testing.T) {
 	if found.Apply == nil {
 		t.Fatal("the class cannot be made")
 	}
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	s.class("ingress.k8s.aws/alb") // the same, and it goes with the test
 	clean(t, s.run())
 
@@ -271,9 +262,7 @@ func TestIstio(t *testing.T) {
 	s.options.Settings.TunnelEnabled, s.options.Settings.IngressURL = &off, "https://"+testHost
 	s.options.Gateway = "istio-system/internal-router"
 	crds, err := os.ReadFile("../access/mode/testdata/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.apply(string(crds))
 	s.established("virtualservices.networking.istio.io")
 	s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
@@ -288,9 +277,7 @@ func TestIstio(t *testing.T) {
 	if found.Apply == nil {
 		t.Fatal("it cannot be repaired")
 	}
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	clean(t, s.run())
 
 	s.options.RuntimeVersion = "0.0.542" // R92 wants others

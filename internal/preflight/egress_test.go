@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/wire"
 )
@@ -46,9 +47,7 @@ func TestEgress(t *testing.T) {
 		return preflight.Run(t.Context(), world, options)
 	}
 	registry, err := url.Parse(good.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	clean(t, run(good.URL, registry.Host))
 	finds(t, run(proxied.URL), preflight.Egress, preflight.Warned, "a proxy may block WebSockets")
 	finds(t, run(good.URL, "127.0.0.1:9"), preflight.Egress, preflight.Warned, "slipway images mirror")

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -37,9 +38,7 @@ func TestGitToken(t *testing.T) {
 			tt.token.Value, tt.token.Login = "ghp_canary0000000000000000000000000000000", "robot"
 			server := providertest.Start(t, gitprovider.GitHub, providertest.World{Tokens: []providertest.Token{tt.token}})
 			provider, err := gitprovider.New(gitprovider.Options{Kind: gitprovider.GitHub, APIURL: server.APIURL, Token: secret.New(tt.token.Value), CAs: server.CA})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			cluster := kubetest.Shared(t)
 			options := tunnel(t, cluster)
 			options.Only = []preflight.Code{preflight.GitCredentials, preflight.GitScopes, preflight.GitExpiry}

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -55,13 +56,9 @@ func gatewayScene(t *testing.T) *scene {
 func (s *scene) report(plural, name, status string) {
 	s.t.Helper()
 	var value any
-	if err := json.Unmarshal([]byte(status), &value); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal([]byte(status), &value))
 	patch, err := json.Marshal(map[string]any{"status": value})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	resource := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: plural}
 	if _, err := s.cluster.Dynamic.Resource(resource).Namespace(s.controller).Patch(s.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		s.t.Fatal(err)
@@ -84,9 +81,7 @@ func TestHTTPRoute(t *testing.T) {
 	s.options.Stage = preflight.After
 	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "kind: HTTPRoute")
 	text, err := mode.YAML(mode.Objects(s.options.Settings, mode.HTTPRoute)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.apply(strings.Replace(text, "port: 80", "port: 81", 1))
 	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "does not lead")
 	s.apply(text)
@@ -107,9 +102,7 @@ func TestIngressRoutes(t *testing.T) {
 	}}
 	finds(t, s.run(preflight.RouteResources), preflight.RouteResources, preflight.Failed, "it does not exist")
 	text, err := mode.YAML(mode.Objects(s.options.Settings, mode.Ingress)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tt := range []struct{ from, to, want string }{
 		{"path: /workflows", "path: /flows", "prod.example.com/workflows"},
 		{"ingressClassName: some", "ingressClassName: other", "ingressClassName is not some"},

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -38,9 +39,7 @@ func frontAddress() netip.Addr {
 func issued(t testing.TB, by *pkitest.Authority, name string, life time.Duration) tls.Certificate {
 	t.Helper()
 	pair, err := pkitest.Make(pkitest.Certificate{Names: []string{name}, From: time.Now().Add(-90 * 24 * time.Hour), Until: time.Now().Add(life)}, by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pair.TLS(t)
 }
 
@@ -56,9 +55,7 @@ func router(runtime string) http.Handler {
 func serveTLS(t testing.TB, certificate tls.Certificate, handler http.Handler) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", netip.AddrPortFrom(frontAddress(), 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -82,9 +79,7 @@ type nameServer struct {
 func serveDNS(t testing.TB, records map[string]netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &nameServer{conn, records}
 	var done sync.WaitGroup
 	done.Go(server.serve)

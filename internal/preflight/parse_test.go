@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -44,16 +45,12 @@ func TestVersions(t *testing.T) {
 func TestPlurals(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	crds, err := os.ReadFile("../access/mode/testdata/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cluster.Apply(t, "", string(crds))
 	s := &scene{t: t, cluster: cluster}
 	s.established("virtualservices.networking.istio.io")
 	_, lists, err := cluster.Client.Discovery().ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	known := map[[2]string]bool{}
 	for _, list := range lists {
 		group, _, found := strings.Cut(list.GroupVersion, "/")

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -86,9 +87,7 @@ func (s *scene) checkAWS(t *testing.T) {
 	if found.Apply == nil {
 		t.Fatal("it cannot be repaired")
 	}
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	clean(t, s.run(preflight.TCP))
 	s.annotate(t, "front", map[string]any{"service.beta.kubernetes.io/aws-load-balancer-backend-protocol": nil})
 	finds(t, s.run(preflight.TCP), preflight.TCP, preflight.Failed, "WebSockets")
@@ -99,9 +98,7 @@ func (s *scene) checkAWS(t *testing.T) {
 func (s *scene) annotate(t *testing.T, service string, annotations map[string]any) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := s.cluster.Client.CoreV1().Services(s.controller).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -114,9 +115,7 @@ func limited(t testing.TB, cluster *kubetest.Cluster, namespace, rules string) *
 	connected, err := kube.Connect(cluster.Kubeconfig, func(config *rest.Config) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -184,9 +183,7 @@ spec:
   - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `)
 	found := finds(t, preflight.Run(t.Context(), world, options), preflight.CRDOwnership, preflight.Warned, "slipway crds adopt")
-	if err := found.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Apply(t.Context()))
 	clean(t, preflight.Run(t.Context(), world, options))
 	options.Release = "other"
 	if found := finds(t, preflight.Run(t.Context(), world, options), preflight.CRDOwnership, preflight.Warned, "belongs to the Helm release slipway-runtime"); found.Apply != nil {
@@ -262,9 +259,7 @@ func TestNodes(t *testing.T) {
 		s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
 		has := corev1.ResourceList{"cpu": resource.MustParse(tt.cpu), "memory": resource.MustParse(tt.memory)}
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": has, "allocatable": has}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := cluster.Client.CoreV1().Nodes().Patch(t.Context(), s.node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
 		}
@@ -280,9 +275,7 @@ func TestNodes(t *testing.T) {
 // TestNoCluster: an unreachable API server is reported once.
 func TestNoCluster(t *testing.T) {
 	away, err := kube.ConnectRemote(kube.Remote{Server: "https://127.0.0.1:9", Token: func() secret.Text { return secret.New("x") }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(away.Close)
 	options := preflight.Options{Settings: mode.Settings{Runtime: testRuntime, Namespace: "default"}}
 	results := preflight.Run(t.Context(), preflight.World{Cluster: away}, options)

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestCPUTime(t *testing.T) {
@@ -25,13 +27,9 @@ func TestCPUClock(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
 	}
 	before, _, err := readCPUTime(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	clock, err := CPUTime(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after, _, err := readCPUTime(os.Getpid())
 	// User and system time are each cut to whole ticks.
 	if err != nil || clock < before || clock > after+2*clockTick {
@@ -45,21 +43,13 @@ func TestCPUClock(t *testing.T) {
 // What a process has started counts while it runs, and when it has ended.
 func TestChildrenCPUTime(t *testing.T) {
 	before, err := ChildrenCPUTime(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	command := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read end || exit 0")
 	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, command.Start())
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Process is a running program. Its methods may be called from any goroutine.
@@ -207,9 +209,7 @@ func (p *Process) AwaitLog(t testing.TB, text string) {
 // AwaitOutput waits until an output of the process contains a text.
 func (p *Process) AwaitOutput(t testing.TB, output *Output, text string) {
 	t.Helper()
-	if err := p.Expect(output, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Expect(output, text))
 }
 
 // Expect is AwaitOutput with an error.
@@ -301,9 +301,7 @@ func (p *Process) AwaitListener(t testing.TB, network, address string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // Signal sends a signal. It fails only if the process has exited.
@@ -350,9 +348,7 @@ func (p *Process) End(check func() error) error {
 // to be killed, or that ends with an error, fails the test.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
-	if err := p.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.End(nil))
 	if !p.State().Success() {
 		t.Errorf("%s ended with %v:\n%s", p.name, p.State(), p.Output())
 	}

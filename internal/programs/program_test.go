@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // shell is a command line as a process.
@@ -40,9 +42,7 @@ func TestEndKills(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	command := shell(`trap '' TERM; sleep 600 & echo child $!; wait; wait`)
 	p, err := StartLogging("stubborn", log, command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer p.Kill()
 	p.Grace = 50 * time.Millisecond
 	child := 0
@@ -71,9 +71,7 @@ func zombie(pid int) bool {
 // An exit ends every wait, with the reason and the end of the log.
 func TestExitEndsWaits(t *testing.T) {
 	p, err := Start("short", shell("echo broken >&2; exit 3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = p.Await(t.Context(), time.Millisecond, func(context.Context) error { return errors.New("not yet") })
 	if ended := (*ExitedError)(nil); !errors.As(err, &ended) || ended.State.ExitCode() != 3 || ended.Output != "broken" {
 		t.Errorf("the error is %v", err)

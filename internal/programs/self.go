@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // RunSelf runs the test binary as another program, which a variable of the
@@ -13,9 +15,7 @@ import (
 func RunSelf(t testing.TB, variable, dir string, args ...string) (code int, out, complaint string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	command := exec.CommandContext(t.Context(), self, args...)
 	command.Dir, command.Env = dir, append(os.Environ(), variable+"=1")
 	var stdout, stderr bytes.Buffer

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Serve accepts TCP connections at an address, of which an empty one is a free
@@ -31,9 +33,7 @@ func Listen(t testing.TB, address string) net.Listener {
 		address = "127.0.0.1:0"
 	}
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
@@ -54,14 +54,10 @@ func Pipe(t testing.TB) (client, server *net.TCPConn) {
 	listener := Listen(t, "")
 	defer listener.Close()
 	dialed, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = dialed.Close() })
 	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = accepted.Close() })
 	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -26,9 +28,7 @@ func Eventually(t testing.TB, condition func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	if err := Await(ctx, condition); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Await(ctx, condition))
 }
 
 // Until polls a condition of this process until it holds, and fails the test

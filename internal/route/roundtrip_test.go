@@ -10,15 +10,14 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
 func encoded(t testing.TB, table *Table) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := Encode(&text, table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, table))
 	return text.String()
 }
 

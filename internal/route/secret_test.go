@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -31,9 +32,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x",
 		"table", table, "key", table.Certificates[0].Key, "rule", table.Rules[0].Policies[0].BasicAuth)
 	shown, err := json.Marshal(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key := table.Certificates[0].Key
 	private := struct{ inner Secret }{key}
 	for name, text := range map[string]string{
@@ -56,16 +55,12 @@ func TestSecretsStayHidden(t *testing.T) {
 func TestEncodeWritesSecrets(t *testing.T) {
 	var written bytes.Buffer
 	table := secretTable()
-	if err := Encode(&written, table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&written, table))
 	if count := strings.Count(written.String(), canary); count != 3 {
 		t.Errorf("%d secrets are written, want 3: %s", count, written.String())
 	}
 	read, err := Decode(&written)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if change := Diff(table, read); !change.Empty() {
 		t.Errorf("read back differently: %+v", change)
 	}
@@ -77,9 +72,7 @@ func TestEncodeWritesSecrets(t *testing.T) {
 
 func TestDecodeRefusesHiddenSecrets(t *testing.T) {
 	shown, err := json.Marshal(secretTable())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = Decode(bytes.NewReader(shown))
 	if err == nil || !strings.Contains(err.Error(), "certificates[0].key: the secret was hidden") {
 		t.Errorf("error %v", err)

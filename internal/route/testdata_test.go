@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")
@@ -17,9 +19,7 @@ var update = flag.Bool("update", false, "rewrite the expected results in testdat
 func TestProblems(t *testing.T) {
 	eachArchive(t, "testdata/problems/*.txtar", "problems.txt", func(t *testing.T, data []byte) string {
 		table, err := Decode(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var lines strings.Builder
 		for _, problem := range table.Validate() {
 			lines.WriteString(problem.String() + "\n")
@@ -53,18 +53,14 @@ func eachArchive(t *testing.T, pattern, expected string, run func(*testing.T, []
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if len(archive.Files) != 2 || archive.Files[0].Name != "table.json" || archive.Files[1].Name != expected {
 				t.Fatalf("%s does not have table.json and %s", path, expected)
 			}
 			got := run(t, archive.Files[0].Data)
 			if *update {
 				archive.Files[1].Data = []byte(got)
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 			}
 			if want := string(archive.Files[1].Data); got != want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)

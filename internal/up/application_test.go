@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestApplicationObserved(t *testing.T) {
@@ -21,9 +23,7 @@ func TestApplicationObserved(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var status map[string]any
-			if err := yaml.Unmarshal([]byte(test.status), &status); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(test.status), &status))
 			var d demoStatus
 			err := d.observeApplication([]*unstructured.Unstructured{{Object: map[string]any{"status": status}}})
 			if got := errorText(err); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {

@@ -12,6 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestDemoObserves(t *testing.T) {
@@ -73,9 +75,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	listener.Close()
 	if responds(t.Context(), listener.Addr().String()) {
 		t.Error("a closed port answered")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -40,9 +41,7 @@ func TestNotReady(t *testing.T) {
 
 func TestShowEdge(t *testing.T) {
 	c, err := startChild(fakeProgram("silent"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.stop(testDeadline, nil)
 	for _, test := range []struct {
 		name   string
@@ -82,9 +81,7 @@ func TestCapturedLog(t *testing.T) {
 			put(t, filepath.Dir(p.log), "edge.log", "a line of an earlier run\n")
 		}
 		c, err := startChild(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		programs.Receive(t, c.exited, "end")
 		explained := death("edge", c)
 		requireText(t, explained, "edge ended by itself (exit status 1)", "the end of "+p.log, "in use by pid 4711")

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/gitserver"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -39,9 +40,7 @@ func TestWithoutGit(t *testing.T) {
 
 func TestSampleFiles(t *testing.T) {
 	files, err := sampleFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"README.md", "deploy/kustomization.yaml", "deploy/deployment.yaml", "deploy/service.yaml", "deploy/ingress.yaml"} {
 		if len(files[name]) == 0 {
 			t.Errorf("%s is missing", name)
@@ -89,9 +88,7 @@ func TestAnnouncer(t *testing.T) {
 
 func TestBoundedLog(t *testing.T) {
 	log, err := openBoundedLog(t.TempDir() + "/git.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer log.close()
 	line := []byte(strings.Repeat("x", maxGitLog/2) + "\n")
 	for range 3 {

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
 func executable(t *testing.T, path string) string {
 	t.Helper()
 	put(t, filepath.Dir(path), filepath.Base(path), "#!/bin/false\n")
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o755))
 	return path
 }
 
@@ -48,9 +47,7 @@ func TestObtainBesideTheExecutable(t *testing.T) {
 	want := executable(t, filepath.Join(dir, devclusterBinary))
 	executable(t, filepath.Join(dir, "slipway"))
 	link := filepath.Join(links, "slipway")
-	if err := os.Symlink(filepath.Join(dir, "slipway"), link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Join(dir, "slipway"), link))
 	for _, program := range []string{filepath.Join(dir, "slipway"), link} {
 		if found, _, err := obtain(t, t.Context(), program); found != want || err != nil {
 			t.Errorf("from %s: got %q, %v; want %q", program, found, err, want)
@@ -83,9 +80,7 @@ func TestObtainBuilds(t *testing.T) {
 	t.Run("above the working directory", func(t *testing.T) {
 		root := checkout(t, ourModule, buildRecipe)
 		below := filepath.Join(root, "docs", "decisions")
-		if err := os.MkdirAll(below, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(below, 0o755))
 		t.Chdir(below)
 		found, _, err := obtain(t, t.Context(), filepath.Join(t.TempDir(), "slipway"))
 		if want := filepath.Join(root, "bin", devclusterBinary); found != want || err != nil {

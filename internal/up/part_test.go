@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -140,9 +141,7 @@ func TestPartThatDies(t *testing.T) {
 	st := newStage(t, fakeProgram("part"), dying, fakeProgram("part"))
 	_, ended := st.start(t)
 	put(t, filepath.Dir(dying.log), "two.log", "a line of an earlier run\nthe last words\n")
-	if err := st.children["two"].command.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.children["two"].command.Process.Signal(syscall.SIGUSR1))
 	err := programs.Receive(t, ended, "end")
 	requireText(t, err, "two ended by itself", "exit status 3", "boom", dying.log, "the last words")
 	if strings.Contains(err.Error(), "earlier run") {
@@ -184,9 +183,7 @@ func TestDeathDuringStart(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- st.run(t.Context(), func() error { return errors.New("came up") }) }()
 	st.shown.WaitFor(t, "two: waiting for its word")
-	if err := st.children["one"].command.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.children["one"].command.Process.Signal(syscall.SIGUSR1))
 	requireText(t, programs.Receive(t, ended, "end"), "one ended by itself", "boom")
 	st.requireGone(t)
 }
@@ -243,17 +240,13 @@ func TestSecondInterruptKills(t *testing.T) {
 // A killed part takes its own processes with it.
 func TestKillReachesTheGroup(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer read.Close()
 	family := fakeProgram("family")
 	family.hold = write
 	c, err := startChild(family)
 	write.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	programs.Receive(t, c.output.line, "the family")
 	now := make(chan struct{})
 	close(now)
@@ -320,9 +313,7 @@ func TestLogTail(t *testing.T) {
 	write := func(content string) os.FileInfo {
 		put(t, dir, "part.log", content)
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return info
 	}
 	noise := strings.Repeat("noise\n", 100000)
@@ -343,9 +334,7 @@ func TestLogTail(t *testing.T) {
 	if got := logTail(path, before); got != "    begun anew" {
 		t.Errorf("after a truncation: %q", got)
 	}
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".1"))
 	write(noise + "a longer one\n")
 	if got := logTail(path, before); !strings.HasSuffix(got, "noise\n    a longer one") {
 		t.Errorf("after a rotation: %q", got)
@@ -356,9 +345,7 @@ func TestLogTail(t *testing.T) {
 // uninterruptible read does, is reported and does not keep the run from ending.
 func TestRunEndsWithoutAProcess(t *testing.T) {
 	process := exec.Command("sleep", "3600")
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, process.Start())
 	defer func() {
 		_ = process.Process.Kill()
 		_ = process.Wait()

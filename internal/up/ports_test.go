@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func listen(t *testing.T, address string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -37,9 +37,7 @@ func TestAllTakenPortsAreNamed(t *testing.T) {
 
 func TestPortFree(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	if err := checkPorts([]fixedPort{{port, "the test"}}, 0); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // open opens a state directory with one owned directory, "devcluster".
@@ -27,12 +29,8 @@ func open(t *testing.T, dir string) (*state, error) {
 func put(t *testing.T, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // tree lists the files below a directory.
@@ -46,9 +44,7 @@ func tree(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return names
 }
 
@@ -79,9 +75,7 @@ func TestStateRecognises(t *testing.T) {
 			before := tree(t, dir)
 			_, err := open(t, dir)
 			if test.refused == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				return
 			}
 			requireText(t, err, test.refused, dir, "--dir")
@@ -100,18 +94,14 @@ func TestStateIsPrivate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "a", "state")
 			if test.make {
-				if err := os.MkdirAll(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(dir, 0o755))
 			}
 			if _, err := open(t, dir); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]os.FileMode{".": 0o700, markerName: 0o600, lockName: 0o600} {
 				info, err := os.Stat(filepath.Join(dir, name))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if got := info.Mode().Perm(); got != want {
 					t.Errorf("mode of %s is %o, want %o", name, got, want)
 				}
@@ -123,20 +113,14 @@ func TestStateIsPrivate(t *testing.T) {
 func TestStateRemembersTheDemo(t *testing.T) {
 	dir := t.TempDir()
 	first, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if first.marker.ApplicationMade {
 		t.Error("a new directory has had the demo")
 	}
-	if err := first.applicationIsMade(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.applicationIsMade())
 	first.close()
 	second, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !second.marker.ApplicationMade {
 		t.Error("the demo was forgotten")
 	}
@@ -146,22 +130,14 @@ func TestResetDeletesOnlyItsOwn(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "precious", "x")
 	s, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	put(t, dir, "devcluster/etcd/wal", "x")
 	put(t, dir, "notes.txt", "x")
 	put(t, dir, "devcluster2/kept", "x")
 	// A link out of the directory is removed, what it points to is not.
-	if err := os.Symlink(outside, filepath.Join(dir, "devcluster", "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.applicationIsMade(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.reset(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(outside, filepath.Join(dir, "devcluster", "link")))
+	must.Do(t, s.applicationIsMade())
+	must.Do(t, s.reset())
 	if s.marker.ApplicationMade {
 		t.Error("the reset kept the memory of the demo")
 	}
@@ -178,15 +154,9 @@ func TestResetOfALink(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "precious", "x")
 	s, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, devclusterName)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.reset(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.Symlink(outside, filepath.Join(dir, devclusterName)))
+	must.Do(t, s.reset())
 	if got := tree(t, outside); !slices.Equal(got, []string{"precious"}) {
 		t.Errorf("outside: %q", got)
 	}
@@ -196,18 +166,12 @@ func TestResetOfALink(t *testing.T) {
 func TestResetRefusesARunningPart(t *testing.T) {
 	dir := t.TempDir()
 	s, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	put(t, dir, "devcluster/lock", "")
 	lock, err := os.Open(filepath.Join(dir, "devcluster", "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	requireText(t, s.reset(), filepath.Join(dir, "devcluster"), fmt.Sprintf("(pid %d)", os.Getpid()))
 	if got := tree(t, dir); !slices.Contains(got, "devcluster/lock") {
 		t.Errorf("it was deleted: %q", got)
@@ -221,9 +185,7 @@ func TestResetRefusesARunningPart(t *testing.T) {
 func TestInterruptedResetIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	s, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.close()
 	put(t, dir, "devcluster"+doomedSuffix+"/etcd/wal", "x")
 	if _, err := open(t, dir); err != nil {
@@ -240,12 +202,8 @@ func startRunner(t *testing.T, mode, dir, journal string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], "child", mode, dir, journal)
 	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, command.Start())
 	t.Cleanup(func() {
 		command.Process.Kill()
 		command.Wait()
@@ -270,9 +228,7 @@ func TestStateWaitsForLeftovers(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			dir, journal := t.TempDir(), filepath.Join(t.TempDir(), "journal")
 			other := startRunner(t, mode, dir, journal)
-			if err := other.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, other.Process.Kill())
 			other.Wait()
 			if _, err := open(t, dir); err != nil {
 				t.Fatal(err)
@@ -289,9 +245,7 @@ func TestStateWaitsForLeftovers(t *testing.T) {
 func TestStateIgnoresStalePID(t *testing.T) {
 	dir := t.TempDir()
 	s, err := open(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	put(t, dir, lockName, "1\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = openState(ctx, dir, nil, func(string) { cancel() })

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func sampleFacts() Facts {
@@ -38,9 +40,7 @@ Try it:
 Ctrl-C stops everything and keeps the state.
 `
 	var got strings.Builder
-	if err := sampleFacts().writeTable(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sampleFacts().writeTable(&got))
 	if got.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
 	}
@@ -48,16 +48,12 @@ Ctrl-C stops everything and keeps the state.
 
 func TestJSON(t *testing.T) {
 	var got strings.Builder
-	if err := sampleFacts().writeJSON(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sampleFacts().writeJSON(&got))
 	if lines := strings.Count(got.String(), "\n"); lines != 1 || !strings.HasSuffix(got.String(), "\n") {
 		t.Errorf("not one line: %q", got.String())
 	}
 	var back Facts
-	if err := json.Unmarshal([]byte(got.String()), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(got.String()), &back))
 	if !reflect.DeepEqual(back, sampleFacts()) {
 		t.Errorf("got %+v", back)
 	}
@@ -67,9 +63,7 @@ func TestJSON(t *testing.T) {
 func TestShellQuote(t *testing.T) {
 	for _, text := range []string{"/plain/path-1.2_x", "/with space", "it's", "$(reboot)", "a;b", "", "*", "~", "ümlaut", `back\slash`} {
 		output, err := exec.Command("sh", "-c", "printf %s "+shellQuote(text)).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if string(output) != text {
 			t.Errorf("%q became %q through %s", text, output, shellQuote(text))
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -19,9 +20,7 @@ import (
 func install(t *testing.T, mode string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(testBinary(t), filepath.Join(dir, devclusterBinary)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(testBinary(t), filepath.Join(dir, devclusterBinary)))
 	t.Setenv(fakeMode, mode)
 	return filepath.Join(dir, "slipway")
 }
@@ -29,9 +28,7 @@ func install(t *testing.T, mode string) string {
 func testBinary(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -84,16 +81,12 @@ func TestRunTimeout(t *testing.T) {
 // What cannot start must not destroy what was there.
 func TestFailedResetKeepsTheState(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
 	options := freeOptions(t, install(t, "silent"))
 	s, err := open(t, options.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.close()
 	put(t, options.Dir, "devcluster/etcd", "x")
 	options.Reset, options.PortOffset = true, port-apiServerPort
@@ -122,13 +115,9 @@ func TestRunRefusesForeignDirectory(t *testing.T) {
 func TestOptionsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	working, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := Options{Dir: "state"}.complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got.Dir != filepath.Join(working, "state") || got.Timeout != DefaultTimeout || got.Executable == "" || got.Version == "" {
 		t.Errorf("got %+v", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -43,9 +44,7 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 		"certificate": write(t, p.rootFile, []byte(pair.Chain)), "privateKey": write(t, filepath.Join(dir, "key.pem"), []byte(pair.Key)),
 		"httpPort": challengePort, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	command := exec.Command("pebble", "-config", write(t, filepath.Join(dir, "pebble.json"), config), "-dnsserver", dns)
 	// The rest of its torments stays: some good nonces are refused, and challenges
 	// are looked at several times. Each order has to be proved anew.
@@ -66,9 +65,7 @@ func (p *pebble) directory() string {
 
 func write(t *testing.T, path string, text []byte) string {
 	t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -76,9 +73,7 @@ func write(t *testing.T, path string, text []byte) string {
 func startNames(t *testing.T, at, answer netip.Addr) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

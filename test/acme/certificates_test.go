@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/ingress/certrequest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -75,9 +76,7 @@ func (w *world) testDomains(t *testing.T) {
 		w.awaitFetched(t, host)
 	}
 	leaf, err := w.replicas[0].fetched(t.Context(), "a.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	slices.Sort(leaf.DNSNames)
 	if !slices.Equal(leaf.DNSNames, []string{"a.example", "b.example", "c.example"}) {
 		t.Errorf("it has the names %q", leaf.DNSNames)
@@ -93,9 +92,7 @@ func (w *world) testRenewal(t *testing.T) {
 	w.serve(t, "shop", "brief", map[string]string{"certresolver": "brief"}, "brief.example")
 	w.awaitFetched(t, "brief.example")
 	first, err := w.replicas[0].fetched(t.Context(), "brief.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	renewed := map[*replica]bool{}
 	eventually(t, func() error {
 		for _, r := range w.replicas {
@@ -115,9 +112,7 @@ func (w *world) testRenewal(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.cluster.Client.NetworkingV1().Ingresses("shop").Delete(t.Context(), "brief", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.cluster.Client.NetworkingV1().Ingresses("shop").Delete(t.Context(), "brief", metav1.DeleteOptions{}))
 }
 
 // testForeignHost: nobody gets a certificate for a host of another namespace.

@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -77,23 +78,17 @@ func (w *world) account(t *testing.T) string {
 		"namespace.yaml", "rbac/serviceaccount.yaml", "rbac/clusterrole.yaml", "rbac/clusterrolebinding.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml",
 	} {
 		text, err := os.ReadFile(filepath.Join("../../deploy", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w.cluster.Apply(t, home, string(text))
 	}
 	config, err := clientcmd.LoadFromFile(w.cluster.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	current := config.Contexts[config.CurrentContext]
 	current.Namespace = home
 	user := config.AuthInfos[current.AuthInfo]
 	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -103,9 +98,7 @@ func startBackend(t *testing.T, address netip.Addr) netip.AddrPort {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	_ = server.Listener.Close() // it has one of its own
 	listener, err := listen(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Variable is the environment variable with the path of a binary to test
@@ -29,9 +31,7 @@ const buildTimeout = 10 * time.Minute
 func Path(t testing.TB) string {
 	t.Helper()
 	path, err := In(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -46,9 +47,7 @@ spec:
 func (w *world) certificate(t *testing.T, at *site) {
 	t.Helper()
 	encode := base64.StdEncoding.EncodeToString
-	if err := at.makeNamespace(t.Context(), edgeNamespace); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, at.makeNamespace(t.Context(), edgeNamespace))
 	at.cluster.Apply(t, edgeNamespace, fmt.Sprintf(`apiVersion: v1
 kind: Secret
 metadata: {name: localhost}

@@ -10,6 +10,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The tokens that people paste.
@@ -53,9 +54,7 @@ func newGitHost(t *testing.T, w *world) *gitHost {
 		"manual/settings.yaml": settings("manual-settings", "first"),
 	})
 	target, err := url.Parse(strings.TrimSuffix(h.apps.URL(), "/"+appsPath+".git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	return h
 }

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -36,17 +37,11 @@ func (w *world) startRegistry(t *testing.T) (proxy string) {
 func (w *world) pushChart(t *testing.T, address string) {
 	t.Helper()
 	archive, err := charts.Archive(charts.Runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	read, err := release.ReadChart(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	client, err := registry.NewClient(registry.ClientOptHTTPClient(w.client()), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "config.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := client.Push(archive, address+"/"+read.Name()+":"+read.Version()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +89,6 @@ func programsOf(t *testing.T, devcluster string) string {
 		t.Fatalf("helm does not build: %v\n%s", err, out)
 	}
 	kubectl := "#!/bin/sh\nexec " + handover.ShellWord(devcluster) + " kubectl \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700))
 	return dir
 }

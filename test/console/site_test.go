@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/kubelet"
 )
 
@@ -86,9 +87,7 @@ func (s *site) publish(ctx context.Context, service *corev1.Service) {
 func (s *site) listen(ctx context.Context, t *testing.T, port int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(s.balancer, strconv.Itoa(int(port))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	s.open.Go(func() {
 		defer stop()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -56,12 +57,8 @@ type reportSpec struct {
 func (w *world) runSpecs(t *testing.T) {
 	t.Helper()
 	artefacts, err := filepath.Abs(filepath.Join(root, "bin", "console-test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.RemoveAll(artefacts), os.MkdirAll(artefacts, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, errors.Join(os.RemoveAll(artefacts), os.MkdirAll(artefacts, 0o755)))
 	t.Cleanup(func() { t.Logf("screenshots and traces are in %s", artefacts) })
 	if os.Getenv("CONSOLE_HOLD") == "1" {
 		w.hold(t, artefacts)
@@ -77,17 +74,13 @@ func (w *world) runSpecs(t *testing.T) {
 	playwright.Dir = filepath.Join(root, "web")
 	playwright.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir()}, w.environment(artefacts)...)
 	log, err := os.Create(filepath.Join(artefacts, "playwright.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer log.Close()
 	progress := watchProgress(log, func() { cancel(fmt.Errorf("no spec began or ended for %s", stallTimeout)) })
 	defer progress.stop()
 	playwright.Stdout, playwright.Stderr = progress, progress
 	process, err := programs.Start("playwright", playwright)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		var err error
@@ -146,9 +139,7 @@ func (w *world) hold(t *testing.T, artefacts string) {
 	}
 	script.WriteString(" node node_modules/@playwright/test/cli.js test \"$@\"\n")
 	file := filepath.Join(artefacts, "run.sh")
-	if err := os.WriteFile(file, []byte(script.String()), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(script.String()), 0o700))
 	fmt.Fprintf(os.Stderr, "the platform is at %s in the network of process %d; %s runs specs\n", w.url, os.Getpid(), file)
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -177,9 +168,7 @@ func (w *world) environment(artefacts string) []string {
 		"hidden":      applicationSecret,
 		"authorities": string(w.git.provider.CA),
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return []string{
 		"CONSOLE_WORLD=" + string(facts), "CONSOLE_ARTEFACTS=" + artefacts, "CONSOLE_LONG=" + os.Getenv("CONSOLE_LONG"),
 		"PLAYWRIGHT_JSON_OUTPUT_FILE=" + filepath.Join(artefacts, "report.json"), "CI=1",
@@ -195,9 +184,7 @@ func (w *world) tell(t *testing.T, file string, ended error) {
 		t.Fatalf("Playwright gave no report: %v, %v\n%s", ended, err, log)
 	}
 	var got report
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &got))
 	for _, one := range got.Errors {
 		t.Error(one.Message)
 	}

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -51,7 +52,5 @@ func requireConsole(t *testing.T) {
 			t.Fatalf("%v: %s", err, fix)
 		}
 	}
-	if err := binary.Touch(root, "internal/platform/console/dist/app", "web/e2e", "charts", "test/programs/helm"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, binary.Touch(root, "internal/platform/console/dist/app", "web/e2e", "charts", "test/programs/helm"))
 }

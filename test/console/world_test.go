@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/kubelet"
 )
@@ -81,9 +82,7 @@ func newWorld(t *testing.T, binary string) *world {
 	w.tools, w.proxy = programsOf(t, kubetest.Binary(t)), w.startRegistry(t)
 	w.mesh = newMeshGateway(t)
 	first := w.newSite(t, w.cluster, balancers()[0])
-	if err := first.makeNamespace(t.Context(), w.target); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.makeNamespace(t.Context(), w.target))
 	w.cluster.Apply(t, edgeNamespace, misspelled)
 	w.sites, w.edge = []*site{first}, &edgeHost{url: "http://" + first.balancer}
 	return w
@@ -116,7 +115,5 @@ func (w *world) client() *http.Client {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

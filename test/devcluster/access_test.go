@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // A service account may do what a role binding gives it, and nothing else.
@@ -35,9 +36,7 @@ stringData: {word: slipway}
 	defer cancel()
 	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "reader",
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reader := clientWithToken(t, cluster, token.Status.Token)
 	readSecret := func(namespace string) error {
 		_, err := reader.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})
@@ -99,9 +98,7 @@ func TestStrangersAreRefused(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	version, err := kubetest.Shared(t).Client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !regexp.MustCompile(`^v1\.37\.\d+`).MatchString(version.GitVersion) || version.Major != "1" || version.Minor != "37" {
 		t.Errorf("version is %+v, want 1.37", version)
 	}
@@ -117,8 +114,6 @@ func clientWithToken(t *testing.T, cluster *kubetest.Cluster, token string) kube
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return client
 }

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // patience is how long a change may take to arrive. It is far more than it
@@ -45,9 +46,7 @@ func ask(ctx context.Context, address string) (answer, error) {
 func mustAsk(t *testing.T, address string) answer {
 	t.Helper()
 	got, err := ask(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return got
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestDirectoryInUse(t *testing.T) {
@@ -59,9 +60,7 @@ func runBinary(t *testing.T, flags []string) (code int, stdout, stderr string) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	// Open until it has ended, so that it has no reason to end from here.
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stdin.Close()
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -99,9 +98,7 @@ func TestSecretFilesArePrivate(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Logf("files with secrets: %v", keys)
 	// At least the authority's key, the API server's, that of service
 	// accounts, and the kubeconfig.

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // A write that was acknowledged survives a kill -9 in the middle of writing,
@@ -34,14 +35,10 @@ func TestKilledWhileWriting(t *testing.T) {
 		acknowledged = append(acknowledged, writeUntilKilled(t, cluster, configMaps, round)...)
 		cluster.Restart(t)
 		earlier, err := kube.Connect(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer earlier.Close()
 		list, err := earlier.Client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		written := map[string]string{}
 		for _, configMap := range list.Items {
 			written[configMap.Name] = configMap.Data["name"]
@@ -58,12 +55,8 @@ func TestKilledWhileWriting(t *testing.T) {
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	content, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(to, content, 0o600))
 }
 
 // writeUntilKilled lets several writers create ConfigMaps, kills the cluster

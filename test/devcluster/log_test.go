@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // A reader that follows a log gets all of it and is let go at the end.
@@ -23,9 +24,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	stream, err := cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", &corev1.PodLogOptions{Follow: true}).Stream(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stream.Close()
 	text := readUntil(t, stream, "still here")
 	mustPost(t, demoAddress(pod), "/exit?code=4")
@@ -96,9 +95,7 @@ func readLog(t *testing.T, cluster *kubetest.Cluster, namespace string, options 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	text, err := cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", options).DoRaw(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -177,9 +178,7 @@ func TestTerminationGrace(t *testing.T) {
 			pod := waitForPod(t, cluster, namespace, "demo", podReady)
 			response, err := open(t.Context(), "GET",
 				fmt.Sprintf("http://%s/stream?every=400ms&n=%d", demoAddress(pod), test.events))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close()
 			events, lines := 0, bufio.NewScanner(response.Body)
 			for lines.Scan() {
@@ -187,10 +186,8 @@ func TestTerminationGrace(t *testing.T) {
 					continue
 				}
 				if events++; events == 1 {
-					if err := cluster.Client.CoreV1().Pods(namespace).Delete(t.Context(), "demo",
-						metav1.DeleteOptions{GracePeriodSeconds: &test.grace}); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, cluster.Client.CoreV1().Pods(namespace).Delete(t.Context(), "demo",
+						metav1.DeleteOptions{GracePeriodSeconds: &test.grace}))
 				}
 			}
 			if finished := events == test.events && lines.Err() == nil; finished != test.finishes {

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const ofDemo = discoveryv1.LabelServiceName + "=demo"
@@ -61,9 +62,7 @@ func testRollout(t *testing.T, cluster *kubetest.Cluster) {
 func checkEndpoints(t *testing.T, cluster *kubetest.Cluster, namespace string, endpoints []endpoint) {
 	t.Helper()
 	pods, err := cluster.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=demo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	newest := map[string]corev1.Pod{}
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp == nil {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // What a start costs is logged for the reader. Only the memory has a limit,
@@ -50,18 +51,14 @@ func TestSideBySide(t *testing.T) {
 		_, err := cluster.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: own[i]},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if slices.Sort(servers); len(slices.Compact(servers)) != len(clusters) {
 		t.Errorf("the API servers are at %v, want an address each", servers)
 	}
 	for i, cluster := range clusters {
 		list, err := cluster.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, namespace := range list.Items {
 			if slices.Contains(own, namespace.Name) && namespace.Name != own[i] {
 				t.Errorf("cluster %d has namespace %s", i, namespace.Name)
@@ -81,9 +78,7 @@ func TestSideBySide(t *testing.T) {
 func residentMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for line := range strings.Lines(string(status)) {
 		var kilobytes int
 		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); err == nil {

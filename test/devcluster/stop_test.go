@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // However it ends, a cluster leaves no process behind, and its Pods are back
@@ -71,9 +72,7 @@ func waitForRunning(t *testing.T, cluster *kubetest.Cluster, namespace string, r
 
 func terminate(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	if err := syscall.Kill(cluster.PID(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(cluster.PID(), syscall.SIGTERM))
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	select {
@@ -98,18 +97,14 @@ type child struct {
 func childrenOf(t *testing.T, pid int) []child {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var children []child
 	for _, task := range tasks {
 		// A thread may have ended meanwhile; its children are another's then.
 		list, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + task.Name() + "/children")
 		for _, field := range strings.Fields(string(list)) {
 			number, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if found, ok := openChild(t, number); ok {
 				children = append(children, found)
 			}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // chartVersion is that of the chart settings, which makes a ConfigMap.
@@ -29,19 +31,13 @@ func packChart(t *testing.T) []byte {
 	compressed := gzip.NewWriter(&chart)
 	packed := tar.NewWriter(compressed)
 	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}))
 		if _, err := packed.Write([]byte(content[name])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, packed.Close())
+	must.Do(t, compressed.Close())
 	return chart.Bytes()
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -114,9 +115,7 @@ func (h *hostility) repository(t *testing.T, name string, archive *txtar.Archive
 	}
 	if path, size, found := strings.Cut(strings.TrimSpace(large), " "); found {
 		bytes, err := strconv.ParseInt(size, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		repository.Large(t, path, bytes)
 	}
 	return repository
@@ -141,13 +140,9 @@ func (h *hostility) push(t *testing.T) {
 func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path string) {
 	t.Helper()
 	trace, err := awaitTrace(t, agent, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	executed, err := agentprocess.Executions(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	workers := 0
 	for _, one := range executed {
 		switch {

@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -32,9 +33,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 func TestGitops(t *testing.T) {
 	s := &suite{binary: binary.Path(t), cluster: kubetest.Shared(t)}
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.cluster.Define(t, string(text))
 	t.Run("examples", s.testExamples)
 	t.Run("hostile", s.testHostile)
@@ -89,9 +88,7 @@ func archives(t *testing.T, folder string, run func(t *testing.T, name string, a
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		t.Run(name, func(t *testing.T) { run(t, name, txtar.Parse(text)) })
 	}

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -49,9 +50,7 @@ func newGitHost(t *testing.T) *gitHost {
 		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"acme": "admin"}}},
 	})
 	target, err := url.Parse(strings.TrimSuffix(g.repository.URL(), "/acme/config.git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	return g
 }
@@ -62,9 +61,7 @@ func (g *gitHost) passOn(t *testing.T) http.Handler {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(g.provider.CA)
 	target, err := url.Parse(g.provider.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -125,9 +122,7 @@ func startRegistry(t *testing.T) http.Handler {
 func serveTLS(t *testing.T, at netip.Addr, certificate tls.Certificate, handler http.Handler) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", netip.AddrPortFrom(at, 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -172,9 +167,7 @@ func startBalancer(t *testing.T, w *world, certificate tls.Certificate) *balance
 	router.ErrorLog = log.New(io.Discard, "", 0) // there is no runtime most of the time
 	b := &balancer{certificate: certificate, router: router}
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := &connections{ends: make(chan struct{}), next: make(chan net.Conn)}
 	server := &http.Server{Handler: b.router, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	var done sync.WaitGroup

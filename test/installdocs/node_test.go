@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/kubelet"
 )
 
@@ -31,9 +32,7 @@ type node struct {
 func startNode(t *testing.T, w *world) *node {
 	t.Helper()
 	hosts, err := os.ReadFile(w.hosts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := &node{w: w}
 	n.Node = kubelet.Start(t, w.cluster, kubelet.Options{
 		Name: "worker", Program: w.binary, Pretend: true, Hosts: string(hosts),

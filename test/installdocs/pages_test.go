@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // folder is where the pages are.
@@ -114,13 +116,9 @@ func readPages(t *testing.T) map[string][]block {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			name, err := filepath.Rel(folder, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			pages[name] = blocksOf(string(text))
 		}
 	}

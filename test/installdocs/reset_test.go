@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -29,9 +30,7 @@ func (w *world) takeAway(t *testing.T) {
 		t.Error(err)
 	}
 	releases, err := w.cluster.Client.CoreV1().Secrets(ownNamespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + ownRelease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := "slipway runtime delete prod --yes"
 	if len(releases.Items) > 0 {
 		text = "slipway runtime uninstall prod --force --yes"
@@ -44,15 +43,13 @@ func (w *world) takeAway(t *testing.T) {
 	if err := w.cluster.Client.CoreV1().Namespaces().Delete(ctx, ownNamespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	if err := programs.Await(ctx, func(ctx context.Context) error {
+	must.Do(t, programs.Await(ctx, func(ctx context.Context) error {
 		_, err := w.cluster.Client.CoreV1().Namespaces().Get(ctx, ownNamespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("the namespace %s is there: %w", ownNamespace, err)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // unregister ends the agent and takes leave of the platform in its place.

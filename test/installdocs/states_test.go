@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -149,9 +150,7 @@ func (w *world) define(t *testing.T, resource schema.GroupVersionResource, kind 
 func hasRoutes(t *testing.T, w *world) {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/access/mode/testdata/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, one := range strings.Split(string(text), "\n---\n") {
 		if strings.Contains(one, "virtualservices.") {
 			w.apply(t, one)

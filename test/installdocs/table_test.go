@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -164,27 +165,17 @@ func platformTakes(file string) func(*testing.T, *world, string) {
 	return func(t *testing.T, w *world, dir string) {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		given := map[string]any{}
-		if err := yaml.Unmarshal(text, &given); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(text, &given))
 		given["publicURL"] = platformURL
 		loaded, err := chart.Load("../../charts/platform")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		made, err := loaded.Render(t.Context(), given, chart.Release{Name: "slipway-platform", Namespace: "default"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, object := range made.Objects {
 			text, err := yaml.Marshal(object.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if object.GetKind() == "ConfigMap" && !strings.Contains(string(text), "caFile: /etc/slipway/runtimes/ca-bundle.crt") {
 				t.Errorf("the option is not set:\n%s", text)
 			}
@@ -238,9 +229,7 @@ func upgradeSteps() []step {
 		{begins: "slipway runtime upgrade prod --chart oci://", before: func(t *testing.T, w *world, dir string) {
 			t.Helper()
 			w.push(t, "charts.example.com/gitops-runtime", ownChart(t, "0.2.0"))
-			if err := os.CopyFS(filepath.Join(dir, "gitops-runtime"), os.DirFS(ownChart(t, "0.3.0"))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.CopyFS(filepath.Join(dir, "gitops-runtime"), os.DirFS(ownChart(t, "0.3.0"))))
 		}, answers: yes + yes, says: []string{"The runtime prod is upgraded."}, after: hasChart("0.3.0")},
 		{begins: "helm history", says: []string{"Rollback was a success!"}, after: hasChart("0.1.0")},
 	}
@@ -260,14 +249,10 @@ func hasChart(want string) func(*testing.T, *world, string) {
 func ownChart(t *testing.T, version string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "gitops-runtime")
-	if err := os.CopyFS(dir, os.DirFS("../../charts/gitops-runtime")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS("../../charts/gitops-runtime")))
 	file := filepath.Join(dir, "Chart.yaml")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	writeFile(t, file, strings.Replace(string(text), "\nversion: 0.1.0\n", "\nversion: "+version+"\n", 1))
 	return dir
 }
@@ -277,9 +262,7 @@ func (w *world) push(t *testing.T, to, dir string) {
 	t.Helper()
 	archive, version := packed(t, dir)
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "none.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, repository, _ := strings.Cut(to, "/")
 	if _, err := client.Push(archive, w.registry+"/"+repository+":"+version); err != nil {
 		t.Fatal(err)
@@ -296,9 +279,7 @@ func packed(t *testing.T, dir string) (archive []byte, version string) {
 	} else {
 		archive, err = exec.CommandContext(context.Background(), "tar", "-C", filepath.Dir(dir), "-cz", filepath.Base(dir)).Output()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return archive, chartVersion(t, archive)
 }
 
@@ -306,9 +287,7 @@ func packed(t *testing.T, dir string) (archive []byte, version string) {
 func chartVersion(t *testing.T, archive []byte) string {
 	t.Helper()
 	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return loaded.Metadata.Version
 }
 

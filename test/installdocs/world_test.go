@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/programs/helm"
@@ -95,18 +96,14 @@ func newWorld(t *testing.T) *world {
 func (w *world) makePrograms(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, script := range map[string]string{
 		"slipway": fmt.Sprintf("exec %q \"$@\"", w.binary),
 		"kubectl": fmt.Sprintf("exec %q kubectl \"$@\"", kubetest.Binary(t)),
 		"helm":    fmt.Sprintf("%s=1 exec %q \"$@\"", helmVariable, self),
 	} {
 		file := filepath.Join(w.programs, name)
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 }
 
@@ -122,9 +119,7 @@ func (w *world) trusting() []string { return []string{"SSL_CERT_FILE=" + w.autho
 func (w *world) certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(w.authority.Cert, w.authority.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pair
 }
 
@@ -142,7 +137,5 @@ func (w *world) startPlatform(t *testing.T) {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

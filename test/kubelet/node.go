@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -83,9 +84,7 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 			n.ShowLogs(t)
 		}
 	})
-	if err := n.register(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.register(ctx))
 	n.running.Go(func() { n.keepAlive(ctx) })
 	factory := informers.NewSharedInformerFactoryWithOptions(cluster.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", options.Name).String()
@@ -99,9 +98,7 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	factory.StartWithContext(ctx)
 	n.running.Go(func() {
 		<-ctx.Done()

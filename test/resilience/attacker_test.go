@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -54,16 +55,12 @@ func attackMain() {
 func (f flood) begins(t *testing.T, address string, from source, l *lives) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	command := exec.Command("chrt", "--idle", "0", self)
 	command.Env = append(os.Environ(), attackVariable+"="+order{flood: f.name, from: from, address: address}.String())
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	output, writer := io.Pipe()
 	command.Stdout = writer
 	attacker := programs.Run(t, "the attacker", command)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // crowd is a great number of connections that nobody serves with a goroutine
@@ -50,9 +52,7 @@ type manner struct {
 func openFiles(t *testing.T, count uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	limit.Cur = max(limit.Cur, count)
 	limit.Max = max(limit.Max, count)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -63,9 +63,7 @@ func openFiles(t *testing.T, count uint64) {
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := &crowd{poll: poll, members: map[int]*member{}, begun: time.Now(), buf: make([]byte, 16<<10)}
 	t.Cleanup(func() {
 		c.dismiss()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -17,9 +18,7 @@ import (
 // request as two could otherwise choose what another client gets.
 func TestUnsolicited(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	backend := edgeprocess.Backend("late", listener.Addr().(*net.TCPAddr).AddrPort())
 	edge := edgeprocess.Start(t, edgeprocess.Options{Table: &route.Table{
 		Rules:    []*route.Rule{{ID: route.ID{Name: "all"}, Backends: edgeprocess.To(backend)}},
@@ -65,9 +64,7 @@ func TestUnsolicited(t *testing.T) {
 		}
 		if number == 0 {
 			close(answered)
-			if err := <-said; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-said)
 		}
 	}
 }

@@ -199,8 +199,8 @@ func message[T any](answer *connect.Response[T], err error) (*T, error) {
 	return answer.Msg, nil
 }
 
-// must is message for what has to work.
-func must[T any](answer *connect.Response[T], err error) func(t *testing.T) *T {
+// mustMessage is message for what has to work.
+func mustMessage[T any](answer *connect.Response[T], err error) func(t *testing.T) *T {
 	return func(t *testing.T) *T {
 		t.Helper()
 		found, err := message(answer, err)

@@ -77,15 +77,15 @@ func (g *stage) testCrawl(t *testing.T) {
 // crawlers are all kinds of callers.
 func (g *stage) crawlers(t *testing.T) []crawler {
 	t.Helper()
-	user := must(g.admin.accounts.CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{
+	user := mustMessage(g.admin.accounts.CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{
 		Email: "user@example.com", Name: "User", Role: platformv1.Role_ROLE_USER,
 	})))(t)
 	userKey := g.firstKey(t, "user@example.com", user.GetOneTimePassword(), g.canary("the password of the user", "canary0password0of0the0user"))
 	expired := g.newKey(t, g.admin, &platformv1.CreateKeyRequest{Name: "expired"})
 	g.expire(t, expired.GetKey().GetId())
 	revoked := g.newKey(t, g.admin, &platformv1.CreateKeyRequest{Name: "revoked"})
-	must(g.admin.keys.RevokeKey(t.Context(), connect.NewRequest(&platformv1.RevokeKeyRequest{Id: revoked.GetKey().GetId()})))(t)
-	runtime := must(g.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+	mustMessage(g.admin.keys.RevokeKey(t.Context(), connect.NewRequest(&platformv1.RevokeKeyRequest{Id: revoked.GetKey().GetId()})))(t)
+	runtime := mustMessage(g.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: "crawler", Namespace: "slipway", Cluster: "crawler", ClusterUid: "crawler", Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	})))(t).GetCredential()
 	public := func(rule permission.Rule) bool { return rule.Permission == permission.Public }

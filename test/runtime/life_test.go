@@ -25,7 +25,7 @@ const infoPath = wire.AppProxyPath + "slipway.runtime.v1.RuntimeService/GetInfo"
 // testIsolation: the token of one runtime opens nothing of another: not behind the
 // platform, not by the host of its tunnel, and no procedure for people.
 func (g *stage) testIsolation(t *testing.T) {
-	thief := must(g.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+	thief := mustMessage(g.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: "thief", Namespace: "slipway", Cluster: "thief", ClusterUid: "thief", Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	})))(t).GetCredential()
 	g.canary("the token of a runtime", thief.GetAccessToken())
@@ -48,7 +48,7 @@ func (g *stage) testIsolation(t *testing.T) {
 		}
 	}
 	// It never gave a sign of life, so that it can be deleted at once.
-	must(g.admin.runtimes.DeleteRuntime(t.Context(), connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "thief"})))(t)
+	mustMessage(g.admin.runtimes.DeleteRuntime(t.Context(), connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "thief"})))(t)
 	_, err := g.with(thief.GetAccessToken()).agent.Heartbeat(t.Context(), connect.NewRequest(&platformv1.HeartbeatRequest{Version: "1.0.0"}))
 	wantCode(t, "a runtime that is deleted gives a sign of life", err, connect.CodeUnauthenticated)
 }
@@ -84,10 +84,10 @@ func (g *stage) testAway(t *testing.T) {
 	if after.GetId() != before.GetId() || !after.GetRegisteredAt().AsTime().Equal(before.GetRegisteredAt().AsTime()) {
 		t.Errorf("the runtime was %v and is %v", before, after)
 	}
-	if list := must(g.admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t).GetRuntimes(); len(list) != 2 {
+	if list := mustMessage(g.admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t).GetRuntimes(); len(list) != 2 {
 		t.Errorf("the runtimes are %v", list)
 	}
-	if got := must(g.admin.git.GetGitSettings(t.Context(), connect.NewRequest(&platformv1.GetGitSettingsRequest{})))(t).GetSettings(); got.GetProvider() != "github" {
+	if got := mustMessage(g.admin.git.GetGitSettings(t.Context(), connect.NewRequest(&platformv1.GetGitSettingsRequest{})))(t).GetSettings(); got.GetProvider() != "github" {
 		t.Errorf("the Git settings are %v", got)
 	}
 }
@@ -108,7 +108,7 @@ func (g *stage) testRevoke(t *testing.T) {
 	m := g.west
 	m.apply(t, "own", g.git.folder("small"), inCluster, m.namespace)
 	m.awaitListed(t, "own", "")
-	must(g.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: m.name})))(t)
+	mustMessage(g.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: m.name})))(t)
 	began := time.Now()
 	programs.Eventually(t, func(ctx context.Context) error {
 		response, err := g.ask(t, g.adminKey, http.MethodPost, g.url+"/runtimes/"+m.name+infoPath, "{}")
@@ -157,7 +157,7 @@ func (g *stage) testDelete(t *testing.T) {
 // credential; the applications of users stay.
 func (g *stage) testUninstall(t *testing.T) {
 	m := g.east
-	answer := must(g.admin.runtimes.UninstallRuntime(t.Context(), connect.NewRequest(&platformv1.UninstallRuntimeRequest{Name: m.name, CleanSharedRepository: true})))(t)
+	answer := mustMessage(g.admin.runtimes.UninstallRuntime(t.Context(), connect.NewRequest(&platformv1.UninstallRuntimeRequest{Name: m.name, CleanSharedRepository: true})))(t)
 	if !strings.Contains(answer.GetNextCommand(), "helm uninstall") {
 		t.Errorf("the next command is %q", answer.GetNextCommand())
 	}

@@ -25,7 +25,7 @@ import (
 // not shown.
 func (g *stage) testOperate(t *testing.T) {
 	services, ref := g.admin.of("east").applications, g.east.ref("web")
-	tree := must(services.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: ref})))(t).GetNodes()
+	tree := mustMessage(services.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: ref})))(t).GetNodes()
 	var kinds []string
 	for _, node := range tree {
 		kinds = append(kinds, node.GetRef().GetKind())
@@ -35,7 +35,7 @@ func (g *stage) testOperate(t *testing.T) {
 			t.Errorf("the tree has no %s: %v", kind, kinds)
 		}
 	}
-	secret := must(services.GetResource(t.Context(), connect.NewRequest(&runtimev1.GetResourceRequest{
+	secret := mustMessage(services.GetResource(t.Context(), connect.NewRequest(&runtimev1.GetResourceRequest{
 		Ref: ref, Object: &runtimev1.ObjectRef{Version: "v1", Kind: "Secret", Namespace: g.east.target, Name: "web"},
 	})))(t)
 	if !strings.Contains(string(secret.GetLive()), "password") {
@@ -44,14 +44,14 @@ func (g *stage) testOperate(t *testing.T) {
 	g.testLogs(t, ref)
 
 	commit := g.git.change(t, "by hand")
-	diff := must(services.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: ref, Revision: commit})))(t)
+	diff := mustMessage(services.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: ref, Revision: commit})))(t)
 	changed := slices.IndexFunc(diff.GetObjects(), func(one *runtimev1.ObjectDiff) bool { return one.GetRef().GetKind() == "ConfigMap" })
 	if diff.GetRevision() != commit || changed < 0 || !strings.Contains(diff.GetObjects()[changed].GetText(), "by hand") {
 		t.Errorf("the difference is %v", diff)
 	}
-	must(services.Refresh(t.Context(), connect.NewRequest(&runtimev1.RefreshRequest{Ref: ref})))(t)
+	mustMessage(services.Refresh(t.Context(), connect.NewRequest(&runtimev1.RefreshRequest{Ref: ref})))(t)
 	g.east.awaitListed(t, "web", commit)
-	must(services.Sync(t.Context(), connect.NewRequest(&runtimev1.SyncRequest{Ref: ref})))(t)
+	mustMessage(services.Sync(t.Context(), connect.NewRequest(&runtimev1.SyncRequest{Ref: ref})))(t)
 	programs.Eventually(t, func(ctx context.Context) error {
 		history, err := message(services.GetHistory(ctx, connect.NewRequest(&runtimev1.GetHistoryRequest{Ref: ref})))
 		if err != nil {
@@ -64,7 +64,7 @@ func (g *stage) testOperate(t *testing.T) {
 		}
 		return nil
 	})
-	if events := must(services.ListEvents(t.Context(), connect.NewRequest(&runtimev1.ListEventsRequest{Ref: ref})))(t).GetEvents(); len(events) == 0 {
+	if events := mustMessage(services.ListEvents(t.Context(), connect.NewRequest(&runtimev1.ListEventsRequest{Ref: ref})))(t).GetEvents(); len(events) == 0 {
 		t.Error("the application has no events")
 	}
 	g.east.awaitListed(t, "web", commit)
@@ -135,7 +135,7 @@ func (g *stage) testCluster(t *testing.T) {
 	account := g.west.account(t)
 	services := g.admin.of("east").clusters
 	config := g.suite.west.Config
-	answer := must(services.AddCluster(t.Context(), connect.NewRequest(&runtimev1.AddClusterRequest{
+	answer := mustMessage(services.AddCluster(t.Context(), connect.NewRequest(&runtimev1.AddClusterRequest{
 		Name: "far", Server: config.Host, CertificateAuthority: config.CAData, Token: account,
 		ServiceAccount: "deployer", ServiceAccountNamespace: g.west.namespace, Labels: map[string]string{"env": "far"},
 	})))(t).GetCluster()

@@ -71,12 +71,12 @@ func (g *stage) testJoin(t *testing.T) {
 		}
 		m.reached(t)
 	}
-	list := must(g.admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t).GetRuntimes()
+	list := mustMessage(g.admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t).GetRuntimes()
 	first := slices.IndexFunc(list, (*platformv1.Runtime).GetConfigurationRuntime)
 	if len(list) != 2 || first < 0 || list[1-first].GetConfigurationRuntime() {
 		t.Errorf("the runtimes are %v", list)
 	}
-	check := must(g.admin.runtimes.CheckName(t.Context(), connect.NewRequest(&platformv1.CheckNameRequest{Name: "east"})))(t)
+	check := mustMessage(g.admin.runtimes.CheckName(t.Context(), connect.NewRequest(&platformv1.CheckNameRequest{Name: "east"})))(t)
 	if check.GetFree() || check.GetProposal() == "" {
 		t.Errorf("the name of a runtime is told as %v", check)
 	}
@@ -105,7 +105,7 @@ func (g *stage) testGit(t *testing.T) {
 		"app/settings.yaml": settings("first"), "small/settings.yaml": settings("first"), "app/web.yaml": workload, "app/secret.yaml": g.secretManifest(),
 	})
 	h.apps = repository
-	answer := must(g.admin.of("east").gitSources.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
+	answer := mustMessage(g.admin.of("east").gitSources.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
 		GitSource: &runtimev1.GitSource{Name: "apps", RepoUrl: h.url("team/apps"), Path: "apps"}, RegisterWebhook: true,
 	})))(t)
 	if answer.GetWebhookProblem() != "" || answer.GetCommit() == "" {
@@ -135,7 +135,7 @@ func (m *member) credentials(t *testing.T) {
 		}
 		return err
 	})
-	if status := must(services.GetRuntimeCredentials(t.Context(), connect.NewRequest(&runtimev1.GetRuntimeCredentialsRequest{Check: true})))(t); !status.GetConfigured() || !status.GetSsh() {
+	if status := mustMessage(services.GetRuntimeCredentials(t.Context(), connect.NewRequest(&runtimev1.GetRuntimeCredentialsRequest{Check: true})))(t); !status.GetConfigured() || !status.GetSsh() {
 		t.Errorf("the credentials are %v", status)
 	}
 	for _, suffix := range []string{"shared", "in-cluster"} {
@@ -149,18 +149,18 @@ func (m *member) login(t *testing.T) {
 	t.Helper()
 	g := m.stage
 	services := g.admin.of(m.name).integrations
-	status := must(services.Register(t.Context(), connect.NewRequest(&runtimev1.RegisterRequest{Token: g.git.userToken})))(t).GetStatus()
+	status := mustMessage(services.Register(t.Context(), connect.NewRequest(&runtimev1.RegisterRequest{Token: g.git.userToken})))(t).GetStatus()
 	if status.GetState() != "ok" || status.GetLogin() != "ada" {
 		t.Errorf("the token of the user is %v", status)
 	}
 	m.cluster.Apply(t, m.namespace, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: slipway-oauth-github}\nstringData: {clientId: slipway, clientSecret: %s}\n",
 		g.canaries["the secret of the OAuth application"]))
-	begun := must(services.BeginOAuth(t.Context(), connect.NewRequest(&runtimev1.BeginOAuthRequest{RedirectUrl: g.url + "/git/callback"})))(t)
+	begun := mustMessage(services.BeginOAuth(t.Context(), connect.NewRequest(&runtimev1.BeginOAuthRequest{RedirectUrl: g.url + "/git/callback"})))(t)
 	code, err := g.git.agree(t, begun.GetUrl())
 	if err != nil {
 		t.Fatal(err)
 	}
-	status = must(services.FinishOAuth(t.Context(), connect.NewRequest(&runtimev1.FinishOAuthRequest{State: begun.GetState(), Code: code})))(t).GetStatus()
+	status = mustMessage(services.FinishOAuth(t.Context(), connect.NewRequest(&runtimev1.FinishOAuthRequest{State: begun.GetState(), Code: code})))(t).GetStatus()
 	if status.GetState() != "ok" || status.GetLogin() != "ada" {
 		t.Errorf("the token of the login is %v", status)
 	}

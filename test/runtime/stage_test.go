@@ -64,9 +64,9 @@ func (s *suite) newStage(t *testing.T, at place) *stage {
 	chosen := g.canary("the password of the admin", "canary0password0of0the0admin")
 	g.adminKey = g.firstKey(t, adminEmail, g.oneTimePassword(t), chosen)
 	g.admin = g.with(g.adminKey)
-	g.account = must(g.admin.accounts.GetAccount(t.Context(), connect.NewRequest(&platformv1.GetAccountRequest{})))(t).GetAccount().GetId()
+	g.account = mustMessage(g.admin.accounts.GetAccount(t.Context(), connect.NewRequest(&platformv1.GetAccountRequest{})))(t).GetAccount().GetId()
 	g.git = newGitHost(t, g)
-	must(g.admin.git.SetGitSettings(t.Context(), connect.NewRequest(&platformv1.SetGitSettingsRequest{Settings: &platformv1.GitSettings{
+	mustMessage(g.admin.git.SetGitSettings(t.Context(), connect.NewRequest(&platformv1.SetGitSettingsRequest{Settings: &platformv1.GitSettings{
 		Provider: "github", ApiUrl: g.git.provider.APIURL, SharedRepository: g.git.url("team/config") + "/slipway?ref=live",
 	}})))(t)
 	return g

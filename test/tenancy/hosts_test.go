@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // bankManifest is what bank has: a host, a wildcard, and the traffic without a host
@@ -125,14 +126,10 @@ spec:
 // reason.
 func TestHostsOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)
-	if err := w.apply(t, "bank", bankManifest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.apply(t, "bank", bankManifest))
 	pair := pkitest.NewAuthority(t).Issue(t, "bank.example")
-	if err := w.apply(t, "evil", fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: evil-cert}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
-		base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key)))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.apply(t, "evil", fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: evil-cert}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
+		base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key)))))
 	w.eventually(t, "bank is served", func() error {
 		if got := w.ask(t, "api.bank.example/v1"); got != "bank" {
 			return fmt.Errorf("%s", got)
@@ -166,9 +163,7 @@ func (w *world) try(t *testing.T, a *attempt) {
 			t.Errorf("the API server does not refuse it: %v", err)
 		}
 	} else {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w.awaitEvent(t, a.name, a.reason, a.text)
 	}
 	w.noEffect(t, a)
@@ -188,12 +183,8 @@ func (w *world) noEffect(t *testing.T, a *attempt) {
 // age of that stays.
 func (w *world) recreate(t *testing.T, a *attempt) {
 	ingresses := w.cluster.Client.NetworkingV1().Ingresses("evil")
-	if err := ingresses.Delete(t.Context(), a.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.apply(t, "bank", strings.Replace(bankManifest, "name: site,", "name: site, labels: {edited: \"true\"},", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ingresses.Delete(t.Context(), a.name, metav1.DeleteOptions{}))
+	must.Do(t, w.apply(t, "bank", strings.Replace(bankManifest, "name: site,", "name: site, labels: {edited: \"true\"},", 1)))
 	again := *a
 	again.name += "-again"
 	w.try(t, &again)
@@ -205,9 +196,7 @@ func (w *world) allowed(t *testing.T) {
 	granted := attempt{name: "granted", annotations: highest, rule: [3]string{"bank.example", "Prefix", "/shop"}}
 	own := attempt{name: "own", rule: [3]string{"own.evil.example", "Prefix", "/"}}
 	for _, a := range []attempt{granted, own} {
-		if err := w.apply(t, "evil", a.manifest()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.apply(t, "evil", a.manifest()))
 	}
 	w.eventually(t, "evil is served", func() error {
 		if shop, own := w.ask(t, "bank.example/shop/cart"), w.ask(t, "own.evil.example/"); shop != "evil" || own != "evil" {

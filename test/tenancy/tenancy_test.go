@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -94,9 +95,7 @@ endpoints: [{addresses: [%[2]s]}]
 func serve(t *testing.T, name, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, name) // the client may be gone
 	})}
@@ -119,12 +118,8 @@ func (w *world) startEdge(t *testing.T) {
 		"--entryPoints.web.address=" + plainAddress, "--entryPoints.websecure.address=" + secureAddress, "--entryPoints.websecure.http.tls=true",
 		"--admin.address=127.0.0.1:8090", "--health.address=" + healthAddress, "--providers.kubernetesIngress=true",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := loaded.Edge.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, loaded.Edge.Validate())
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -174,21 +169,15 @@ func (w *world) ask(t *testing.T, target string) string {
 	t.Helper()
 	host, path, _ := strings.Cut(target, "/")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+plainAddress, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The path is sent as it is written.
 	request.URL.Opaque = "/" + path
 	request.Host = host
 	response, err := w.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if response.StatusCode != http.StatusOK {
 		return fmt.Sprint(response.StatusCode)
 	}
@@ -199,9 +188,7 @@ func (w *world) ask(t *testing.T, target string) string {
 func (w *world) certificate(t *testing.T, host string) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", secureAddress, &tls.Config{ServerName: host, InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -119,9 +120,7 @@ func (s *watching) numbersOf(path string) *runtimev1.TrafficNumbers {
 // ones are seen while they run.
 func (w *world) testNumbers(t *testing.T) {
 	err := errors.Join(w.load(t.Context(), host, "/", 300), w.load(t.Context(), host, "/fail", 100), w.load(t.Context(), "nobody.example.com", "/", 60))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	loaded := make(chan error, 1)
 	go func() { loaded <- w.load(t.Context(), host, "/slow", 200) }()
 	seen := w.await(t, w.client, func(s *watching) error {
@@ -138,9 +137,7 @@ func (w *world) testNumbers(t *testing.T) {
 	if least := slow.Seconds() * 7 / 8; n.GetP50() < least || n.GetP99() < n.GetP50() || n.GetErrorsPerSecond() != 0 {
 		t.Errorf("the numbers of /slow are %v, and each takes %v", n, slow)
 	}
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-loaded)
 	seen = w.await(t, w.client, func(s *watching) error {
 		if total := s.last.GetTotal().GetRequests(); total < 660 {
 			return fmt.Errorf("%d requests of 660", total)
@@ -167,9 +164,7 @@ func (w *world) testExplain(t *testing.T) {
 		return answer.Msg, nil
 	}
 	answer, err := ask("http://" + host + "/slow")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	verdicts := map[string]int{}
 	for _, step := range answer.GetSteps() {
 		verdicts[step.GetVerdict()]++
@@ -246,9 +241,7 @@ func (w *world) testPods(t *testing.T) {
 			NodeSelector: map[string]string{"nowhere": "true"}, Containers: []corev1.Container{{Name: "edge", Image: "edge"}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, w.podAddress(251)
 	if _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
@@ -58,9 +59,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cluster.Define(t, string(text))
 	w := &world{binary: binary.Path(t), cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
@@ -107,9 +106,7 @@ func (w *world) podAddress(last byte) string {
 func (w *world) serve(t *testing.T) {
 	t.Helper()
 	sources, err := source.New(source.Options{Folder: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = sources.Close() })
 	apps := appproxy.New(appproxy.Options{Cluster: w.cluster.Cluster, ControlNamespace: w.control, Sources: sources})
 	w.options = service.Options{
@@ -142,21 +139,15 @@ func clientOf(t *testing.T, options service.Options) runtimev1connect.TrafficSer
 func (w *world) mount(t *testing.T) {
 	t.Helper()
 	shared, err := w.options.Secret.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(w.secretFile, shared, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(w.secretFile, shared, 0o600))
 }
 
 // serveBackend answers by the path: /fail with 500, /slow later.
 func (w *world) serveBackend(t *testing.T) netip.AddrPort {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(w.podAddress(250), "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/fail":
@@ -210,9 +201,7 @@ func (w *world) await(t *testing.T, client runtimev1connect.TrafficServiceClient
 	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
 	stream, err := client.WatchTraffic(ctx, request(&runtimev1.WatchTrafficRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stream.Close()
 	seen, missing := &watching{}, fmt.Errorf("nothing came")
 	for stream.Receive() {

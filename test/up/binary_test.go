@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -17,8 +18,6 @@ func useBinary(t *testing.T) {
 	if built == os.Getenv(binary.Variable) {
 		return
 	}
-	if err := os.Symlink(kubetest.Binary(t), filepath.Join(filepath.Dir(built), "slipway-devcluster")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(kubetest.Binary(t), filepath.Join(filepath.Dir(built), "slipway-devcluster")))
 	t.Setenv(binary.Variable, built)
 }

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // deploy applies the shipped manifests to a real API server: all of them are
@@ -25,16 +26,12 @@ func deploy(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	warned := &warnings{}
 	connected, err := kube.Connect(cluster.Kubeconfig, warned.listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(connected.Close)
 	apply := func(namespace, text string) []*unstructured.Unstructured {
 		t.Helper()
 		objects, err := connected.Apply(t.Context(), kube.Target{Namespace: namespace, Manager: "kubectl"}, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return objects
 	}
 	definitions := manifests(t, "../../charts/gitops-runtime/crds")
@@ -72,9 +69,7 @@ func requireAllListed(t *testing.T, dir string) {
 	listed := read(t, filepath.Join(dir, "kustomization.yaml"))
 	for _, path := range manifests(t, dir) {
 		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		// The first is in the place of another, the next two are not for everybody,
 		// and the last is the list itself.
 		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/runtime.yaml", "kustomization.yaml"}
@@ -97,13 +92,9 @@ func requireOptions(t *testing.T, installed []*unstructured.Unstructured) {
 			continue
 		}
 		var options corev1.ConfigMap
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &options); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &options))
 		file := filepath.Join(t.TempDir(), "edge.yaml")
-		if err := os.WriteFile(file, []byte(options.Data["edge.yaml"]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(options.Data["edge.yaml"]), 0o600))
 		command := program(t, "edge", "--configFile="+file, "--print-config")
 		command.Env = append(command.Env, "SLIPWAY_PROVIDERS_KUBERNETESINGRESS_NODENAME=node-1")
 		printed, err := command.CombinedOutput()
@@ -132,9 +123,7 @@ func manifests(t *testing.T, dir string) []string {
 	var found []string
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		found = append(found, paths...)
 	}
 	return found
@@ -143,9 +132,7 @@ func manifests(t *testing.T, dir string) []string {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(content)
 }
 

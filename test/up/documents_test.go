@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
@@ -79,9 +80,7 @@ func everythingAllowed(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "edge.yaml")
 	text := "entryPoints: {web: {address: ':80'}, websecure: {address: ':443', http: {tls: true}}}\n" +
 		"providers: {kubernetesIngress: {allowExternalNameServices: true, allowCrossNamespace: true}}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -89,9 +88,7 @@ func everythingAllowed(t *testing.T) string {
 func loadExample(t *testing.T, example example) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "edge.yaml")
-	if err := os.WriteFile(path, []byte(example.text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(example.text), 0o600))
 	if output, err := program(t, "edge", "--configFile="+path, "--print-config").CombinedOutput(); err != nil {
 		t.Errorf("line %d: %v\n%s", example.line, err, output)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // clients is how many ask the demo at a time while it rolls.
@@ -26,9 +27,7 @@ const clients = 4
 func deadEdge(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
 	edge := row(t, facts, "edge")
-	if err := syscall.Kill(edge.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(edge.PID, syscall.SIGKILL))
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/up"
 )
@@ -186,9 +187,7 @@ func requireHealed(t *testing.T, cluster *kube.Cluster) {
 	if err == nil {
 		err = ingresses.Delete(t.Context(), "demo", metav1.DeleteOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	kubetest.WaitFor(t, ingresses, kube.Named("demo"), time.Minute, func(found []*networkingv1.Ingress) error {
 		if len(found) == 0 || found[0].UID == before.UID {
 			return errors.New("the Ingress that was deleted is not back")
@@ -201,9 +200,7 @@ func requireHealed(t *testing.T, cluster *kube.Cluster) {
 // what it made.
 func deleteApplication(t *testing.T, cluster *kube.Cluster) {
 	t.Helper()
-	if err := applications(cluster).Delete(t.Context(), "demo", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, applications(cluster).Delete(t.Context(), "demo", metav1.DeleteOptions{}))
 	kubetest.WaitFor(t, applications(cluster), kube.Named("demo"), time.Minute, func(found []*unstructured.Unstructured) error {
 		if len(found) > 0 {
 			return errors.New("the Application is still there")
@@ -230,26 +227,18 @@ func applyOldDemo(t *testing.T, cluster *kube.Cluster) {
 	}
 	mark := []byte(`{"metadata":{"labels":{"marked-by":"the-user"}}}`)
 	_, err := cluster.Client.AppsV1().Deployments("demo").Patch(t.Context(), "demo", types.MergePatchType, mark, metav1.PatchOptions{FieldManager: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // makeOld makes a state directory what it was with such a version.
 func makeOld(t *testing.T, dir string) {
 	t.Helper()
 	for _, part := range []string{"git", "agent"} {
-		if err := os.RemoveAll(filepath.Join(dir, part)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(dir, part)))
 	}
 	old, err := json.Marshal(map[string]any{"kind": "slipway-up", "version": 1, "demoApplied": true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "slipway-up.json"), old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "slipway-up.json"), old, 0o600))
 }
 
 // adopts starts where an older version has been: its demo becomes that of Git,
@@ -262,9 +251,7 @@ func adopts(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("version %q answers through the edge", version)
 	}
 	found, err := cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	requireAdopted(t, found)
 	// A start right after a kill waits for what the killed one has left.
 	s.signal(t, syscall.SIGKILL)

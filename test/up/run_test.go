@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/up"
 	"slipway.dev/slipway/test/binary"
@@ -49,9 +50,7 @@ func startJSON(t *testing.T, arguments ...string) (*slipway, up.Facts) {
 
 func (s *slipway) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := s.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Signal(signal))
 }
 
 // signalUntilExit presses the key again and again, as people do.
@@ -107,13 +106,9 @@ func requireNothingRuns(t *testing.T) {
 func clusterProcesses(t *testing.T) []string {
 	t.Helper()
 	network, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var found []string
 	for _, process := range processes {
 		if theirs, err := os.Readlink(process + "/ns/net"); err != nil || theirs != network {
@@ -131,9 +126,7 @@ func clusterProcesses(t *testing.T) []string {
 func connect(t *testing.T, kubeconfig string) *kube.Cluster {
 	t.Helper()
 	cluster, err := kube.Connect(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	return cluster
 }
@@ -144,9 +137,7 @@ func shell(t *testing.T, command string) string {
 	t.Helper()
 	tools := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' kubectl \"$@\"\n", kubetest.Binary(t))
-	if err := os.WriteFile(filepath.Join(tools, "kubectl"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(tools, "kubectl"), []byte(script), 0o755))
 	run := exec.CommandContext(t.Context(), "sh", "-c", command)
 	run.Env = append(programs.UserEnvironment(), "PATH="+tools+":"+os.Getenv("PATH"))
 	output, err := run.CombinedOutput()

@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/up"
 )
 
@@ -209,9 +210,7 @@ func reset(t *testing.T, dir, kubeconfig string) {
 func deadCluster(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := row(t, facts, "devcluster")
-	if err := syscall.Kill(cluster.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(cluster.PID, syscall.SIGKILL))
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
@@ -226,9 +225,7 @@ func deadCluster(t *testing.T, dir, _ string) {
 func impatient(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
 	// A stopped process hears no SIGTERM.
-	if err := syscall.Kill(row(t, facts, "devcluster").PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(row(t, facts, "devcluster").PID, syscall.SIGSTOP))
 	s.signal(t, syscall.SIGINT)
 	s.AwaitOutput(t, s.Log, "devcluster: stopping")
 	s.signalUntilExit(t, syscall.SIGINT)

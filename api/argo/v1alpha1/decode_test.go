@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/must"
 )
 
 // decoded is an object of any of the kinds.
@@ -51,9 +52,7 @@ func warningsOf(object decoded) []refusal.Refusal {
 func parse(t testing.TB, text []byte) map[string]any {
 	t.Helper()
 	var object map[string]any
-	if err := yaml.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &object))
 	return numbers(object).(map[string]any)
 }
 
@@ -85,9 +84,7 @@ func accepted(t testing.TB) map[string]map[string]any {
 	objects := map[string]map[string]any{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		objects[strings.TrimSuffix(filepath.Base(file), ".yaml")] = parse(t, text)
 	}
 	return objects
@@ -103,9 +100,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%v, refused: %s", err, refusal.Summary(refused))
 			}
 			written, err := read.Unstructured()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got, want := text(t, written), text(t, object); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
@@ -117,17 +112,11 @@ func TestRoundTrip(t *testing.T) {
 func text(t testing.TB, object map[string]any) string {
 	t.Helper()
 	encoded, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var copied map[string]any
-	if err := json.Unmarshal(encoded, &copied); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(encoded, &copied))
 	result, err := yaml.Marshal(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(result)
 }
 
@@ -137,9 +126,7 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 	seen := map[string]bool{}
 	for _, object := range accepted(t) {
 		read, _, err := decodeAny(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		note(reflect.ValueOf(read), seen)
 	}
 	// These mean nothing, or are written by Argo CD only.
@@ -202,9 +189,7 @@ func TestRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			object, refused, err := decodeAny(parse(t, archive.Files[0].Data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var got strings.Builder
 			for _, r := range refused {
 				fmt.Fprintf(&got, "%s %s\n", r.Reason, r)
@@ -296,9 +281,7 @@ func TestManyWarnings(t *testing.T) {
 		t.Errorf("%d warnings, the last: %v", len(set.Warnings), set.Warnings[len(set.Warnings)-1])
 	}
 	written, err := set.Unstructured()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if strings.Contains(text(t, written), "arnings") {
 		t.Error("warnings are written into the object")
 	}
@@ -308,13 +291,9 @@ func TestManyWarnings(t *testing.T) {
 // decoded, so that nothing acts on them.
 func TestIgnoredPartsAreRemoved(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/refused/ignored.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	app, _, err := v1alpha1.Decode(parse(t, archive.Files[0].Data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if sources := app.Spec.Sources; app.Spec.Source != nil || sources[0].Directory != nil || sources[1].Directory != nil || sources[2].Directory == nil {
 		t.Errorf("source %v, sources %+v", app.Spec.Source, sources)
 	}
@@ -325,9 +304,7 @@ func TestIgnoredPartsAreRemoved(t *testing.T) {
 func TestFreeFormIsACopy(t *testing.T) {
 	object := accepted(t)["helm-guestbook"]
 	application, _, err := v1alpha1.Decode(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	application.Spec.Source.Helm.ValuesObject["ingress"].(map[string]any)["hosts"] = nil
 	values := object["spec"].(map[string]any)["source"].(map[string]any)["helm"].(map[string]any)["valuesObject"].(map[string]any)
 	if values["ingress"].(map[string]any)["hosts"] == nil {
@@ -348,9 +325,7 @@ func TestFreeFormIsACopy(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, object := range accepted(f) {
 		seed, err := json.Marshal(object)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(seed)
 	}
 	f.Add([]byte(`{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{},"spec":{"source":{"helm":{"valuesObject":[1e400]}}}}`))
@@ -365,9 +340,7 @@ func FuzzDecode(f *testing.F) {
 				continue
 			}
 			written, err := read.Unstructured()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			again, refusedAgain, err := decodeAny(written)
 			if err != nil || len(refused) == 0 && len(refusedAgain) > 0 {
 				t.Fatalf("%v; what was written is refused: %v", err, refusedAgain)

@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -73,14 +74,10 @@ func TestObjects(t *testing.T) {
 	for name, objects := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			got, err := mode.YAML(objects...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			file := filepath.Join("testdata", name)
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
 			if err != nil || string(want) != got {
@@ -148,17 +145,13 @@ func retry(ctx context.Context, try func() error, again func(error) bool) (last 
 func decoded(t *testing.T, object mode.Object) *unstructured.Unstructured {
 	t.Helper()
 	text, err := mode.YAML(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made := &unstructured.Unstructured{}
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
 		err = made.UnmarshalJSON(content)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made
 }
 
@@ -267,9 +260,7 @@ func changed(t *testing.T, objects []mode.Object, pairs ...string) []mode.Object
 	var made []mode.Object
 	for _, object := range objects {
 		text, err := mode.YAML(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i := 0; i < len(pairs); i += 2 {
 			replaced := strings.ReplaceAll(text, pairs[i], pairs[i+1])
 			if replaced == text {

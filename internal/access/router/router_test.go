@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/router"
 	"slipway.dev/slipway/internal/access/token"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -202,9 +203,7 @@ func TestOverload(t *testing.T) {
 	}
 	counted := map[string]float64{}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			counted[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
@@ -248,9 +247,7 @@ func workflowServer(t *testing.T, goOn chan struct{}) *url.URL {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return address
 }
 
@@ -264,12 +261,8 @@ func TestWorkflows(t *testing.T) {
 	header := http.Header{"Authorization": {"Bearer workflows"}, "Cookie": {"session=1"}}
 
 	connection, _, err := websocket.Dial(t.Context(), server.URL+"/workflows/socket", &websocket.DialOptions{HTTPHeader: header})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := connection.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, connection.Write(t.Context(), websocket.MessageText, []byte("hello")))
 	if _, message, err := connection.Read(t.Context()); err != nil || string(message) != "echo hello" {
 		t.Errorf("the socket said %q, %v", message, err)
 	}
@@ -280,14 +273,10 @@ func TestWorkflows(t *testing.T) {
 
 	get := func(path string) *http.Response {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		request.Header = header.Clone()
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
 	}

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/access/token"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -33,9 +34,7 @@ type platform struct {
 func newPlatform(t testing.TB, id string) *platform {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &platform{private, id}
 }
 
@@ -47,9 +46,7 @@ func keys(t testing.TB, platforms ...*platform) string {
 		set.Keys = append(set.Keys, jose.JSONWebKey{Key: p.private.Public(), KeyID: p.id, Algorithm: string(jose.EdDSA), Use: "sig"})
 	}
 	text, err := json.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -61,21 +58,13 @@ func (p *platform) sign(t testing.TB, claims any) string {
 func sign(t testing.TB, key jose.SigningKey, claims any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -162,9 +151,7 @@ func tampered(t *testing.T, bearer string) string {
 	t.Helper()
 	parts := strings.Split(bearer, ".")
 	payload, err := json.Marshal(with(func(c *wire.RuntimeClaims) { c.Role = "admin" }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parts[1] = base64.RawURLEncoding.EncodeToString(payload)
 	return strings.Join(parts, ".")
 }
@@ -182,18 +169,14 @@ func flipped(bearer string) string {
 func unsigned(t *testing.T, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload) + "."
 }
 
 func rsaSigned(t *testing.T, claims any) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: key}, claims)
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -63,9 +64,7 @@ func serve(t testing.TB, secure *tls.Config) *platform {
 		},
 		Directory: alone{}, Peer: alone{}, ReplicaID: "one", Timing: hub.Timing{Grace: 100 * time.Millisecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mux := http.NewServeMux()
 	mux.Handle(wire.TunnelPath, h.Tunnel())
 	server := httptest.NewUnstartedServer(mux)

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
@@ -110,9 +111,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 	p := serve(t, &tls.Config{})
 	proxy, asked := connectProxy(t, p.Listener.Addr().String(), false)
 	file := t.TempDir() + "/ca.pem"
-	if err := os.WriteFile(file, encodeCertificate(p.Certificate()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, encodeCertificate(p.Certificate()), 0o600))
 	var said bytes.Buffer
 	agent := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyFromEnvironment$")
 	agent.Env = append(os.Environ(), environmentURL+"=https://example.com", "SSL_CERT_FILE="+file, "HTTPS_PROXY="+proxy.String())

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestAgentCommand: options from all sources, and what is wrong with them.
@@ -59,9 +60,7 @@ func TestAgentHelp(t *testing.T) {
 		t.Fatalf("got %+v and %+v", got, printed)
 	}
 	file := filepath.Join(t.TempDir(), "agent.yaml")
-	if err := os.WriteFile(file, []byte(printed.Stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(printed.Stdout), 0o600))
 	if again := clitest.Run(t, "agent --print-config --configFile="+file); again != printed {
 		t.Errorf("printed\n%s\nread again\n%+v", printed.Stdout, again)
 	}
@@ -71,9 +70,7 @@ func TestAgentHelp(t *testing.T) {
 // takes.
 func TestGitopsExamples(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/gitops.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	kinds := map[string]int{}
 	for i, block := range strings.Split(string(page), "```") {
 		text, isYAML := strings.CutPrefix(block, "yaml\n")

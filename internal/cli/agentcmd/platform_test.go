@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/agentcmd"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 // R71: a runtime knows the chart that it is installed from, and the values of the
@@ -16,9 +17,7 @@ func TestRuntimeChart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	self := config.RuntimeSelf{ChartRepository: "oci://charts.example.com", ChartVersion: "1.2.3", Release: "installed", ValuesFile: file}
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	find := agentcmd.RuntimeChart(self)
 	if _, err := find(t.Context()); err == nil {

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // AppTimeout bounds every wait of a test. It is generous, because a machine
@@ -65,9 +66,7 @@ func InstallDefinitions(t *testing.T, cluster *kubetest.Cluster) {
 func mustJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -119,9 +118,7 @@ func (w *AppWorld) Patch(t *testing.T, name string, change map[string]any) {
 	t.Helper()
 	_, err := w.Dynamic.Resource(Applications).Namespace(w.TestNamespace).
 		Patch(t.Context(), name, types.MergePatchType, mustJSON(t, change), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // Await watches an Application until condition returns nil, and returns its

@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -128,9 +129,7 @@ func (w *PlatformWorld) Login(t *testing.T) {
 func (w *PlatformWorld) Key(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(w.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, line := range strings.Split(string(text), "\n") {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "key: "); ok {
 			return value
@@ -164,9 +163,7 @@ func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1c
 	response, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: name, Namespace: "slipway", Cluster: name + "-cluster", ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{response.Msg.GetCredential().GetAccessToken()}}, w.Url)
 }
 

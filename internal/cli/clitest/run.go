@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // RequireText compares printed text line by line, without regard to the width
@@ -70,9 +71,7 @@ func Clean(t *testing.T, environ ...string) {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(strings.ToUpper(name), "SLIPWAY_") {
 			t.Setenv(name, "") // so that it is restored
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Unsetenv(name))
 		}
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -93,7 +92,5 @@ func Run(t *testing.T, line string) Result {
 // WriteFile writes a file that only its owner can read.
 func WriteFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

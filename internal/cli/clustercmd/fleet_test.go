@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -42,9 +43,7 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 func (w *fleetWorld) join(t *testing.T, name string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(w.Must(t, "api-key create join-"+name+" --scope runtime-register")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(key, []byte(w.Must(t, "api-key create join-"+name+" --scope runtime-register")), 0o600))
 	w.Apps.StartAgent(t, "--access.address=127.0.0.1:0", "--platform.url="+w.Url, "--platform.keyFile="+key, "--runtime.name="+name)
 	w.Until(t, "cluster list --runtime "+name, func(got clitest.Result) bool { return got.Code == 0 })
 }

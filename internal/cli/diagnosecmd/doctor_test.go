@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -22,13 +23,9 @@ func TestDoctor(t *testing.T) {
 	own := w.Key(t)
 	w.Must(t, "config set-runtime prod")
 	text, err := os.ReadFile(w.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	more := strings.Replace(string(text), "contexts:\n", "contexts:\n- {name: other, url: 'https://other.example', key: canary-odd-key}\n", 1)
-	if err := os.WriteFile(w.Config, []byte(more), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.Config, []byte(more), 0o600))
 	if got := w.Run(t, "doctor --kubeconfig missing"); got.Code != 0 || !strings.Contains(clitest.TrimLines(got.Stdout), "runtimes ok 0 runtimes") {
 		t.Errorf("a platform without runtimes: %+v", got)
 	}
@@ -75,27 +72,19 @@ func TestDoctor(t *testing.T) {
 func unpack(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = file.Close() }()
 	zipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	files := map[string]string{}
 	for archive := tar.NewReader(zipped); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		files[header.Name] = string(text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const shop = `apiVersion: networking.k8s.io/v1
@@ -57,9 +58,7 @@ func writeShop(t *testing.T) string {
 	t.Helper()
 	clitest.Clean(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(shop), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(shop), 0o600))
 	return dir
 }
 
@@ -175,9 +174,7 @@ func TestHostOwner(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	manifests, open := write("tenants.yaml", tenants), write("edge.yml", "providers: {kubernetesIngress: {hostSharing: open}}\n")

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/route"
 )
@@ -45,16 +46,12 @@ func (e *askedEdge) EntryPoints() []admin.EntryPoint {
 func serveAdmin(t *testing.T, table *route.Table) string {
 	t.Helper()
 	compiled, err := program.Compile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	source := &askedEdge{table: table, compiled: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	change := route.Diff(nil, table)
 	source.set.Apply(&change)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	handler := admin.New(admin.Build{})
 	handler.Attach(source)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -169,12 +166,8 @@ func TestEdgeRoutesPages(t *testing.T) {
 func TestEdgeAskMistakes(t *testing.T) {
 	address := serveAdmin(t, shopTable())
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, closed.Close())
 	for _, c := range []struct {
 		args  []string
 		want  string

@@ -9,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestCRDs: R22, R23: the commands that preflight names: plan, adopt with a dry run
@@ -32,9 +33,7 @@ spec:
 		t.Helper()
 		resource := kube.DefinitionResource()
 		one, err := cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return one.Labels["app.kubernetes.io/managed-by"] + " " + one.Annotations["meta.helm.sh/release-name"] + " " + one.Annotations["meta.helm.sh/release-namespace"]
 	}
 	if got := run("plan --only rollouts"); got.Code != 0 || !strings.Contains(got.Stdout, "it has no owner") || !strings.Contains(got.Stdout, "absent") {

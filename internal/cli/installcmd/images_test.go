@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // ran runs a command line in this process.
@@ -24,9 +25,7 @@ func ran(t *testing.T, args ...string) clitest.Result {
 func TestImages(t *testing.T) {
 	clitest.Clean(t)
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte("image: {tag: 9.9.9}\nedge: {enabled: false}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("image: {tag: 9.9.9}\nedge: {enabled: false}\n"), 0o600))
 	if got := ran(t, "images", "list", "-f", file); got.Code != 0 || !strings.Contains(got.Stdout, "slipway.dev/slipway:9.9.9") || strings.Contains(got.Stdout, "slipway-edge") {
 		t.Errorf("%+v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // writeFiles writes a folder.
@@ -16,12 +17,8 @@ func writeFiles(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -99,15 +96,9 @@ func TestRenderRefusals(t *testing.T) {
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
 	dir := writeFiles(t, files)
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
-	if err := os.WriteFile(outside, []byte(clitest.ConfigMap("outside", "1")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "links"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "links", "x.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(outside, []byte(clitest.ConfigMap("outside", "1")), 0o600))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "links"), 0o755))
+	must.Do(t, os.Symlink(outside, filepath.Join(dir, "links", "x.yaml")))
 	for _, c := range []struct {
 		name, line string
 		code       int

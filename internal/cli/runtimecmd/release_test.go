@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 // quiet are the flags of the tests: nothing here runs the image of the chart's hook,
@@ -88,9 +89,7 @@ func (w *releaseWorld) testTakenBack(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.requireNothing(t)
 }
 
@@ -100,9 +99,7 @@ func (w *releaseWorld) testInstall(t *testing.T) {
 		t.Errorf("the platform knows\n%s", list)
 	}
 	found, err := w.cluster.Client.CoreV1().Secrets("slipway").Get(t.Context(), "slipway-user-token", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key := string(found.Data["token"])
 	if !strings.HasPrefix(key, "slw_") || strings.Contains(got.Stdout+got.Stderr, key) || key == w.Key(t) {
 		t.Errorf("the key in the Secret is not one of its own, or is shown: %+v", got)
@@ -142,21 +139,15 @@ func (w *releaseWorld) testRollback(t *testing.T) {
 func (w *releaseWorld) chart(t *testing.T, version string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "gitops-runtime")
-	if err := os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")))
 	file := filepath.Join(dir, "Chart.yaml")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	changed := strings.Replace(string(text), "\nversion: 0.1.0\n", "\nversion: "+version+"\n", 1)
 	if changed == string(text) {
 		t.Fatal("the version of the chart is not where it was")
 	}
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 	return dir
 }
 

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -44,9 +45,7 @@ func newGitAccount(t *testing.T) *gitAccount {
 		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"team": "admin"}}},
 	})
 	target, err := url.Parse(strings.TrimSuffix(g.repository.URL(), "/team/config.git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	g.from = g.provider.URL + "/team/config.git"
 	g.access = remote.Access{Credential: credential.Credential{Password: secret.New(gitToken)}, Authorities: []byte(g.provider.CA)}
@@ -74,9 +73,7 @@ func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 		Source:      map[string]any{"repoURL": g.from, "targetRevision": "HEAD", "path": "."},
 		Destination: sharedrepo.Destination{Namespace: w.namespace},
 	}.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g.repository.Commit(t, map[string]string{sharedrepo.GitSourceFile(name, "apps"): string(source)}, "a Git Source")
 }
 
@@ -136,9 +133,7 @@ spec:
 		}
 	}
 	left, err := w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(left.Items) != 1 || left.Items[0].GetName() != "shop" {
 		t.Errorf("of the Applications are left %v", left.Items)
 	}
@@ -151,9 +146,7 @@ func (w *releaseWorld) awaitApplication(t *testing.T, name string) {
 	defer cancel()
 	for {
 		watch, err := w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, there := <-watch.ResultChan()
 		watch.Stop()
 		if there {

@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -30,9 +31,7 @@ func odd(value string) *proxy.Record {
 func lineOf(t *testing.T, options accesslog.Options, record *proxy.Record) string {
 	t.Helper()
 	line, err := accesslog.LineOf(options, record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return line
 }
 

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -31,9 +32,7 @@ func newLog(t testing.TB, options accesslog.Options) (*accesslog.Log, *programs.
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	log, err := accesslog.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return log, out
 }
 
@@ -118,8 +117,6 @@ func sample(t testing.TB) *proxy.Record {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }

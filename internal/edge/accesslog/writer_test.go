@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -78,14 +79,10 @@ func TestRotation(t *testing.T) {
 func TestReopenFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "logs", "access.log")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Dir(path), 0o755))
 	log, _ := newLog(t, accesslog.Options{FilePath: path})
 	moved := filepath.Join(dir, "moved")
-	if err := os.Rename(filepath.Dir(path), moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Dir(path), moved))
 	if err := log.Reopen(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -118,9 +115,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 func TestFull(t *testing.T) {
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 	log, err := accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 100, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	log.Record(numbered(0))
 	<-out.begun
 	for i := range 1000 {
@@ -145,9 +140,7 @@ func TestFull(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 	log, err := accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 1 << 30, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	log.Record(numbered(0))
 	<-out.begun
 	long := &proxy.Record{Path: strings.Repeat("\x00", 4096)}
@@ -184,9 +177,7 @@ func TestDiskFull(t *testing.T) {
 		var complaints bytes.Buffer
 		out := &failing{fails: 3}
 		log, err := accesslog.New(accesslog.Options{Stdout: out, Format: accesslog.FormatJSON, Log: slog.New(slog.NewTextHandler(&complaints, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i := range 5 {
 			log.Record(numbered(i))
 			<-time.After(time.Second)
@@ -216,9 +207,7 @@ func TestPipe(t *testing.T) {
 		t.Errorf("no reader: %v", err)
 	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer reader.Close()
 	log, _ := newLog(t, accesslog.Options{FilePath: path, BufferingSize: 1 << 20})
 	for range 10000 {
@@ -235,9 +224,7 @@ func BenchmarkRecord(b *testing.B) {
 	for _, format := range []accesslog.Format{accesslog.FormatJSON, accesslog.FormatCommon} {
 		b.Run(string(format), func(b *testing.B) {
 			log, err := accesslog.New(accesslog.Options{Stdout: discard{}, Format: format, Log: slog.New(slog.DiscardHandler), BufferingSize: 1 << 30})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			record := sample(b)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -100,9 +101,7 @@ func TestBackendsAndCertificates(t *testing.T) {
 	s.Attach(parts)
 	// A request that runs shows.
 	lease, err := parts.set.Handle(route.BackendID{Namespace: "shop", Name: "cart", Port: 80}).Pick(upstream.PickOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	backends := decode[list[upstream.BackendState]](t, s, "backends?q=cart")
 	if len(backends.Items) != 1 || backends.Items[0].Endpoints[0].InFlight != 1 {
 		t.Errorf("%+v", backends)

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/route"
 )
@@ -55,9 +56,7 @@ func newParts(t *testing.T, table *route.Table) *parts {
 	t.Helper()
 	table.EntryPoints = []string{"web", "websecure"}
 	compiled, err := program.Compile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &parts{table: table, program: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	t.Cleanup(p.set.Close)
 	change := route.Diff(nil, table)
@@ -118,9 +117,7 @@ type served struct {
 func serve(t *testing.T) *served {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	handler := admin.New(admin.Build{Version: "v1", Commit: "abc"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -141,21 +138,15 @@ func serve(t *testing.T) *served {
 func (s *served) get(t *testing.T, path string, change ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+admin.Prefix+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range change {
 		c(request)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return response, string(body)
 }
 

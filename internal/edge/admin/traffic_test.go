@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
 )
@@ -104,9 +105,7 @@ func TestRemote(t *testing.T) {
 	// The agent reads a part of what the edge says.
 	_, body := s.get(t, "explain?text=true&url=http://shop.example.com/cart")
 	var e trafficreport.Explanation
-	if err := json.Unmarshal([]byte(body), &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(body), &e))
 	if e.Rule == nil || e.Rule.Name != "cart" || len(e.Steps) != 4 || e.Request.Host != "shop.example.com" || !strings.Contains(e.Text, "serves it") {
 		t.Errorf("the explanation is %+v", e)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // newUpload composes a request as HTTP/2 gives it.
@@ -29,9 +30,7 @@ func TestUploadInPieces(t *testing.T) {
 		r.ContentLength = -1
 		r.Trailer = http.Header{"X-Sum": {"1", "2"}}
 		u, err := newUpload(t, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var got strings.Builder
 		buf := make([]byte, size)
 		for {
@@ -86,9 +85,7 @@ func TestUploadEndsShort(t *testing.T) {
 		r.Header.Set("Content-Length", "5")
 		r.ContentLength = 5
 		u, err := newUpload(t, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		u.give(make([]byte, 4096))
 		buf := make([]byte, 100)
 		if n, err := u.read(buf); n != 4 || err != nil {
@@ -105,9 +102,7 @@ func TestUploadWithoutProgress(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", stuck{})
 	r.ContentLength = -1
 	u, err := newUpload(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	u.give(make([]byte, 4096))
 	if n, err := u.read(make([]byte, 100)); n != 0 || !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("%d, %v", n, err)
@@ -147,9 +142,7 @@ func TestComposeRefuses(t *testing.T) {
 	r.ContentLength = -1
 	r.Trailer = http.Header{"X-A": {"1\r\n\r\nGET / HTTP/1.1"}}
 	u, err := newUpload(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	u.give(make([]byte, 4096))
 	if n, err := u.read(make([]byte, 100)); err == nil {
 		t.Errorf("a trailer with a request in it is read: %d", n)

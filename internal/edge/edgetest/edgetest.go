@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -79,9 +80,7 @@ func (p *Proxy) Apply(t testing.TB, table *route.Table) {
 	change := route.Diff(nil, &named)
 	p.Upstreams.Apply(&change)
 	compiled, err := p.Compiler().Compile(&named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Swap(compiled)
 }
 

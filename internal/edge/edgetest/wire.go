@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // wireTimeout bounds all that happens on a Wire. Only a failing test waits that
@@ -27,9 +29,7 @@ type Wire struct {
 func Dial(t testing.TB, address string) *Wire {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return NewWire(t, conn)
 }
 
@@ -37,9 +37,7 @@ func Dial(t testing.TB, address string) *Wire {
 func NewWire(t testing.TB, conn net.Conn) *Wire {
 	t.Helper()
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(wireTimeout)))
 	return &Wire{Conn: conn, Reader: bufio.NewReader(conn), T: t}
 }
 
@@ -55,14 +53,10 @@ func (w *Wire) Send(text string) {
 func (w *Wire) Response(method string) (*http.Response, string) {
 	w.T.Helper()
 	response, err := http.ReadResponse(w.Reader, &http.Request{Method: method})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.Do(w.T, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.Do(w.T, err)
 	return response, string(body)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -15,9 +16,7 @@ import (
 // The example in the documentation is read and is valid.
 func TestDocumentedExample(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/edge.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, rest, _ := strings.Cut(string(text), "\n## Routes in a file\n")
 	_, rest, found := strings.Cut(rest, "```yaml\n")
 	example, _, closed := strings.Cut(rest, "```")
@@ -25,9 +24,7 @@ func TestDocumentedExample(t *testing.T) {
 		t.Fatal("docs/edge.md has no example of a routes file")
 	}
 	_, table, err := Open(write(t, example))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	table.EntryPoints = []string{"web"}
 	if problems := table.Validate(); len(problems) > 0 || len(table.Rules) != 3 {
 		t.Errorf("%d rules, problems %v", len(table.Rules), problems)
@@ -69,9 +66,7 @@ func TestChanged(t *testing.T) {
 	first, second, link := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "routes.yaml")
 	overwrite(t, first, "rules: []\n")
 	overwrite(t, second, "rules: []\n# another\n")
-	if err := os.Symlink(first, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(first, link))
 	watch := watched{path: link, seen: stat(link)}
 	steps := []struct {
 		name string
@@ -87,9 +82,7 @@ func TestChanged(t *testing.T) {
 		{"nothing again", func() error { return nil }, false},
 	}
 	for _, step := range steps {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, step.do())
 		if got := watch.changed(); got != step.want {
 			t.Errorf("%s: changed is %v, want %v", step.name, got, step.want)
 		}
@@ -101,9 +94,7 @@ func TestChanged(t *testing.T) {
 func TestFollow(t *testing.T) {
 	path := write(t, "")
 	file, _, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var log programs.Output
 	applied, ended := make(chan int, 1), make(chan struct{})
@@ -133,9 +124,7 @@ func TestFollow(t *testing.T) {
 func replace(t *testing.T, path, text string) {
 	t.Helper()
 	overwrite(t, path+".new", text)
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path+".new", path))
 }
 
 func FuzzDecode(f *testing.F) {
@@ -162,7 +151,5 @@ func write(t *testing.T, text string) string {
 
 func overwrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

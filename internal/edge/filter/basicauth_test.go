@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -30,9 +31,7 @@ func usersPolicy(lines ...string) route.Policy {
 func bcryptLine(t testing.TB, user, password string, cost int) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return user + ":" + string(hash)
 }
 

@@ -15,15 +15,14 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
 func makeCertificate(t testing.TB, serial int64, subject pkix.Name) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: subject,
 		NotBefore: time.Unix(1700000000, 0), NotAfter: time.Unix(1800000000, 0),
@@ -31,13 +30,9 @@ func makeCertificate(t testing.TB, serial int64, subject pkix.Name) *x509.Certif
 		IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}, URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster", Path: "/ns/a"}},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return certificate
 }
 
@@ -70,9 +65,7 @@ func TestForwardCertificate(t *testing.T) {
 		r := begin(t, chain, get("/", "X-Client-Cert: forged", "x-client-info: forged"), func(x *filter.Exchange) { x.Certificate = certificate })
 		head := r.forwarded(t, false)
 		text, err := url.PathUnescape(header(t, head, "X-Client-Cert"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		block, rest := pem.Decode([]byte(text))
 		if block == nil || len(rest) > 0 || string(block.Bytes) != string(certificate.Raw) {
 			t.Errorf("the certificate is not what the client has: %q", text)

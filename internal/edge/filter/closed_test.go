@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -56,9 +57,7 @@ func policiesOf(t testing.TB, texts ...string) []route.Policy {
 func damagedPolicies(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/damaged.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	damaged := make(map[string][]string)
 	field := ""
 	for line := range strings.SplitSeq(string(text), "\n") {

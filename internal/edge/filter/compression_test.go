@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // page is the head of an answer that could be encoded, with more lines.
@@ -166,9 +167,7 @@ func TestEncoders(t *testing.T) {
 						t.Fatalf("round %d: after %d bytes: %v", round, len(said), err)
 					}
 				}
-				if err := encoder.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, encoder.Close())
 				sent.ReadFrom(&encoder.Output)
 				if got, err := io.ReadAll(decoder(&sent)); err != nil || string(got) != said {
 					t.Fatalf("round %d: %d bytes at the end, %v", round, len(got), err)

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -45,9 +46,7 @@ func compile(t testing.TB, counters *filter.Counters, policies ...route.Policy) 
 	deps := everything()
 	deps.Counters = counters
 	chain, err := deps.Compile(policies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &chain
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -33,14 +34,10 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { runScenario(t, archive) })
 		if *update {
-			if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 		}
 	}
 }
@@ -51,9 +48,7 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 		sections[archive.Files[i].Name] = &archive.Files[i]
 	}
 	var policies []route.Policy
-	if err := json.Unmarshal(sections["policies.json"].Data, &policies); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(sections["policies.json"].Data, &policies))
 	chain := compile(t, filter.NewCounters(start), policies...)
 	for i := range archive.Files {
 		name, isRequest := strings.CutSuffix(archive.Files[i].Name, ".request")
@@ -96,9 +91,7 @@ func play(t *testing.T, chain *filter.Chain, request, response string) string {
 			trusted = true
 		case "@at":
 			after, err := time.ParseDuration(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			options = append(options, at(after))
 		default:
 			t.Fatalf("%s is not known", word)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // browserGet is what a browser sends for a page, with ten headers.
@@ -54,9 +55,7 @@ func BenchmarkForwardRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	edit, err := h1.SetField("X-Request-Start", "t=1")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	for _, bench := range []struct {
 		name string
 		plan h1.ForwardPlan
@@ -125,9 +124,7 @@ func BenchmarkChunks(b *testing.B) {
 					rest := raw
 					for !body.Done() {
 						_, used, err := body.Next(rest)
-						if err != nil {
-							b.Fatal(err)
-						}
+						must.Do(b, err)
 						rest = rest[used:]
 					}
 				}

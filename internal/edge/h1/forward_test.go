@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/must"
 )
 
 var testPeer = h1.Peer{Address: "203.0.113.7", Proto: "https", Port: "443", Server: "edge-1"}
@@ -162,9 +163,7 @@ func TestForward(t *testing.T) {
 	for _, test := range forwardTests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := test.plan.AppendTo(nil, parse(t, test.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if string(got) != test.want {
 				t.Errorf("forwarded\n%s\nwant\n%s", got, test.want)
 			}
@@ -191,9 +190,7 @@ func TestConnectionCannotStrip(t *testing.T) {
 					"\r\nCookie: c=1\r\nAuthorization: Basic x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n"
 				plan := h1.ForwardPlan{Peer: testPeer, Edits: []h1.Edit{edit}}
 				forwarded, err := plan.AppendTo(nil, parse(t, raw))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				head := parse(t, string(forwarded))
 				if _, ok := head.Find(name); !ok {
 					t.Errorf("Connection: %s took %s away", strings.ReplaceAll(list, "%s", spelling), name)
@@ -229,9 +226,7 @@ func TestNoSpellingSpoofs(t *testing.T) {
 				}
 				plan := h1.ForwardPlan{Peer: testPeer}
 				forwarded, err := plan.AppendTo(nil, &head)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if strings.Contains(string(forwarded), "spoofed") {
 					t.Errorf("%q survives as %q", lines, forwarded)
 				}
@@ -346,9 +341,7 @@ func TestComposerSmuggling(t *testing.T) {
 		var composer h1.Composer
 		composer.Start(nil, "GET", test.target, test.authority)
 		raw, err := composer.End(h1.NoBody, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var head h1.Head
 		if n, err := head.Parse(raw, &limits); err == nil {
 			t.Errorf("%q is accepted: %d", raw, n)

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/must"
 )
 
 // requests are accepted; what they say is in want, as describe prints it, in
@@ -157,9 +158,7 @@ func TestUnderscoresAllowed(t *testing.T) {
 	}
 	plan := h1.ForwardPlan{Peer: h1.Peer{Trusted: true}}
 	forwarded, err := plan.AppendTo(nil, &head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := "GET / HTTP/1.1\r\nHost: a\r\nMy_Header: b\r\nX-Forwarded-Host: a\r\n\r\n"
 	if string(forwarded) != want {
 		t.Errorf("forwarded %q, want %q", forwarded, want)

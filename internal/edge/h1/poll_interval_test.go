@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -34,9 +35,7 @@ func TestAwaitKeepsDeadline(t *testing.T) {
 		t.Helper()
 		for range count {
 			write(t, server, "HTTP/1.1 204 No Content\r\n\r\n")
-			if err := r.ReadResponse(&head, h1.RequestInfo{}, &limits); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.ReadResponse(&head, h1.RequestInfo{}, &limits))
 		}
 	}
 	r.SetPollInterval(time.Hour)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -281,16 +282,12 @@ func echoOnce(t *testing.T, client *http.Client, address string, random *rand.Ra
 func talk(t *testing.T, address, raw string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	write(t, conn, raw)
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(answer)
 }
 
@@ -371,9 +368,7 @@ func TestProxyUpgrade(t *testing.T) {
 	defer server.Close()
 	proxy := startProxy(t, server.Listener.Addr().String(), nil)
 	conn, err := net.Dial("tcp", proxy.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	// The first line of the new protocol comes along with the request.
 	write(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: shout\r\n\r\nearly\n")
@@ -413,9 +408,7 @@ func BenchmarkProxy(b *testing.B) {
 	})
 	proxy := startProxy(b, backend.String(), nil)
 	conn, err := net.Dial("tcp", proxy.address)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer conn.Close()
 	buf, request := make([]byte, 4096), []byte(browserGet)
 	b.ReportAllocs()

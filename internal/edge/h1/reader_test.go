@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -54,9 +55,7 @@ func TestReadRequests(t *testing.T) {
 			t.Errorf("%s has a cookie of %d bytes", head.URI.Path, len(value))
 		}
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if want := "/1 /2 /3" + strings.Repeat(" /more", 40); strings.Join(paths, " ") != want {
 		t.Errorf("read %v", paths)
 	}
@@ -72,9 +71,7 @@ func TestReadLargeHead(t *testing.T) {
 	value := strings.Repeat("v", 150_000)
 	go func() { _, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nX: "+value+"\r\n\r\n") }()
 	var head h1.Head
-	if err := reader.ReadRequest(&head, &limits); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.ReadRequest(&head, &limits))
 	if got, _ := head.Find("X"); string(got) != value {
 		t.Errorf("a value of %d bytes, want %d", len(got), len(value))
 	}
@@ -225,9 +222,7 @@ func TestBodyTimeouts(t *testing.T) {
 				limits, times := h1.DefaultLimits(), h1.DefaultTimeouts()
 				reader := h1.NewReader(server, &pool, times)
 				var head h1.Head
-				if err := reader.ReadRequest(&head, &limits); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, reader.ReadRequest(&head, &limits))
 				began := time.Now()
 				var body h1.Body
 				body.Reset(head.Framing, head.Length, false, &limits)
@@ -349,15 +344,11 @@ func TestHeadStays(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var body h1.Body
 		body.Reset(head.Framing, head.Length, false, &limits)
 		transfer := h1.Transfer{From: reader, To: h1.NewWriter(sink, &pool, times), Body: &body}
-		if err := transfer.Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, transfer.Run())
 		if nonce, _ := head.Find("X-Nonce"); string(nonce) != "4711" || string(head.URI.Path) != "/upload" || body.Payload() != size {
 			t.Errorf("after %d bytes: nonce %q, path %q", body.Payload(), nonce, head.URI.Path)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/must"
 )
 
 func parseResponse(raw string, asked h1.RequestInfo) (*h1.ResponseHead, int, error) {
@@ -248,9 +249,7 @@ func TestReply(t *testing.T) {
 	for _, test := range replyTests {
 		t.Run(test.name, func(t *testing.T) {
 			head, _, err := parseResponse(test.raw, test.asked)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got := string(test.plan.AppendTo(nil, head)); got != test.want {
 				t.Errorf("replied\n%q\nwant\n%q", got, test.want)
 			}
@@ -275,9 +274,7 @@ func TestReplyFraming(t *testing.T) {
 	}
 	for _, test := range tests {
 		response, _, err := parseResponse(test.response, h1.RequestInfo{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		framing, reuse := h1.ResponseFraming(parse(t, test.request), response)
 		if framing != test.framing || reuse != test.reuse {
 			t.Errorf("%s: %d, %v, want %d, %v", test.name, framing, reuse, test.framing, test.reuse)

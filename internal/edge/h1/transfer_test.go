@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -127,12 +128,8 @@ func TestTransferLarge(t *testing.T) {
 				_ = out.CloseWrite()
 			}()
 			got, err := io.ReadAll(far)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := <-result; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, <-result)
 			if test.wantChunked {
 				var body h1.Body
 				body.Reset(h1.Chunked, 0, true, &limits)

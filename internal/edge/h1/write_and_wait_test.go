@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -20,9 +21,7 @@ func turning(t *testing.T, times Timeouts) (*Reader, *Writer, *net.TCPConn) {
 	t.Helper()
 	near, far := programs.Pipe(t)
 	raw, err := near.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pool := new(BufferPool)
 	r, w := NewReader(near, pool, times), NewWriter(near, pool, times)
 	r.UseRawConn(raw)
@@ -31,9 +30,7 @@ func turning(t *testing.T, times Timeouts) (*Reader, *Writer, *net.TCPConn) {
 
 func ask(t *testing.T, r *Reader, w *Writer, text string) {
 	t.Helper()
-	if err := r.DeferWrite(w, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.DeferWrite(w, []byte(text)))
 }
 
 // TestTurns: requests and responses take turns on one connection.
@@ -108,9 +105,7 @@ func TestTurnEnds(t *testing.T) {
 func TestTurnLarge(t *testing.T) {
 	r, w, far := turning(t, DefaultTimeouts())
 	defer r.Close()
-	if err := r.conn.(*net.TCPConn).SetWriteBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.conn.(*net.TCPConn).SetWriteBuffer(4<<10))
 	limits := DefaultLimits()
 	text := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
 	got := make(chan bool, 1)
@@ -122,9 +117,7 @@ func TestTurnLarge(t *testing.T) {
 	}()
 	ask(t, r, w, text)
 	var head ResponseHead
-	if err := r.ReadResponse(&head, RequestInfo{}, &limits); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.ReadResponse(&head, RequestInfo{}, &limits))
 	if !<-got {
 		t.Error("it did not arrive as it was sent")
 	}
@@ -135,9 +128,7 @@ func TestTurnLarge(t *testing.T) {
 func TestTurnDeadWriter(t *testing.T) {
 	r, w, far := turning(t, DefaultTimeouts())
 	defer r.Close()
-	if err := errors.Join(far.SetLinger(0), far.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(far.SetLinger(0), far.Close()))
 	// The reset has arrived when a read says so.
 	if _, err := r.conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)

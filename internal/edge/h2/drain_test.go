@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 func isGoAway(last uint32) func(event) bool {
@@ -42,9 +43,7 @@ func TestDrain(t *testing.T) {
 		_ = x.Respond(200, "ok")
 	})}, nil)
 	busy, idle := dial(t, s), dial(t, s)
-	if err := busy.open(1, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, busy.open(1, true))
 	roundTrip(t, busy)
 	roundTrip(t, idle)
 	if s.Len() != 2 {
@@ -56,17 +55,13 @@ func TestDrain(t *testing.T) {
 	busy.await(t, "the notice", isGoAway(allStreams))
 	idle.await(t, "the notice", isGoAway(allStreams))
 	// What was on its way is served.
-	if err := busy.open(3, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, busy.open(3, true, ":method: POST"))
 	busy.await(t, "an answer", answered(3))
 	busy.await(t, "the last stream", isGoAway(3))
 	idle.await(t, "the last stream", isGoAway(0))
 	idle.await(t, "the end", isGone)
 	// What comes after that is not.
-	if err := busy.open(5, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, busy.open(5, true, ":method: POST"))
 	roundTrip(t, busy)
 	if busy.count(answered(5)) > 0 {
 		t.Error("a request after GOAWAY was answered")
@@ -82,9 +77,7 @@ func TestLateConnection(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits(), DrainNotice: time.Minute}, nil)
 	s.Drain()
 	p := dial(t, s)
-	if err := p.open(1, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true, ":method: POST"))
 	if e := p.await(t, "an answer", answered(1)); e.status != "200" {
 		t.Errorf("answered %s", e.status)
 	}
@@ -124,9 +117,7 @@ func TestDrainUnderLoad(t *testing.T) {
 func TestFloodDuringDrain(t *testing.T) {
 	s := start(t, h2.Config{DrainNotice: time.Millisecond, Handler: waits()}, nil)
 	p := dial(t, s)
-	if err := p.open(1, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true))
 	roundTrip(t, p)
 	s.Drain()
 	p.await(t, "GOAWAY", isGoAway(1))
@@ -149,9 +140,7 @@ func TestCloseWaits(t *testing.T) {
 		<-release
 	})}, nil)
 	p := dial(t, s)
-	if err := p.open(1, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true))
 	roundTrip(t, p)
 	s.Close()
 	bridgetest.Within(t, "the end of the context", ended)

@@ -5,6 +5,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestEarlyEnd: an answer without a body to a request that is still coming ends
@@ -17,9 +18,7 @@ func TestEarlyEnd(t *testing.T) {
 				_ = x.Send("HTTP/1.1 200 OK\r\nContent-Type: " + kind + "\r\nGrpc-Status: 12\r\nContent-Length: 0\r\n\r\n")
 			})}, nil)
 			p := dial(t, s)
-			if err := p.open(1, false, ":method: POST", "content-type: "+kind); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.open(1, false, ":method: POST", "content-type: "+kind))
 			if got := p.await(t, "an answer", answered(1)); got.ends != ends {
 				t.Errorf("the head ends the stream: %t", got.ends)
 			}

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // waits answers POST at once, and everything else when its stream is over.
@@ -136,9 +137,7 @@ func TestAttacks(t *testing.T) {
 			t.Parallel()
 			s := start(t, h2.Config{Handler: waits()}, nil)
 			good := dial(t, s)
-			if err := good.open(1, true, ":method: POST"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, good.open(1, true, ":method: POST"))
 			bad := dial(t, s)
 			// A server that has not said hello cannot say GOAWAY.
 			roundTrip(t, bad)
@@ -153,9 +152,7 @@ func TestAttacks(t *testing.T) {
 				t.Error("there was no GOAWAY")
 			}
 			// Others notice nothing.
-			if err := good.open(3, true, ":method: POST"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, good.open(3, true, ":method: POST"))
 			good.await(t, "an answer", answered(3))
 		})
 	}
@@ -241,9 +238,7 @@ func TestStalls(t *testing.T) {
 			tt.cfg.Handler = waits()
 			s := start(t, tt.cfg, nil)
 			conn, err := net.Dial("tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer conn.Close()
 			tt.send(conn, http2.NewFramer(conn, nil))
 			if reason := bridgetest.Within(t, "the end", s.reasons); reason != tt.reason {
@@ -259,12 +254,8 @@ func TestSettingsTwice(t *testing.T) {
 	p := dial(t, s)
 	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100}
 	last := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}
-	if err := p.WriteSettings(window, last); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.open(1, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteSettings(window, last))
+	must.Do(t, p.open(1, true, ":method: POST"))
 	if e := p.await(t, "DATA", func(e event) bool { return e.kind == http2.FrameData }); e.data != "o" {
 		t.Errorf("a window of 1 brought %q", e.data)
 	}
@@ -276,9 +267,7 @@ func TestDeadlineIsLifted(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits(), FirstTimeout: short, HeaderTimeout: short}, nil)
 	p := dial(t, s)
 	for i := range 3 {
-		if err := p.open(uint32(2*i+1), true, ":method: POST"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(uint32(2*i+1), true, ":method: POST"))
 		p.await(t, "an answer", answered(uint32(2*i+1)))
 		<-time.After(2 * short)
 	}
@@ -291,9 +280,7 @@ func TestGuardLetsPass(t *testing.T) {
 		c := client(t, nil)
 		for range 2000 {
 			response, err := c.Post("http://"+s.addr, "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, _ = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
@@ -307,12 +294,8 @@ func TestGuardLetsPass(t *testing.T) {
 		p := dial(t, s)
 		for i := range 600 {
 			id := uint32(2*i + 1)
-			if err := p.open(id, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.WriteRSTStream(id, http2.ErrCodeCancel); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.open(id, true))
+			must.Do(t, p.WriteRSTStream(id, http2.ErrCodeCancel))
 			// A PING is answered in order, so that handlers do not pile up.
 			if i%50 == 49 {
 				roundTrip(t, p)
@@ -343,9 +326,7 @@ func testSmallMessages(t *testing.T) {
 		}
 	})}, nil)
 	p := dial(t, s)
-	if err := p.open(1, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true))
 	for seen, ended := 0, false; !ended; {
 		p.mu.Lock()
 		events, changed := p.events[seen:], p.changed
@@ -376,14 +357,10 @@ func testEarlyAnswers(t *testing.T) {
 	p := dial(t, s)
 	for i := range 600 {
 		id := uint32(2*i + 1)
-		if err := p.open(id, false, ":method: POST"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(id, false, ":method: POST"))
 		p.await(t, "an answer", answered(id))
 		for range 5 {
-			if err := p.WriteData(id, false, []byte("more")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.WriteData(id, false, []byte("more")))
 		}
 	}
 	alive(t, p, 2001)
@@ -394,9 +371,7 @@ func roundTrip(t testing.TB, p *peer) {
 	t.Helper()
 	isPing := func(e event) bool { return e.kind == http2.FramePing }
 	before := p.count(isPing)
-	if err := p.WritePing(false, [8]byte{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WritePing(false, [8]byte{}))
 	for p.count(isPing) == before {
 		p.mu.Lock()
 		changed := p.changed
@@ -410,9 +385,7 @@ func roundTrip(t testing.TB, p *peer) {
 // alive checks that a connection still takes requests.
 func alive(t testing.TB, p *peer, stream uint32) {
 	t.Helper()
-	if err := p.open(stream, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(stream, true, ":method: POST"))
 	if e := p.await(t, "an answer", answered(stream)); e.status != fmt.Sprint(http.StatusOK) {
 		t.Errorf("answered %s", e.status)
 	}

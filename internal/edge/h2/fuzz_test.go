@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // pack makes a block of headers.
@@ -87,9 +88,7 @@ func FuzzSession(f *testing.F) {
 	f.Add(wire.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := New(Config{Handler: echo(), WriteTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ours, theirs := net.Pipe()
 		ended := make(chan struct{})
 		go func() {

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // malformed are requests that no client of HTTP/2 makes: smuggling that hopes
@@ -60,9 +61,7 @@ func TestMalformed(t *testing.T) {
 	for _, tt := range malformed {
 		t.Run(tt.name, func(t *testing.T) {
 			p := dial(t, s)
-			if err := p.openLarge(1, tt.lines...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.openLarge(1, tt.lines...))
 			e := p.await(t, "an answer", func(e event) bool {
 				return answered(1)(e) || e.kind == http2.FrameRSTStream
 			})
@@ -89,9 +88,7 @@ func TestRawPath(t *testing.T) {
 	})}, nil)
 	p := dial(t, s)
 	for i, path := range []string{"/a|b", `/"x"`, "/{a}", "/%41%7e", "//x//", "/a/../b", "/?a=|&b=%zz", "/a?", "/??"} {
-		if err := p.open(uint32(2*i+1), true, ":path: "+path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(uint32(2*i+1), true, ":path: "+path))
 		if got := bridgetest.Within(t, path, served); got != path {
 			t.Errorf("%s became %s", path, got)
 		}
@@ -124,12 +121,8 @@ func TestFalseLengths(t *testing.T) {
 	p := dial(t, s)
 	for i, body := range []string{"", "1234", "123456"} {
 		id := uint32(2*i + 1)
-		if err := p.open(id, false, ":method: POST", "content-length: 5"); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.WriteData(id, true, []byte(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(id, false, ":method: POST", "content-length: 5"))
+		must.Do(t, p.WriteData(id, true, []byte(body)))
 		e := p.await(t, "a reset", func(e event) bool { return e.stream == id && e.kind == http2.FrameRSTStream })
 		if e.code != http2.ErrCodeProtocol {
 			t.Errorf("%q is reset with %v", body, e.code)
@@ -161,9 +154,7 @@ func TestExpect(t *testing.T) {
 	goOn := func(stream uint32) func(event) bool {
 		return func(e event) bool { return e.stream == stream && e.status == "100" }
 	}
-	if err := p.open(1, false, ":method: POST", ":path: /unwanted", "expect: 100-continue", "content-length: 5"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, false, ":method: POST", ":path: /unwanted", "expect: 100-continue", "content-length: 5"))
 	if e := p.await(t, "an answer", answered(1)); e.status != "403" {
 		t.Errorf("answered %s", e.status)
 	}
@@ -172,13 +163,9 @@ func TestExpect(t *testing.T) {
 		if id == 5 {
 			lines = lines[:2]
 		}
-		if err := p.open(id, false, lines...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(id, false, lines...))
 		p.await(t, "100", goOn(id))
-		if err := p.WriteData(id, true, []byte("hello")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.WriteData(id, true, []byte("hello")))
 		p.await(t, "an answer", func(e event) bool { return e.stream == id && e.data == "hello<nil>" })
 		if n := p.count(goOn(id)); n != 1 {
 			t.Errorf("told %d times to go on", n)

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // tracked is a connection that can be looked for in memory.
@@ -23,13 +24,9 @@ func TestEndedConnectionIsForgotten(t *testing.T) {
 		close(entered)
 		<-ctx.Done()
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	served := make(chan weak.Pointer[tracked])
 	go func() {
@@ -44,9 +41,7 @@ func TestEndedConnectionIsForgotten(t *testing.T) {
 		served <- pointer
 	}()
 	p := dial(t, &server{Server: s, addr: listener.Addr().String()})
-	if err := p.open(1, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true))
 	<-entered
 	p.conn.Close() // with a request that runs
 	pointer := <-served

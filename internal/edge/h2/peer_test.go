@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // peer is a client that sends whatever frames it likes.
@@ -43,18 +44,14 @@ type event struct {
 func dial(t testing.TB, s *server) *peer {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
 	}
 	p := &peer{Framer: http2.NewFramer(conn, conn), conn: conn, changed: make(chan struct{})}
 	p.hpack = hpack.NewEncoder(&p.block)
 	p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if err := p.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteSettings())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

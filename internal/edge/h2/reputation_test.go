@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // resetsUntilEnd opens streams and resets them until the server has enough, and
@@ -50,9 +51,7 @@ func TestProbation(t *testing.T) {
 			honest := client(t, nil)
 			for range 60 {
 				response, err := honest.Get("http://" + s.addr)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				response.Body.Close()
 			}
 		})
@@ -98,9 +97,7 @@ func TestBideIsShort(t *testing.T) {
 	})}, nil)
 	p := dial(t, s)
 	for i := range uint32(streams) {
-		if err := p.open(2*i+1, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(2*i+1, true))
 	}
 	for range streams {
 		<-entered

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -111,13 +112,9 @@ func TestContext(t *testing.T) {
 		_ = x.Respond(200, "")
 	})
 	s, err := h2.New(h2.Config{Handler: handler})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	remote := make(chan string, 1)
 	ended := make(chan struct{})
@@ -132,9 +129,7 @@ func TestContext(t *testing.T) {
 	}()
 	c := client(t, nil)
 	response, err := c.Get("http://" + listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	response.Body.Close()
 	want := [3]string{"hello", <-remote, listener.Addr().String()}
 	if said := <-got; said != want {

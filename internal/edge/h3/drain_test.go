@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h3"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Drain waits for what runs, refuses what is new, and closes what is idle.
@@ -27,15 +28,11 @@ func TestDrain(t *testing.T) {
 	})})
 	idle := client(t, s)
 	response, err := idle.Post(s.url, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	response.Body.Close()
 	busy := client(t, s)
 	running, err := busy.Get(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer running.Body.Close()
 	bridgetest.Within(t, "the request", arrived)
 	if s.Len() != 2 {
@@ -101,9 +98,7 @@ func TestDrainInTime(t *testing.T) {
 // A Server that was never used can be closed, and does not serve after that.
 func TestCloseUnused(t *testing.T) {
 	s, err := h3.Listen(h3.Config{Address: "127.0.0.1:0", TLS: tlsConfig(t), Handler: http.NotFoundHandler()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.Close()
 	if err := s.Serve(); err != nil {
 		t.Errorf("Serve: %v", err)

@@ -21,6 +21,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h3"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The context of a connection is there in its handshake and in its requests.
@@ -44,9 +45,7 @@ func TestContext(t *testing.T) {
 		return nil, nil
 	}
 	s := start(t, cfg)
-	if err := get(t, client(t, s), s.url); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, get(t, client(t, s), s.url))
 	said := <-got
 	if said[0] != said[1] || said[0] == "" {
 		t.Errorf("the request has %q", said)
@@ -59,9 +58,7 @@ func TestContext(t *testing.T) {
 func TestAltSvc(t *testing.T) {
 	s := start(t, h3.Config{Handler: ok()})
 	_, port, err := net.SplitHostPort(s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := s.AltSvc(), fmt.Sprintf(`h3=":%s"; ma=86400`, port); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -96,9 +93,7 @@ func TestConfig(t *testing.T) {
 func TestMaxConns(t *testing.T) {
 	s := start(t, h3.Config{Handler: ok(), MaxConns: 1})
 	conn, err := dial(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var refused *quic.TransportError
 	if _, err := dial(t, s); !errors.As(err, &refused) || refused.ErrorCode != quic.ConnectionRefused {
 		t.Errorf("a second connection: %v", err)
@@ -107,9 +102,7 @@ func TestMaxConns(t *testing.T) {
 		t.Errorf("refused because of %s", reason)
 	}
 	bridgetest.Within(t, "the server's side", s.opened)
-	if err := conn.CloseWithError(0, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.CloseWithError(0, ""))
 	if reason := bridgetest.Within(t, "the end", s.reasons); reason != h3.ReasonEnded {
 		t.Errorf("ended because of %s", reason)
 	}
@@ -122,13 +115,9 @@ func TestMaxConns(t *testing.T) {
 func TestIdle(t *testing.T) {
 	s := start(t, h3.Config{Handler: ok(), IdleTimeout: 100 * time.Millisecond})
 	conn, err := dial(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stream, err := conn.OpenStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := stream.Write([]byte{1, 50, 0, 0}); err != nil { // a part of HEADERS
 		t.Fatal(err)
 	}
@@ -144,18 +133,14 @@ func TestNoEarlyData(t *testing.T) {
 	config := &tls.Config{RootCAs: s.roots, NextProtos: []string{"h3"}, ClientSessionCache: cache}
 	for i := range 2 {
 		conn, err := quic.DialAddrEarly(t.Context(), s.Addr().String(), config, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		bridgetest.Within(t, "the handshake", conn.HandshakeComplete())
 		if conn.ConnectionState().Used0RTT {
 			t.Errorf("connection %d used 0-RTT", i)
 		}
 		// The ticket comes with the first packets after the handshake.
 		stream, err := conn.AcceptUniStream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := stream.Read(make([]byte, 1)); err != nil {
 			t.Error(err)
 		}
@@ -259,14 +244,10 @@ func TestExpect(t *testing.T) {
 		},
 	})
 	r, err := http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader("hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Expect", "100-continue")
 	response, err := client(t, s).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); string(body) != "hello<nil>" || err != nil {
 		t.Errorf("%q, %v", body, err)
@@ -282,26 +263,16 @@ func TestGetWithoutEnd(t *testing.T) {
 	handler.HeadTimeout = 50 * time.Millisecond
 	s := start(t, h3.Config{Handler: handler})
 	conn, err := dial(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	transport := new(http3.Transport)
 	defer transport.Close()
 	stream, err := transport.NewClientConn(conn).OpenRequestStream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := http.NewRequest("GET", s.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.SendRequestHeader(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, stream.SendRequestHeader(r))
 	response, err := stream.ReadResponse()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if response.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("answered %d", response.StatusCode)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filetable"
 	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -77,9 +78,7 @@ func equal(t *testing.T, a, b *route.Table) bool {
 	t.Helper()
 	var texts [2]bytes.Buffer
 	for i, table := range []*route.Table{a, b} {
-		if err := route.Encode(&texts[i], table); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, route.Encode(&texts[i], table))
 	}
 	return texts[0].String() == texts[1].String()
 }
@@ -91,13 +90,9 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	table := numbered(1)
 	table.EntryPoints = []string{"web"}
-	if err := lastgood.Save(dir, table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, table))
 	loaded, err := lastgood.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(loaded.EntryPoints) != 0 {
 		t.Errorf("the entry points were saved: %v", loaded.EntryPoints)
 	}
@@ -115,16 +110,12 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	// A person can read it, and the file provider can serve it.
 	_, served, err := filetable.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !equal(t, served, numbered(1)) {
 		t.Error("the file provider reads something else")
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, line := range strings.Split(string(text), "\n") {
 		if strings.Count(line, `"host":`) > 1 {
 			t.Fatalf("line %d has more than one rule: %.200s", i+1, line)
@@ -134,9 +125,7 @@ func TestSaveAndLoad(t *testing.T) {
 
 func TestEmptyTable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "edge")
-	if err := lastgood.Save(dir, &route.Table{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, &route.Table{}))
 	if table, err := lastgood.Load(dir); err != nil || !reflect.DeepEqual(table, &route.Table{}) {
 		t.Errorf("%+v, %v", table, err)
 	}
@@ -147,19 +136,13 @@ func TestDamage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "edge")
 	table := numbered(1)
 	table.Rules, table.Backends = table.Rules[:1], table.Backends[:1]
-	if err := lastgood.Save(dir, table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, table))
 	file := filepath.Join(dir, lastgood.FileName)
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	check := func(what string, text []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, text, 0o600))
 		if _, err := lastgood.Load(dir); !errors.Is(err, lastgood.ErrDamaged) {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -171,9 +154,7 @@ func TestDamage(t *testing.T) {
 		check(fmt.Sprintf("byte %d changed", n), changed)
 	}
 	check("a line more", append(bytes.Clone(whole), "# and more\n"...))
-	if err := os.WriteFile(file, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, whole, 0o600))
 	if _, err := lastgood.Load(dir); err != nil {
 		t.Errorf("the whole file: %v", err)
 	}
@@ -182,9 +163,7 @@ func TestDamage(t *testing.T) {
 func TestRefusedPlaces(t *testing.T) {
 	parent := t.TempDir()
 	open := filepath.Join(parent, "open")
-	if err := os.Mkdir(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(open, 0o755))
 	const reach = "other users can access the private keys"
 	if err := lastgood.Save(open, numbered(1)); err == nil || !strings.Contains(err.Error(), reach) {
 		t.Errorf("an open directory: %v", err)
@@ -196,34 +175,22 @@ func TestRefusedPlaces(t *testing.T) {
 		t.Errorf("a keeper of an open directory: %v", err)
 	}
 	dir := filepath.Join(parent, "edge")
-	if err := lastgood.Save(dir, numbered(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, numbered(1)))
 	file := filepath.Join(dir, lastgood.FileName)
-	if err := os.Chmod(file, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(file, 0o640))
 	if _, err := lastgood.Load(dir); err == nil || !strings.Contains(err.Error(), reach) {
 		t.Errorf("an open file: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(dir, 12345, -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(dir, 12345, -1))
 		if err := lastgood.Save(dir, numbered(1)); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 			t.Errorf("another user's directory: %v", err)
 		}
-		if err := os.Chown(dir, 0, -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(dir, 0, -1))
 	}
 	elsewhere := filepath.Join(parent, "elsewhere.yaml")
-	if err := os.Rename(file, elsewhere); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(file, elsewhere))
+	must.Do(t, os.Symlink(elsewhere, file))
 	if _, err := lastgood.Load(dir); err == nil {
 		t.Error("a link out of the directory was followed")
 	}
@@ -237,9 +204,7 @@ func TestKilled(t *testing.T) {
 		rounds = 20
 	}
 	dir := filepath.Join(t.TempDir(), "edge")
-	if err := lastgood.Save(dir, numbered(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, numbered(0)))
 	for round := range rounds {
 		begun := killedSaver(t, dir, rand.IntN(6))
 		table, err := lastgood.Load(dir)
@@ -264,12 +229,8 @@ func killedSaver(t *testing.T, dir string, number int) (begun int) {
 	saver := exec.Command(os.Args[0])
 	saver.Env = append(os.Environ(), saverDir+"="+dir)
 	out, err := saver.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := saver.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, saver.Start())
 	lines := bufio.NewScanner(out)
 	begun = -1
 	for begun < number && lines.Scan() {
@@ -289,22 +250,14 @@ func killedSaver(t *testing.T, dir string, number int) (begun int) {
 // TestDrafts: what a killed process left behind goes away with time.
 func TestDrafts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "edge")
-	if err := lastgood.Save(dir, numbered(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, numbered(0)))
 	old, fresh := filepath.Join(dir, ".draft-old"), filepath.Join(dir, ".draft-fresh")
 	for path, age := range map[string]time.Duration{old: time.Hour, fresh: time.Minute} {
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("x"), 0o600))
 		then := time.Now().Add(-age)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(path, then, then))
 	}
-	if err := lastgood.Save(dir, numbered(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lastgood.Save(dir, numbered(1)))
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old draft: %v", err)
 	}
@@ -321,9 +274,7 @@ func TestKeeper(t *testing.T) {
 		if errors.Is(err, lastgood.ErrNone) {
 			return -1
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return table.Rules[0].ID.Rule
 	}
 	expect := func(when string, want int) {
@@ -335,9 +286,7 @@ func TestKeeper(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		keeper, err := lastgood.NewKeeper(dir, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		expect("nothing kept", -1)
 		keeper.Keep(func() *route.Table { return numbered(1) })
 		expect("the first", 1)
@@ -371,20 +320,14 @@ func TestKeeperRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		keeper, err := lastgood.NewKeeper(dir, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, os.Chmod(dir, 0o755))
 		keeper.Keep(func() *route.Table { return numbered(1) })
 		synctest.Wait()
 		if !strings.Contains(log.String(), "other users can access the private keys") {
 			t.Errorf("log: %s", log.String())
 		}
-		if err := os.Chmod(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o700))
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if _, err := lastgood.Load(dir); err != nil {

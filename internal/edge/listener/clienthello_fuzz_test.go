@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // scriptConn is a connection that only gives bytes.
@@ -241,19 +242,13 @@ func BenchmarkServerName(b *testing.B) {
 func BenchmarkPeek(b *testing.B) {
 	hello := pkitest.ClientHello(b, &tls.Config{ServerName: "shop.example.com"})
 	l, err := Listen(b.Context(), Config{Address: "127.0.0.1:0"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer client.Close()
 	c, err := l.AcceptConn()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Time{})
 	buf := make([]byte, len(hello))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/must"
 )
 
 // acceptAll takes connections until there are none, and gives them to a
@@ -59,7 +60,7 @@ func TestDrainWaits(t *testing.T) {
 			t.Fatalf("Drain did not wait: %+v", r)
 		default:
 		}
-		must(t, c.Close())
+		must.Do(t, c.Close())
 	}
 	if got := <-report; got != (listener.DrainReport{Closed: len(clients)}) {
 		t.Errorf("the report is %+v", got)
@@ -81,7 +82,7 @@ func TestDrainForces(t *testing.T) {
 	go func() { report <- l.Drain(ctx, func(c *listener.Conn) { told <- c }) }()
 	<-told
 	<-told
-	must(t, first.Close())
+	must.Do(t, first.Close())
 	cancel()
 	if got := <-report; got != (listener.DrainReport{Closed: 1, Forced: 1}) {
 		t.Errorf("the report is %+v", got)
@@ -114,7 +115,7 @@ func TestDrainServesQueue(t *testing.T) {
 	for c := range acceptAll(l, clients) {
 		receive(t, c, "x")
 		send(t, c, []byte("y"))
-		must(t, c.Close())
+		must.Do(t, c.Close())
 		served++
 	}
 	for _, client := range waiting {
@@ -154,7 +155,7 @@ func TestDrainCountsHijacked(t *testing.T) {
 	report := make(chan listener.DrainReport, 1)
 	go func() { report <- l.Drain(context.Background(), func(*listener.Conn) { told <- struct{}{} }) }()
 	<-told
-	must(t, server.Shutdown(context.Background()))
+	must.Do(t, server.Shutdown(context.Background()))
 	select {
 	case r := <-report:
 		t.Fatalf("Drain did not wait for the hijacked connection: %+v", r)
@@ -162,7 +163,7 @@ func TestDrainCountsHijacked(t *testing.T) {
 	}
 	send(t, conn, []byte("still here"))
 	receive(t, client, "still here")
-	must(t, conn.Close())
+	must.Do(t, conn.Close())
 	if got := <-report; got != (listener.DrainReport{Closed: 1}) {
 		t.Errorf("the report is %+v", got)
 	}
@@ -190,7 +191,7 @@ func TestDrainWithPending(t *testing.T) {
 		t.Error("another connection was told")
 	}
 	receive(t, c, "x")
-	must(t, c.Close())
+	must.Do(t, c.Close())
 	cancel()
 	<-report
 	expectClosed(t, never)
@@ -209,12 +210,12 @@ func TestCloseAndCancel(t *testing.T) {
 			Address: "127.0.0.1:0", Proxy: listener.ProxyOptional, TrustedProxies: loopback, Hooks: count.hooks(),
 			HeaderTimeout: 10 * testTimeout, // so that it is not what closes the pending one
 		})
-		must(t, err)
+		must.Do(t, err)
 		given, pending := connect(t, l), connect(t, l)
 		send(t, given, []byte("x"))
 		c := accept(t, l)
 		if by == "close" {
-			must(t, l.Close())
+			must.Do(t, l.Close())
 		} else {
 			cancel()
 		}
@@ -226,7 +227,7 @@ func TestCloseAndCancel(t *testing.T) {
 		receive(t, c, "x")
 		send(t, c, []byte("y"))
 		receive(t, given, "y")
-		must(t, c.Close())
+		must.Do(t, c.Close())
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: a second Close gives %v", by, err)
 		}

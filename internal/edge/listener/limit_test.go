@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMaxConns(t *testing.T) {
@@ -21,7 +22,7 @@ func TestMaxConns(t *testing.T) {
 	if l.Live() != 2 {
 		t.Errorf("%d connections are counted", l.Live())
 	}
-	must(t, first.Close())
+	must.Do(t, first.Close())
 	if first.Close() == nil {
 		t.Error("a second Close gives no error")
 	}
@@ -58,7 +59,7 @@ func TestMaxConnsPerSource(t *testing.T) {
 	from("TCP4 192.0.2.1 192.0.2.9 3 2", false)
 	from("TCP6 ::ffff:192.0.2.1 2001:db8::9 4 2", false)
 	from("TCP4 192.0.2.2 192.0.2.9 1 2", true)
-	must(t, one.Close())
+	must.Do(t, one.Close())
 	from("TCP4 192.0.2.1 192.0.2.9 5 2", true)
 
 	// All addresses of an IPv6 network are one source.
@@ -81,7 +82,7 @@ func TestMaxConnsPerSourceWithoutProxy(t *testing.T) {
 	c := accept(t, l)
 	expectRefused(t, l, "")
 	count.awaitRefused(t, listener.RefusedSource, 1)
-	must(t, c.Close())
+	must.Do(t, c.Close())
 	client := connect(t, l)
 	send(t, client, []byte("x"))
 	receive(t, accept(t, l), "x")

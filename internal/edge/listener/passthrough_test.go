@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -96,9 +97,9 @@ func TestOnePort(t *testing.T) {
 		tt.transport.DialContext = viaProxy
 		tt.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 		response, err := (&http.Client{Transport: tt.transport, Timeout: testTimeout}).Get(tt.url)
-		must(t, err)
+		must.Do(t, err)
 		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		must(t, err)
+		must.Do(t, err)
 		response.Body.Close()
 		tt.transport.CloseIdleConnections()
 		if string(body) != tt.want {
@@ -112,9 +113,9 @@ func TestPassthrough(t *testing.T) {
 	l := open(t, listener.Config{})
 	servePort(t, l)
 	client, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"})
-	must(t, err)
+	must.Do(t, err)
 	defer client.Close()
-	must(t, client.SetDeadline(time.Now().Add(testTimeout)))
+	must.Do(t, client.SetDeadline(time.Now().Add(testTimeout)))
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
 	sent := make(chan error, 1)
 	go func() {
@@ -125,7 +126,7 @@ func TestPassthrough(t *testing.T) {
 	if _, err := io.ReadFull(client, echoed); err != nil || !bytes.Equal(echoed, data) {
 		t.Errorf("the backend's answer is not what was sent: %v", err)
 	}
-	must(t, <-sent)
+	must.Do(t, <-sent)
 }
 
 // passThrough joins two connections until both are done.
@@ -177,11 +178,11 @@ func TestHandoff(t *testing.T) {
 	if c, err := h.Accept(); err != nil || c != near {
 		t.Errorf("Accept gave %v, %v", c, err)
 	}
-	must(t, <-delivered)
+	must.Do(t, <-delivered)
 
 	go func() { delivered <- h.Deliver(context.Background(), near) }()
-	must(t, h.Close())
-	must(t, h.Close())
+	must.Do(t, h.Close())
+	must.Do(t, h.Close())
 	if err := <-delivered; err != net.ErrClosed {
 		t.Errorf("Deliver after Close gave %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -77,7 +78,7 @@ func TestPeek(t *testing.T) {
 			}
 			// Nothing was taken.
 			receive(t, c, tt.sent)
-			must(t, <-sending)
+			must.Do(t, <-sending)
 			send(t, client, []byte("after"))
 			receive(t, c, "after")
 			c.Close()
@@ -112,7 +113,7 @@ func TestPeekSplitEverywhere(t *testing.T) {
 		if got, err := c.Peek(); err != nil || got.ServerName != "a.example" || got.Protocol != listener.ProtocolTLS {
 			t.Fatalf("%s at %d: %+v, %v", what, at, got, err)
 		}
-		must(t, <-sending)
+		must.Do(t, <-sending)
 		receive(t, c, string(bytes.Join(pieces, nil)))
 	}
 	for at := 1; at < len(hello); at++ {
@@ -162,7 +163,7 @@ func TestPeekStall(t *testing.T) {
 	// The next owner's deadline replaces the listener's.
 	client := connect(t, l)
 	c := accept(t, l)
-	must(t, c.SetReadDeadline(time.Time{}))
+	must.Do(t, c.SetReadDeadline(time.Time{}))
 	received := make(chan error, 1)
 	go func() {
 		_, err := io.ReadFull(c, make([]byte, 1))
@@ -175,7 +176,7 @@ func TestPeekStall(t *testing.T) {
 	}
 	stalled.Close()
 	send(t, client, []byte("x"))
-	must(t, <-received)
+	must.Do(t, <-received)
 }
 
 func TestPeekGone(t *testing.T) {
@@ -189,7 +190,7 @@ func TestPeekGone(t *testing.T) {
 	} {
 		client := connect(t, l)
 		send(t, client, []byte(tt.sent))
-		must(t, client.Close())
+		must.Do(t, client.Close())
 		if _, err := accept(t, l).Peek(); !errors.Is(err, tt.want) {
 			t.Errorf("%q: Peek ended with %v, want %v", tt.sent, err, tt.want)
 		}
@@ -202,7 +203,7 @@ func TestPeekGone(t *testing.T) {
 		_, err := c.Peek()
 		ended <- err
 	}()
-	must(t, c.Close())
+	must.Do(t, c.Close())
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Peek ended with %v", err)
 	}

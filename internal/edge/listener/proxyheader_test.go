@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/must"
 )
 
 // goodHeaders are accepted. An empty client means the socket's own addresses.
@@ -215,7 +216,7 @@ func TestProxyGone(t *testing.T) {
 		for i, sent := range []string{"", "PROXY TC"} {
 			client := connect(t, l)
 			send(t, client, []byte(sent))
-			must(t, client.Close())
+			must.Do(t, client.Close())
 			count.awaitRefused(t, listener.RefusedGone, i+1)
 		}
 	}

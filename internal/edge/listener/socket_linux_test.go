@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestReusePort(t *testing.T) {
@@ -59,7 +60,7 @@ func TestBacklogAndKeepAlive(t *testing.T) {
 	if !listening || !accepted {
 		t.Errorf("found the listening socket: %t, the accepted one: %t", listening, accepted)
 	}
-	must(t, c.Close())
+	must.Do(t, c.Close())
 }
 
 // listenBacklog reads tcpi_sacked of struct tcp_info, which is the backlog of
@@ -83,11 +84,11 @@ func TestOutOfFiles(t *testing.T) {
 	count := newCounters()
 	l := open(t, listener.Config{Hooks: count.hooks()})
 	var limit syscall.Rlimit
-	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	lower := limit
 	lower.Cur = 256
-	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower))
-	defer func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }()
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower))
+	defer func() { must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }()
 	var taken []*os.File
 	release := func() {
 		for _, file := range taken {
@@ -101,11 +102,11 @@ func TestOutOfFiles(t *testing.T) {
 		if errors.Is(err, syscall.EMFILE) {
 			break
 		}
-		must(t, err)
+		must.Do(t, err)
 		taken = append(taken, file)
 	}
 	// One for the client, and none for us.
-	must(t, taken[len(taken)-1].Close())
+	must.Do(t, taken[len(taken)-1].Close())
 	taken = taken[:len(taken)-1]
 	client := connect(t, l)
 	send(t, client, []byte("x"))
@@ -115,7 +116,7 @@ func TestOutOfFiles(t *testing.T) {
 	release()
 	receive(t, accept(t, l), "x")
 	// Close does not wait for the next try.
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 func TestBadConfig(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +89,7 @@ func open(t testing.TB, config listener.Config) *listener.Listener {
 		config.Address = "127.0.0.1:0"
 	}
 	l, err := listener.Listen(context.Background(), config)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -105,9 +106,9 @@ func expectRefused(t testing.TB, l net.Listener, sent string) {
 	if errors.Is(err, syscall.ECONNRESET) {
 		return
 	}
-	must(t, err)
+	must.Do(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(testTimeout)))
+	must.Do(t, conn.SetDeadline(time.Now().Add(testTimeout)))
 	_, _ = conn.Write([]byte(sent)) // the read tells
 	expectClosed(t, conn)
 }
@@ -116,8 +117,8 @@ func expectRefused(t testing.TB, l net.Listener, sent string) {
 func connect(t testing.TB, l net.Listener) *net.TCPConn {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", l.Addr().String(), testTimeout)
-	must(t, err)
-	must(t, conn.SetDeadline(time.Now().Add(testTimeout)))
+	must.Do(t, err)
+	must.Do(t, conn.SetDeadline(time.Now().Add(testTimeout)))
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
 }
@@ -126,7 +127,7 @@ func connect(t testing.TB, l net.Listener) *net.TCPConn {
 func accept(t testing.TB, l *listener.Listener) *listener.Conn {
 	t.Helper()
 	c, err := l.AcceptConn()
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -137,7 +138,7 @@ func send(t testing.TB, conn net.Conn, pieces ...[]byte) {
 	t.Helper()
 	for _, piece := range pieces {
 		_, err := conn.Write(piece)
-		must(t, err)
+		must.Do(t, err)
 	}
 }
 
@@ -184,11 +185,4 @@ func addresses(source, destination string) []byte {
 func tlv(kind byte, value string) []byte {
 	out := binary.BigEndian.AppendUint16([]byte{kind}, uint16(len(value)))
 	return append(out, value...)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/httperr"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/must"
 )
 
 // uriTests has a target and a Host, and how they are read: host, authority and
@@ -102,9 +103,7 @@ func TestResolveAllocates(t *testing.T) {
 		}
 		raw := normalize.Raw{Target: []byte(test.target), Host: []byte(test.host), Options: test.options}
 		allocs := testing.AllocsPerRun(100, func() {
-			if err := uri.Resolve(raw, test.allow); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, uri.Resolve(raw, test.allow))
 		})
 		if allocs != 0 {
 			t.Errorf("%s: %v allocations", test.name, allocs)
@@ -150,9 +149,7 @@ func BenchmarkResolve(b *testing.B) {
 			raw := normalize.Raw{Target: []byte(bench.target), Host: []byte(bench.host)}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := uri.Resolve(raw, 0); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, uri.Resolve(raw, 0))
 			}
 		})
 	}

@@ -6,14 +6,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestCollapse: memory keeps its content, wherever it begins and ends.
 func TestCollapse(t *testing.T) {
 	memory, err := unix.Mmap(-1, 0, 4*largePage+largePage/2, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = unix.Munmap(memory) }()
 	pattern := []byte("slipway")
 	want := bytes.Repeat(pattern, len(memory)/len(pattern))

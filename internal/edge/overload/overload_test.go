@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestNext(t *testing.T) {
@@ -77,12 +79,8 @@ func TestContainerLimit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
 			root := path[:len(path)-len(c.file)]
 			if got := containerLimit(root); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 const mappingsSample = `00400000-02fa1000 r-xp 00000000 fe:00 9978511                            /bin/a program
@@ -70,9 +72,7 @@ func programPages(t *testing.T) int {
 	for line := range strings.Lines(string(text)) {
 		if value, found := strings.CutPrefix(line, "RssFile:"); found {
 			kB, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return kB
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Files is a self-signed authority on disk that is also the certificate of
@@ -32,8 +34,6 @@ func NewFiles(t testing.TB, names ...string) *Files {
 		CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
 		Cert: []byte(pair.Chain), Key: []byte(pair.Key), Roots: pair.Pool(),
 	}
-	if err := errors.Join(os.WriteFile(made.CertFile, made.Cert, 0o600), os.WriteFile(made.KeyFile, made.Key, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(made.CertFile, made.Cert, 0o600), os.WriteFile(made.KeyFile, made.Key, 0o600)))
 	return made
 }

@@ -17,6 +17,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Certificate describes a certificate for servers and clients. The zero value
@@ -93,9 +95,7 @@ func Make(wanted Certificate, by *Authority) (Pair, error) {
 func SelfSigned(t testing.TB, wanted Certificate) Pair {
 	t.Helper()
 	pair, err := Make(wanted, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pair
 }
 
@@ -114,9 +114,7 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	authority, err := MakeAuthority("test authority")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return authority
 }
 
@@ -146,9 +144,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 func (a *Authority) Sign(t testing.TB, wanted Certificate) Pair {
 	t.Helper()
 	pair, err := Make(wanted, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pair
 }
 
@@ -164,9 +160,7 @@ type Pair struct{ Chain, Key string }
 func (p Pair) TLS(t testing.TB) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair([]byte(p.Chain), []byte(p.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pair
 }
 
@@ -202,9 +196,7 @@ func ClientHello(t testing.TB, config *tls.Config) []byte {
 	}()
 	buf := make([]byte, 64<<10)
 	n, err := far.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = far.Close()
 	<-stopped
 	_ = near.Close()

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -115,9 +116,7 @@ func TestApplyMovesUses(t *testing.T) {
 	change.Backends.Removed = []route.BackendID{{Name: "used"}}
 	change.Backends.Added = []*route.Backend{{ID: route.BackendID{Name: "new"}}}
 	next, err := compiled.Apply(&change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for entryPoint, want := range map[string]bool{"fresh": true, "web": false, "tls": false} {
 		if got := next.Lookup(&program.Request{EntryPoint: entryPoint, Host: "a.x", Path: "/"}).Rule; (got != nil) != want {
 			t.Errorf("at %s: %s", entryPoint, show(got))
@@ -159,9 +158,7 @@ func TestApplyManyEntryPoints(t *testing.T) {
 		}
 		change := route.Diff(table, to)
 		next, err := compiled.Apply(&change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, name := range names(generation) {
 			got := next.Lookup(&program.Request{EntryPoint: name, Path: "/"}).Rule
 			if got == nil || got.ID.Rule != i {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -73,9 +74,7 @@ func manyRequests(path string) []program.Request {
 func mustCompile(tb testing.TB, table *route.Table) *program.Program {
 	tb.Helper()
 	compiled, err := program.Compile(table)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return compiled
 }
 

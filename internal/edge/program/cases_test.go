@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -25,9 +26,7 @@ func TestCases(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			runCase(t, archive)
 		})
 	}
@@ -164,8 +163,6 @@ func parseRequest(t *testing.T, line string) (program.Request, string) {
 func number(t *testing.T, text string) int {
 	t.Helper()
 	value, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return value
 }

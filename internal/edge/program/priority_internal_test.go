@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -24,9 +25,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 	hosts := []string{"", "*.a.x", "*.b.x", "*.c.x", "www.a.x"}
 	random := rand.New(rand.NewPCG(3, 4))
 	current, err := Compile(&route.Table{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rules := map[string]*route.Rule{}
 	lowered := 0
 	for range 2000 {
@@ -48,9 +47,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 			}
 		}
 		next, err := current.Apply(&change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var table route.Table
 		want := int32(math.MinInt32)
 		for _, rule := range rules {
@@ -60,9 +57,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 			}
 		}
 		fresh, err := Compile(&table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if next.maxWildcardPriority != want || fresh.maxWildcardPriority != want {
 			t.Fatalf("the highest priority is %d after the change and %d when compiled, want %d", next.maxWildcardPriority, fresh.maxWildcardPriority, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -106,9 +107,7 @@ func TestHostsOfAnyLength(t *testing.T) {
 		change.Rules.Added = append(change.Rules.Added, simpleRule(host+"-more", host, "/more"))
 	}
 	changed, err := compiled.Apply(change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	check(changed, "/", "")
 	check(changed, "/more", "-more")
 	check(compiled, "/more", "")
@@ -210,9 +209,7 @@ func TestBinding(t *testing.T) {
 		}},
 	}
 	compiled, err := compiler.Compile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := compiled.Lookup(&program.Request{Host: "two.x", Path: "/"}).Binding; got != "two.x" {
 		t.Errorf("binding %v", got)
 	}
@@ -224,9 +221,7 @@ func TestBinding(t *testing.T) {
 	change.Rules.Changed = []*route.Rule{simpleRule("one", "other.x", "/")}
 	change.Backends.EndpointsChanged = []*route.Backend{largeBackend(route.BackendID{Name: "b"}, 2)}
 	next, err := compiled.Apply(&change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !slices.Equal(bound, []string{"one"}) {
 		t.Errorf("bound again: %v", bound)
 	}
@@ -272,9 +267,7 @@ func TestLookupWhileApplying(t *testing.T) {
 		to := c.changed(table)
 		change := route.Diff(table, to)
 		next, err := live.Load().Apply(&change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		live.Store(next)
 		table = to
 	}

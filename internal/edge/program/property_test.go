@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -163,9 +164,7 @@ func TestApplyToEmptyAndBack(t *testing.T) {
 			to.Rules = rules
 			change := route.Diff(table, &to)
 			next, err := compiled.Apply(&change)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			table, compiled = &to, next
 			for range 5 {
 				compareWithOracle(t, compiled, table, c)
@@ -235,9 +234,7 @@ func FuzzLookup(f *testing.F) {
 		to := c.changed(table)
 		change := route.Diff(table, to)
 		next, err := compiled.Apply(&change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for range 4 {
 			compareWithOracle(t, next, to, c)
 			compareWithOracle(t, compiled, table, c)

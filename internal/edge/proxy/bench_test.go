@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -58,9 +59,7 @@ func BenchmarkExchange(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			e := start(b, edgetest.Table([]netip.AddrPort{canned(b, smallReply)}, bench.policies...), bench.options...)
 			conn, err := net.Dial("tcp", e.Address)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			defer conn.Close()
 			buf, request := make([]byte, 4096), []byte(bench.request)
 			b.ReportAllocs()
@@ -121,15 +120,11 @@ func BenchmarkPolicies(b *testing.B) {
 			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 			defer client.CloseIdleConnections()
 			request, err := http.NewRequest("GET", "http://"+e.Address+"/", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			request.Header.Set("Accept-Encoding", "gzip")
 			for b.Loop() {
 				response, err := client.Do(request)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				_, _ = io.Copy(io.Discard, response.Body)
 				response.Body.Close()
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -200,9 +201,7 @@ func TestNoSwappedAnswers(t *testing.T) {
 
 // mixedExchange reports whether the connection can go on.
 func mixedExchange(t *testing.T, w *edgetest.Wire, request, nonce string, manner int) bool {
-	if err := w.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.SetDeadline(time.Now().Add(20*time.Second)))
 	if _, err := io.WriteString(w, request); err != nil {
 		return false // an answer that was early
 	}

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -27,24 +28,18 @@ func unpack(t testing.TB, encoding, body string) string {
 	switch encoding {
 	case "gzip":
 		unzipped, err := gzip.NewReader(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		reader = unzipped
 	case "br":
 		reader = brotli.NewReader(reader)
 	case "zstd":
 		decoder, err := zstd.NewReader(reader, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer decoder.Close()
 		reader = decoder
 	}
 	text, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -133,17 +128,13 @@ func decoder(t testing.TB, encoding string, body io.Reader) io.Reader {
 	switch encoding {
 	case "gzip":
 		unzipped, err := gzip.NewReader(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return unzipped
 	case "br":
 		return brotli.NewReader(body)
 	}
 	unpacked, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(unpacked.Close)
 	return unpacked
 }
@@ -160,9 +151,7 @@ func TestCompressedCut(t *testing.T) {
 	w := edgetest.Dial(t, e.Address)
 	w.Send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")
 	response, err := http.ReadResponse(w.Reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	if _, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF {
 		t.Errorf("got %v, want a body that is cut", err)

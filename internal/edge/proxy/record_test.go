@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -93,9 +94,7 @@ func TestRecordOfTunnel(t *testing.T) {
 	if response, err := http.ReadResponse(w.Reader, nil); err != nil || response.StatusCode != 101 {
 		t.Fatalf("got %v and %v", response, err)
 	}
-	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Conn.(*net.TCPConn).CloseWrite())
 	if got, err := io.ReadAll(w.Reader); err != nil || string(got) != "hello" {
 		t.Errorf("got %q and %v", got, err)
 	}
@@ -154,9 +153,7 @@ func TestCertificate(t *testing.T) {
 // A tracer reads the request and adds to it, and learns how it ended.
 func TestTrace(t *testing.T) {
 	pattern, err := h1.SetField("traceparent", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := make(chan int, 1)
 	tracing := func(c *proxy.Config) {
 		c.Trace = func(r *proxy.Record, x *filter.Exchange) func() {

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -203,9 +204,7 @@ func TestAttemptTimeoutIsForTheHead(t *testing.T) {
 	w := edgetest.Dial(t, e.Address)
 	w.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	response, err := http.ReadResponse(w.Reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	// When three attempts without an answer are over, so is the time of the first.
 	if silent, _ := edgetest.Dial(t, e.Address).Get("/silent"); silent.StatusCode != 504 {

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -34,9 +35,7 @@ func (e *edge) stream(t testing.TB, edits ...h1.Edit) *edgetest.Wire {
 // A stream is one request, and nothing in its answer is about a connection.
 func TestStreamIsOneRequest(t *testing.T) {
 	edit, err := h1.SetField("Alt-Svc", `h3=":443"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)})
 	table.Rules[0].Host = "shop.example"
 	e := start(t, table)

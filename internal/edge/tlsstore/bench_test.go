@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 const benchCertificates = 10_000
@@ -46,9 +47,9 @@ func BenchmarkLookup(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				config, err := store.GetConfigForClient(hello)
-				must(b, err)
+				must.Do(b, err)
 				_, err = config.GetCertificate(hello)
-				must(b, err)
+				must.Do(b, err)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -138,7 +139,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	ca := newIssuer(t)
 	cert := ca.certificate(t, "site", wanted{names: []string{"a.example"}})
 	asJSON, err := json.Marshal(cert)
-	must(t, err)
+	must.Do(t, err)
 	wrapped := struct{ inner tlsstore.Certificate }{cert}
 	for _, text := range []string{
 		fmt.Sprint(cert), fmt.Sprintf("%+v", cert), fmt.Sprintf("%#v", cert), fmt.Sprintf("%x", cert.KeyPEM),

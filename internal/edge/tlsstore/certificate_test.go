@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestSpellingsOfSNI(t *testing.T) {
@@ -41,7 +42,7 @@ func TestDotInSNI(t *testing.T) {
 	store := newStore(t, tlsstore.Config{})
 	address := serve(t, store)
 	raw, err := net.Dial("tcp", address)
-	must(t, err)
+	must.Do(t, err)
 	patched := &patchedConn{Conn: raw, old: "shop.examplex", new: "shop.example."}
 	_, err = exchange(patched, &tls.Config{ServerName: "shop.examplex", InsecureSkipVerify: true})
 	expectAlert(t, err, "error decoding message")
@@ -150,7 +151,7 @@ func TestExpiryIsSeenWithoutRebuild(t *testing.T) {
 	store := newStore(t, tlsstore.Config{Now: clock.now})
 	preferred := ca.certificate(t, "ecdsa", wanted{names: []string{"a.example"}, to: clock.now().Add(time.Hour)})
 	key, err := rsaKey()
-	must(t, err)
+	must.Do(t, err)
 	other := ca.certificate(t, "rsa", wanted{names: []string{"a.example"}, key: key, to: clock.now().Add(48 * time.Hour)})
 	load(t, store, tlsstore.Input{Certificates: []tlsstore.Certificate{preferred, other}})
 	address := serve(t, store)
@@ -163,9 +164,9 @@ func TestChoiceByKey(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	rsaSigner, err := rsaKey()
-	must(t, err)
+	must.Do(t, err)
 	_, edSigner, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	must.Do(t, err)
 	year := time.Now().AddDate(1, 0, 0)
 	withKey := func(name string, key crypto.Signer) tlsstore.Certificate {
 		return ca.certificate(t, name, wanted{names: []string{"a.example"}, key: key, to: year})
@@ -192,7 +193,7 @@ func TestChoiceByKey(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			state, err := dial(t, address, tt.client)
-			must(t, err)
+			must.Do(t, err)
 			if got := state.PeerCertificates[0].PublicKeyAlgorithm; !strings.EqualFold(got.String(), tt.want.ID.Name) {
 				t.Errorf("got a key of kind %s, want %s", got, tt.want.ID.Name)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestChallenge(t *testing.T) {
@@ -13,7 +14,7 @@ func TestChallenge(t *testing.T) {
 	ca := newIssuer(t)
 	certPEM, keyPEM := ca.issue(t, wanted{names: []string{"pending.example"}})
 	answer, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM.Reveal()))
-	must(t, err)
+	must.Do(t, err)
 	store := newStore(t, tlsstore.Config{Challenge: func(name string) *tls.Certificate {
 		if name != "pending.example" {
 			return nil
@@ -30,7 +31,7 @@ func TestChallenge(t *testing.T) {
 	}
 	for _, name := range []string{"pending.example", "Pending.EXAMPLE."} {
 		state, err := acme(name, "acme-tls/1")
-		must(t, err)
+		must.Do(t, err)
 		if state.NegotiatedProtocol != "acme-tls/1" || state.PeerCertificates[0].DNSNames[0] != "pending.example" {
 			t.Errorf("%s: protocol %q, certificate for %v", name, state.NegotiatedProtocol, state.PeerCertificates[0].DNSNames)
 		}
@@ -45,7 +46,7 @@ func TestChallenge(t *testing.T) {
 		t.Error("a host that needs a certificate was opened by offering acme-tls/1")
 	}
 	state, err := acme("open.example", "acme-tls/1", "h2")
-	must(t, err)
+	must.Do(t, err)
 	if state.NegotiatedProtocol != "h2" {
 		t.Errorf("protocol %q", state.NegotiatedProtocol)
 	}
@@ -62,7 +63,7 @@ func TestChallengeServesNothing(t *testing.T) {
 	ca := newIssuer(t)
 	certPEM, keyPEM := ca.issue(t, wanted{names: []string{"a.example"}})
 	answer, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM.Reveal()))
-	must(t, err)
+	must.Do(t, err)
 	store := newStore(t, tlsstore.Config{Challenge: func(string) *tls.Certificate { return &answer }})
 	far, near := net.Pipe()
 	defer near.Close()
@@ -71,8 +72,8 @@ func TestChallengeServesNothing(t *testing.T) {
 	made := make(chan error, 1)
 	go func() { made <- tls.Server(far, store.ServerConfig()).HandshakeContext(ctx) }()
 	client := tls.Client(near, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, NextProtos: []string{"acme-tls/1"}})
-	must(t, client.Handshake())
-	must(t, <-made)
+	must.Do(t, client.Handshake())
+	must.Do(t, <-made)
 	record := tlsstore.HandshakeFrom(ctx)
 	if !record.Challenge() {
 		t.Error("the record does not say that it was a challenge")

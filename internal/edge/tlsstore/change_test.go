@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -109,9 +110,9 @@ func served(t *testing.T, store *tlsstore.Store, host string) ([][]byte, tlsstor
 		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
 	}
 	config, err := store.GetConfigForClient(hello)
-	must(t, err)
+	must.Do(t, err)
 	certificate, err := config.GetCertificate(hello)
-	must(t, err)
+	must.Do(t, err)
 	options, _ := store.OptionsFor(host)
 	return certificate.Certificate, options.ID
 }

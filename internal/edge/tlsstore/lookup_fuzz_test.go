@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 // fuzzNames are the names of the certificates that FuzzLookup draws from. Each
@@ -54,9 +55,9 @@ func FuzzLookup(f *testing.F) {
 
 		hello := &tls.ClientHelloInfo{ServerName: sni}
 		config, err := store.GetConfigForClient(hello)
-		must(t, err)
+		must.Do(t, err)
 		certificate, err := config.GetCertificate(hello)
-		must(t, err)
+		must.Do(t, err)
 		if got, want := certName(t, certificate), oracle(sni, certMask, "default.slipway.invalid"); got != want {
 			t.Errorf("SNI %q got the certificate for %q, want %q", sni, got, want)
 		}
@@ -73,7 +74,7 @@ func FuzzLookup(f *testing.F) {
 func certName(t *testing.T, certificate *tls.Certificate) string {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
-	must(t, err)
+	must.Do(t, err)
 	return leaf.DNSNames[0]
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 // clientAuth are options that need a certificate of an authority.
@@ -85,20 +86,20 @@ func TestVersionsSuitesAndProtocols(t *testing.T) {
 	_, err = client("new.example", tls.VersionTLS12, tls.VersionTLS12)
 	expectAlert(t, err, "protocol version not supported")
 	state, err := client("old.example", tls.VersionTLS11, tls.VersionTLS13)
-	must(t, err)
+	must.Do(t, err)
 	if state.Version != tls.VersionTLS12 {
 		t.Errorf("old.example speaks %s", tls.VersionName(state.Version))
 	}
 	_, err = client("old.example", tls.VersionTLS11, tls.VersionTLS11)
-	must(t, err)
+	must.Do(t, err)
 	state, err = client("suite.example", 0, 0)
-	must(t, err)
+	must.Do(t, err)
 	if state.CipherSuite != tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 {
 		t.Errorf("suite.example uses %s", tls.CipherSuiteName(state.CipherSuite))
 	}
 	for _, tt := range []struct{ host, want string }{{"any.example", "h2"}, {"h1.example", "http/1.1"}} {
 		state, err := client(tt.host, 0, 0, "http/1.1", "h2")
-		must(t, err)
+		must.Do(t, err)
 		if state.NegotiatedProtocol != tt.want {
 			t.Errorf("%s speaks %q, want %q", tt.host, state.NegotiatedProtocol, tt.want)
 		}
@@ -119,7 +120,7 @@ func TestSNIStrict(t *testing.T) {
 	sessions := tls.NewLRUClientSessionCache(1)
 	config := &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, ClientSessionCache: sessions}
 	_, err := dial(t, address, config)
-	must(t, err)
+	must.Do(t, err)
 	for _, name := range []string{"c.example", "", "127.0.0.1"} {
 		_, err := dial(t, address, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 		expectAlert(t, err, "unrecognized name")

@@ -21,6 +21,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -73,7 +74,7 @@ func (a *issuer) client(t testing.TB) tls.Certificate {
 func ecdsaKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Do(t, err)
 	return key
 }
 
@@ -83,7 +84,7 @@ var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 func newStore(t testing.TB, config tlsstore.Config) *tlsstore.Store {
 	t.Helper()
 	store, err := tlsstore.New(config)
-	must(t, err)
+	must.Do(t, err)
 	return store
 }
 
@@ -124,7 +125,7 @@ func answer(conn net.Conn, store *tlsstore.Store) {
 func dial(t testing.TB, address string, config *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	raw, err := net.DialTimeout("tcp", address, testTimeout)
-	must(t, err)
+	must.Do(t, err)
 	return exchange(raw, config)
 }
 
@@ -176,12 +177,5 @@ func expectAlert(t testing.TB, err error, want string) {
 	var remote *net.OpError
 	if !errors.As(err, &remote) || remote.Op != "remote error" || remote.Err.Error() != "tls: "+want {
 		t.Errorf("handshake ended with %v, want the alert %q", err, want)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -26,7 +27,7 @@ func newSessions(version uint16, certificates ...tls.Certificate) *sessions {
 func (s *sessions) resumes(t *testing.T, address string) bool {
 	t.Helper()
 	state, err := dial(t, address, s.config())
-	must(t, err)
+	must.Do(t, err)
 	return state.DidResume
 }
 
@@ -125,8 +126,8 @@ func TestTicketsOfTwoStores(t *testing.T) {
 			t.Fatal("stores with their own keys accept each other's tickets")
 		}
 		old, fresh := privateKey('o'), privateKey('n')
-		must(t, first.SetTicketKeys([]secret.Text{old}))
-		must(t, second.SetTicketKeys([]secret.Text{fresh, old}))
+		must.Do(t, first.SetTicketKeys([]secret.Text{old}))
+		must.Do(t, second.SetTicketKeys([]secret.Text{fresh, old}))
 		client.resumes(t, here)
 		if !client.resumes(t, there) {
 			t.Error("the second store does not accept the first one's ticket")
@@ -135,11 +136,11 @@ func TestTicketsOfTwoStores(t *testing.T) {
 		if client.resumes(t, here) {
 			t.Error("the first store accepts a ticket of a key it does not have")
 		}
-		must(t, first.SetTicketKeys([]secret.Text{fresh, old}))
+		must.Do(t, first.SetTicketKeys([]secret.Text{fresh, old}))
 		if !client.resumes(t, here) {
 			t.Error("a ticket does not survive the rotation")
 		}
-		must(t, first.SetTicketKeys([]secret.Text{privateKey('z')}))
+		must.Do(t, first.SetTicketKeys([]secret.Text{privateKey('z')}))
 		if client.resumes(t, here) {
 			t.Error("a ticket of a withdrawn key is accepted")
 		}
@@ -212,7 +213,7 @@ func TestTicketRotation(t *testing.T) {
 	}
 
 	// Given keys do not rotate.
-	must(t, store.SetTicketKeys([]secret.Text{privateKey('g')}))
+	must.Do(t, store.SetTicketKeys([]secret.Text{privateKey('g')}))
 	given := ticket()
 	clock.advance(48 * time.Hour)
 	if !given.resumes(t, address) {

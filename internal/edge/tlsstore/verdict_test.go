@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/must"
 )
 
 // handshake makes a connection in memory and gives the server's record of it.
@@ -131,7 +132,7 @@ func TestVerdictOnSharedRecord(t *testing.T) {
 func serveHTTP(t testing.TB, store *tlsstore.Store) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	server := &http.Server{
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return tlsstore.WithHandshake(ctx) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,7 +248,7 @@ func httpClient(t testing.TB, address, sni string, h2 bool, certificates ...tls.
 		return transport
 	}
 	conn, err := tls.Dial("tcp", address, config)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return newH1(conn)
 }
@@ -260,7 +261,7 @@ func newH1(conn net.Conn) *h1Conn {
 func get(t testing.TB, client requester, host string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://fixed.example/", nil)
-	must(t, err)
+	must.Do(t, err)
 	request.Host = host
 	response, err := client.RoundTrip(request)
 	if err != nil {
@@ -268,6 +269,6 @@ func get(t testing.TB, client requester, host string) (int, string) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-	must(t, err)
+	must.Do(t, err)
 	return response.StatusCode, string(body)
 }

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -122,9 +123,7 @@ func options(r *receiver) tracing.Options {
 func newTracer(t *testing.T, o tracing.Options) *tracing.Tracer {
 	t.Helper()
 	tracer, err := tracing.New(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tracer
 }
 
@@ -168,9 +167,7 @@ func forwarded(t *testing.T, record *proxy.Record, x *filter.Exchange) *h1.Head 
 	t.Helper()
 	plan := h1.ForwardPlan{Edits: x.RequestEdits}
 	text, err := plan.AppendTo(nil, record.Head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return parsed(t, string(text))
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -214,7 +215,7 @@ func TestCheckVerdicts(t *testing.T) {
 		})
 	}
 	closed := listen(t, "127.0.0.1:0")
-	must(t, closed.Close())
+	must.Do(t, closed.Close())
 	silent := script(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1000)); _, _ = conn.Read(make([]byte, 1)) })
 	teapot := []route.StatusRange{{From: 200, To: 200}, {From: 418, To: 418}}
 	for _, test := range []struct {

@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The messages of the service under test are those of the health service: a
@@ -159,13 +160,13 @@ func TestGRPC(t *testing.T) {
 			message := asMessage(test.text)
 			request := append([]byte(callHead(test.method)+"Transfer-Encoding: chunked\r\n\r\n"), h1.AppendChunk(nil, message)...)
 			_, err := conn.Writer.Write(h1.AppendLastChunk(request, nil))
-			must(t, err)
+			must.Do(t, err)
 			var head h1.ResponseHead
-			must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
+			must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			var body h1.Body
 			body.Reset(head.Framing, head.Length, true, conn.Limits)
 			got := &caught{}
-			must(t, (&h1.Transfer{From: conn.Reader, To: h1.NewWriter(got, new(h1.BufferPool), h1.Timeouts{}), Body: &body}).Run())
+			must.Do(t, (&h1.Transfer{From: conn.Reader, To: h1.NewWriter(got, new(h1.BufferPool), h1.Timeouts{}), Body: &body}).Run())
 			fields := &body.Trailers
 			if test.replies == 0 {
 				fields = &head.Fields
@@ -203,13 +204,13 @@ func TestGRPCBothWays(t *testing.T) {
 	say := func(text []byte) {
 		t.Helper()
 		_, err := conn.Writer.Write(text)
-		must(t, err)
+		must.Do(t, err)
 	}
 	say([]byte(callHead("Both") + "Transfer-Encoding: chunked\r\n\r\n"))
 	// The server answers the first message, so its head comes with that.
 	say(h1.AppendChunk(nil, asMessage("x")))
 	response, err := http.ReadResponse(bufio.NewReader(conn.NetConn()), nil)
-	must(t, err)
+	must.Do(t, err)
 	defer response.Body.Close()
 	for i := 1; i <= 50; i++ {
 		if value, err := readReply(response.Body); err != nil || value != i {

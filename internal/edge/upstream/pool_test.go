@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -73,7 +74,7 @@ func TestFreshSkipsThePool(t *testing.T) {
 	defer lease.Done(upstream.OK)
 	connect(t, &lease).Release()
 	conn, err := lease.Connect(t.Context(), 0, true)
-	must(t, err)
+	must.Do(t, err)
 	defer conn.Close()
 	if conn.Reused() {
 		t.Error("a fresh connection was asked for, and an old one came")
@@ -215,9 +216,9 @@ func until204(conn net.Conn, after string) {
 func awaitReadable(t *testing.T, conn net.Conn) {
 	t.Helper()
 	raw, err := conn.(syscall.Conn).SyscallConn()
-	must(t, err)
+	must.Do(t, err)
 	var one [1]byte
-	must(t, raw.Read(func(fd uintptr) bool {
+	must.Do(t, raw.Read(func(fd uintptr) bool {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		return err != syscall.EAGAIN
 	}))
@@ -283,7 +284,7 @@ func TestLiveConnectionPassesTheLook(t *testing.T) {
 	defer lease.Done(upstream.OK)
 	conn := connect(t, &lease)
 	get(t, conn)
-	must(t, conn.NetConn().SetReadDeadline(time.Unix(1, 0)))
+	must.Do(t, conn.NetConn().SetReadDeadline(time.Unix(1, 0)))
 	conn.Release()
 	again := connect(t, &lease)
 	defer again.Close()
@@ -315,7 +316,7 @@ func TestUnreadBytesEndTheConnection(t *testing.T) {
 func TestConnectFailures(t *testing.T) {
 	nobody := listen(t, "127.0.0.1:0")
 	refused := nobody.Addr().String()
-	must(t, nobody.Close())
+	must.Do(t, nobody.Close())
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(refused))
 	lease := pick(t, w.Handle(shop), upstream.PickOptions{})

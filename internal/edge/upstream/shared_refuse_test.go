@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -98,12 +99,12 @@ func TestRefusedRequest(t *testing.T) {
 			}
 			conn.Close()
 			conn, err = lease.Connect(t.Context(), testTimeout, true)
-			must(t, err)
+			must.Do(t, err)
 			if _, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")); err != nil {
 				t.Fatal(err)
 			}
 			var head h1.ResponseHead
-			must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
+			must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			conn.Release()
 			lease.Done(upstream.OK)
 			if stats := w.Stats(); stats.Refused != 1 || stats.Connects != 2 {
@@ -131,7 +132,7 @@ func TestCloseCancelsTheRequest(t *testing.T) {
 	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	conn, beside := connect(t, &lease), connect(t, &lease)
 	_, err := conn.Writer.Write([]byte("GET /wait HTTP/1.1\r\nHost: cart\r\n\r\n"))
-	must(t, err)
+	must.Do(t, err)
 	programs.Receive(t, began, "the request")
 	conn.Close()
 	programs.Receive(t, ended, "the end of the request")
@@ -154,7 +155,7 @@ func TestSilentEndpoint(t *testing.T) {
 	defer conn.Close()
 	conn.SetTimeouts(10*time.Millisecond, 10*time.Millisecond)
 	_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
-	must(t, err)
+	must.Do(t, err)
 	var head h1.ResponseHead
 	if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); !errors.Is(err, h1.ErrIdle) {
 		t.Errorf("error %v, want ErrIdle", err)

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -336,9 +337,9 @@ func TestALPNChanges(t *testing.T) {
 		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		conn := connect(t, &lease)
 		_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
-		must(t, err)
+		must.Do(t, err)
 		var head h1.ResponseHead
-		must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
+		must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 		if peer, _ := head.Find("peer"); !strings.HasPrefix(string(peer), want) {
 			t.Errorf("spoken was %s, want %s", peer, want)
 		}
@@ -363,10 +364,10 @@ func TestDial(t *testing.T) {
 			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn, err := lease.Dial(t.Context(), testTimeout)
-			must(t, err)
+			must.Do(t, err)
 			const text = "\x00 not HTTP"
 			_, err = io.WriteString(conn.NetConn(), text)
-			must(t, err)
+			must.Do(t, err)
 			got := make([]byte, len(text))
 			if _, err := io.ReadFull(conn.NetConn(), got); err != nil || string(got) != text {
 				t.Errorf("got %q, %v; want %q", got, err, text)

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -171,7 +172,7 @@ func newPod(t testing.TB) *pod {
 func listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	must(t, err)
+	must.Do(t, err)
 	return listener
 }
 
@@ -212,11 +213,4 @@ func (w *world) state(t testing.TB, address string) upstream.EndpointState {
 	}
 	t.Fatalf("no endpoint %s", address)
 	panic("not reached")
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -101,7 +102,7 @@ func TestTLS(t *testing.T) {
 			defer lease.Done(upstream.OK)
 			conn, err := lease.Connect(t.Context(), testTimeout, false)
 			if test.want == "" {
-				must(t, err)
+				must.Do(t, err)
 				get(t, conn)
 				conn.Release()
 				if again := connect(t, &lease); again != conn {
@@ -270,14 +271,14 @@ func TestTrustChanges(t *testing.T) {
 			}
 			err := tryConnect(t, h)
 			if test.refused == "" {
-				must(t, err)
+				must.Do(t, err)
 			} else if err == nil || !strings.Contains(err.Error(), test.refused) {
 				t.Errorf("error %v, want %q", err, test.refused)
 			}
 
 			// And back again.
 			w.become(secured(p.address, settings, trusted.PEM, &edge))
-			must(t, tryConnect(t, h))
+			must.Do(t, tryConnect(t, h))
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/must"
 )
 
 const webDeployment = `
@@ -193,13 +194,9 @@ func TestClearRemovesHookFinalizer(t *testing.T) {
 	w := enter(t)
 	step := w.step(strings.ReplaceAll(settings, "{name: settings}", "{name: settings, finalizers: [argocd.argoproj.io/hook-finalizer]}"))
 	object, err := w.Apply(w.context(), step, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	requests := w.requests(func() {
-		if err := w.Clear(w.context(), step.Key, object.GetUID()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Clear(w.context(), step.Key, object.GetUID()))
 	})
 	if w.live(object) != nil || !slices.Equal(requests, []string{"DELETE", "PATCH"}) {
 		t.Errorf("live is %v after %q", w.live(object), requests)
@@ -301,9 +298,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
 subjects: [{kind: ServiceAccount, name: tenant, namespace: `+w.namespace+`}]
 `)
 	tenant, err := w.As(apply.Impersonation{Namespace: w.namespace, ServiceAccount: "tenant"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	step := w.step(settings)
 	w.eventually(func() error { _, err := tenant.Apply(w.context(), step, apply.Options{}); return err })
 	_, err = tenant.Apply(w.context(), w.step(webDeployment), apply.Options{})

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/must"
 )
 
 // BenchmarkInstall creates Applications of four objects each, eight requests at a
@@ -60,9 +61,7 @@ func benchSteps(w *world, applications int) []*plan.Step {
 
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 

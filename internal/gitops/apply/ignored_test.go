@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Argo CD documents RespectIgnoreDifferences=true: what is ignored when
@@ -43,17 +44,13 @@ spec:
 			w := enter(t)
 			tt.rule.Group, tt.rule.Kind = "*", "*"
 			ignore, err := plan.NewIgnore([]plan.IgnoreRule{tt.rule}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			object := w.apply(tt.manifest)
 			w.patch(object, "somebody", tt.patch)
 			step := w.step(strings.ReplaceAll(tt.manifest, "name: web}", "name: web, annotations: {changed: 'yes'}}"))
 			step.Options.RespectIgnoreDifferences = true
 			answer, err := w.Apply(w.context(), step, apply.Options{Ignore: ignore})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got := at(t, answer, tt.field...); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -66,9 +63,7 @@ spec:
 func TestRespectWithinElements(t *testing.T) {
 	w := enter(t)
 	ignore, err := plan.NewIgnore([]plan.IgnoreRule{{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/template/spec/containers/0/image"}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	object := w.apply(webDeployment)
 	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example.test/web:9"}]}}}}`
 	if _, err := w.resource(object).Patch(w.context(), "web", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "updater"}); err != nil {
@@ -77,9 +72,7 @@ func TestRespectWithinElements(t *testing.T) {
 	step := w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
 	step.Options.RespectIgnoreDifferences = true
 	answer, err := w.Apply(w.context(), step, apply.Options{Ignore: ignore})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	containers := at(t, answer, "spec", "template", "spec", "containers")
 	for _, part := range []string{"web:9", "value: green", "containerPort: 8080"} {
 		if !strings.Contains(containers, part) {

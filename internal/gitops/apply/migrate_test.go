@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/must"
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -31,22 +32,16 @@ func (w *world) made(manager string, how metav1.ManagedFieldsOperationType) *uns
 	object.SetAnnotations(map[string]string{"team": "web"})
 	if how == metav1.ManagedFieldsOperationApply {
 		made, err := w.resource(object).Apply(w.context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: manager})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		return made
 	}
 	if !strings.HasPrefix(manager, "kubectl-") || manager == "kubectl-client-side-apply" {
 		raw, err := json.Marshal(object)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		object.SetAnnotations(map[string]string{"team": "web", lastApplied: string(raw)})
 	}
 	made, err := w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: manager})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return made
 }
 
@@ -146,9 +141,7 @@ func TestMigrationOfBeforeFirstApply(t *testing.T) {
 	w := enter(t)
 	object := w.object("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: NodePort, ports: [{port: 80, nodePort: 30111}]}\n")
 	made, err := w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: "old"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// An empty list of entries is how an object looks that has none.
 	if _, err := w.resource(object).Patch(w.context(), "web", types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

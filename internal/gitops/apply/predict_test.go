@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const widgets = `
@@ -90,9 +91,7 @@ func TestPredictAfterApply(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()
 	archive, err := txtar.ParseFile("testdata/common.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, file := range archive.Files {
 		t.Run(file.Name, func(t *testing.T) {
 			w.t = t
@@ -186,9 +185,7 @@ spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {apiV
 	if state, requests := w.compare(w.Applier, step); state != plan.Synced || len(requests) > 0 {
 		t.Errorf("the second time it is %s after %q", state, requests)
 	}
-	if err := unstructured.SetNestedField(step.Object.Object, int64(4), "spec", "maxReplicas"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unstructured.SetNestedField(step.Object.Object, int64(4), "spec", "maxReplicas"))
 	if state, _ := w.compare(w.Applier, step); state != plan.OutOfSync {
 		t.Errorf("it is %s", state)
 	}
@@ -216,9 +213,7 @@ func established(definition *unstructured.Unstructured) *unstructured.Unstructur
 func TestPredictStale(t *testing.T) {
 	w := enter(t)
 	archive, err := txtar.ParseFile("testdata/common.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := slices.IndexFunc(archive.Files, func(file txtar.File) bool { return file.Name == "asked/nulls" })
 	manifest := string(archive.Files[at].Data)
 	object := w.apply(manifest)

@@ -15,15 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Whatever others do to an object, and whatever Git wants of it: if nobody was
 // asked, an apply changes nothing.
 func TestCertainIsCertain(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/common.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rounds := 40
 	if testing.Short() {
 		rounds = 10
@@ -42,9 +41,7 @@ func TestCertainIsCertain(t *testing.T) {
 			unstructured.RemoveNestedField(p.base.Object, "metadata", "finalizers")
 			for round := range rounds {
 				if round%10 == 9 { // so that what others did does not pile up
-					if err := p.resource(p.base).Delete(p.context(), p.base.GetName(), metav1.DeleteOptions{}); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, p.resource(p.base).Delete(p.context(), p.base.GetName(), metav1.DeleteOptions{}))
 				}
 				p.round(round)
 			}

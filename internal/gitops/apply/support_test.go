@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const patience = 45 * time.Second
@@ -74,13 +75,9 @@ func (w *world) context() context.Context {
 func (w *world) object(manifest string) *unstructured.Unstructured {
 	w.t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(manifest))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(raw); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, object.UnmarshalJSON(raw))
 	if w.kinds.Scope(tracking.KeyOf(object).GroupKind()) == plan.NamespaceScope {
 		object.SetNamespace(w.namespace)
 	}
@@ -98,9 +95,7 @@ func (w *world) step(manifest string) *plan.Step {
 func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	w.t.Helper()
 	mapping, err := w.kinds.Mapping(w.context(), object.GroupVersionKind())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	if !mapping.Namespaced {
 		return w.others.Dynamic.Resource(mapping.Resource)
 	}
@@ -111,9 +106,7 @@ func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInte
 func (w *world) live(object *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
 	found, err := w.resource(object).List(w.context(), kube.Named(object.GetName()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	if len(found.Items) == 0 {
 		return nil
 	}
@@ -124,9 +117,7 @@ func (w *world) live(object *unstructured.Unstructured) *unstructured.Unstructur
 func (w *world) apply(manifest string) *unstructured.Unstructured {
 	w.t.Helper()
 	answer, err := w.Apply(w.context(), w.step(manifest), apply.Options{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return answer
 }
 
@@ -155,9 +146,7 @@ func (w *world) isFault(err error, kind apply.ErrorKind, parts ...string) *apply
 func (w *world) patch(object *unstructured.Unstructured, manager, patch string) *unstructured.Unstructured {
 	w.t.Helper()
 	answer, err := w.resource(object).Patch(w.context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return answer
 }
 
@@ -168,16 +157,12 @@ func at(t testing.TB, object *unstructured.Unstructured, fields ...string) strin
 		return "no object"
 	}
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, fields...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !found {
 		return "nothing"
 	}
 	raw, err := yaml.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strings.TrimSpace(string(raw))
 }
 

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // The paths are read of what the API server answers, one error or many.
@@ -53,9 +55,7 @@ func TestLeaveOut(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var object, before map[string]any
 			for _, into := range []*map[string]any{&object, &before} {
-				if err := json.Unmarshal([]byte(test.object), into); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(test.object), into))
 			}
 			less, ok := request{object: object}.leaveOut([]string{test.path})
 			if ok != (test.want != "") {
@@ -68,9 +68,7 @@ func TestLeaveOut(t *testing.T) {
 				return
 			}
 			var want map[string]any
-			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(test.want), &want))
 			if !reflect.DeepEqual(less.object, want) {
 				t.Errorf("it is %s, want %s", less.body, test.want)
 			}

@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // workerArgument makes the test binary a render worker.
@@ -47,9 +48,7 @@ func Main(m *testing.M, run func(*testing.M)) {
 func Install(t testing.TB, cluster *kubetest.Cluster) {
 	t.Helper()
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cluster.Define(t, string(text))
 }
 
@@ -132,7 +131,5 @@ func Start(t testing.TB, options EngineOptions) *Engine {
 // fatal ends a test that cannot be set up.
 func fatal(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }

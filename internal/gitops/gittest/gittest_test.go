@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // clone runs a real client and gives its output; the folder is where the files
@@ -26,9 +27,7 @@ func clone(t *testing.T, url string, environment ...string) (folder, output stri
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(content)
 }
 
@@ -73,9 +72,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("cloned from an unknown authority\n%s", out)
 	}
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, []byte(server.CertificateAuthority()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(authority, []byte(server.CertificateAuthority()), 0o600))
 	if _, out, err := clone(t, repository.URL(), "GIT_SSL_CAINFO="+authority); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -101,9 +98,7 @@ func TestServeSSH(t *testing.T) {
 	repository := server.Repository(t, "demo", map[string]string{"a": "1"})
 	folder := t.TempDir()
 	for name, content := range map[string]string{"key": server.PrivateKey(), "hosts": server.KnownHosts(), "none": ""} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	with := func(hosts string) string {
 		return "GIT_SSH_COMMAND=ssh -F none -i " + filepath.Join(folder, "key") + " -o IdentitiesOnly=yes -o BatchMode=yes" +

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Gone is the content that deletes a file in [Repository.Commit].
@@ -34,9 +36,7 @@ func (s *Server) Repository(t testing.TB, name string, files map[string]string) 
 	t.Helper()
 	folder := s.folder(name)
 	r := &Repository{server: s, name: folder, dir: filepath.Join(s.root, filepath.FromSlash(folder))}
-	if err := os.MkdirAll(filepath.Dir(r.dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(r.dir), 0o755))
 	r.run(t, nil, "init", "--quiet", "--bare", "--initial-branch="+Main, r.dir)
 	r.Config(t, "http.receivepack", "true")
 	r.Config(t, "uploadpack.allowReachableSHA1InWant", "true")

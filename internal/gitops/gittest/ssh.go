@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // sshServer hands each connection to an sshd of its own, as inetd does: so
@@ -38,13 +40,9 @@ func ServeSSH(t testing.TB) *Server {
 	t.Helper()
 	program := sshd(t)
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{root: t.TempDir(), ended: ctx}
 	s.ssh = &sshServer{listener: listener, connections: map[net.Conn]bool{}}
@@ -84,9 +82,7 @@ func sshd(t testing.TB) string {
 		}
 	}
 	if os.Geteuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll("/run/sshd", 0o755))
 	}
 	return program
 }
@@ -98,9 +94,7 @@ func (s *sshServer) prepare(t testing.TB) {
 	folder := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	host, hostKey := newKey(t)
@@ -124,17 +118,11 @@ AllowTcpForwarding no
 func newKey(t testing.TB) (ssh.PublicKey, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	block, err := ssh.MarshalPrivateKey(private, "gittest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return key, string(pem.EncodeToMemory(block))
 }
 

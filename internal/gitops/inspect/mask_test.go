@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/must"
 )
 
 // object reads a manifest; nil for nothing.
@@ -18,9 +19,7 @@ func object(t testing.TB, manifest string) *unstructured.Unstructured {
 		return nil
 	}
 	content := map[string]any{}
-	if err := yaml.Unmarshal([]byte(manifest), &content); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(manifest), &content))
 	return &unstructured.Unstructured{Object: content}
 }
 
@@ -31,9 +30,7 @@ func text(t testing.TB, object *unstructured.Unstructured) string {
 		return ""
 	}
 	content, err := yaml.Marshal(object.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(content)
 }
 
@@ -111,9 +108,7 @@ status:
   history: [{id: 0, deployedAt: "2030-01-01T00:00:00Z", source: {repoURL: "https://ada:canary@git.example/shop.git"}}]
   sync: {comparedTo: {sources: [{repoURL: "https://git.example/b?private_token=canary"}, {repoURL: "canary:x-oauth-basic@git.example/c"}, {repoURL: "git@git.example:d.git"}]}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shown := text(t, inspect.ShownApplication(app))
 	if strings.Contains(shown, "canary") || strings.Contains(shown, "ada:") || strings.Contains(shown, "managedFields") {
 		t.Errorf("it is shown as\n%s", shown)

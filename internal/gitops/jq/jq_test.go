@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/must"
 )
 
 var _ plan.PathEvaluator = jq.New()
@@ -33,9 +34,7 @@ const deployment = `{
 func decode(t testing.TB, text string) map[string]any {
 	t.Helper()
 	var document map[string]any
-	if err := json.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &document))
 	return document
 }
 

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	restwatch "k8s.io/client-go/rest/watch"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // BenchmarkEvent is what one event of a watch costs, from the bytes on the wire
@@ -23,9 +25,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 	info := jsonOnly().SupportedMediaTypes()[0]
 	_, f := newFeed()
-	if err := f.Replace(nil, "1"); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, f.Replace(nil, "1"))
 	version := 1
 	b.SetBytes(int64(len(event(1))))
 	b.ReportAllocs()
@@ -34,12 +34,8 @@ func BenchmarkEvent(b *testing.B) {
 		frames := json.Framer.NewFrameReader(readCloser{bytes.NewReader(event(version))})
 		decoder := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), info.Serializer)
 		_, object, err := decoder.Decode()
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := f.Update(object); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
+		must.Do(b, f.Update(object))
 	}
 	if f.progress != strconv.Itoa(version) {
 		b.Errorf("the feed is at %s", f.progress)

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const benchDeployment = `---
@@ -112,9 +113,7 @@ func BenchmarkFollow(b *testing.B) {
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := w.Follow(ctx, kinds); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, w.Follow(ctx, kinds))
 		if w.Get(tracking.Key{Kind: "ConfigMap", Name: "none"}) != nil {
 			b.Fatal("what is not there was found")
 		}

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 var errNotYet = errors.New("not yet")
@@ -311,18 +312,14 @@ func TestNote(t *testing.T) {
 		t.Errorf("got %+v, want what was noted", object)
 	}
 	raw, err := answer.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.NoteJSON(raw)
 	w.took()
 	note(configMap("one", "third", bank))
 	w.until("the Application that lost it hears of it", func() bool { return w.hears(shop.Label() + " ConfigMap one") })
 
 	unlabelled, err := maps1(cluster, namespace).Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.Note(unlabelled)
 	if w.Get(key) != nil || len(w.namesOf(bank, namespace)) != 0 {
 		t.Error("an object without the label is there")

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestKinds(t *testing.T) {
@@ -154,9 +155,7 @@ func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured
 	t.Helper()
 	made := cluster.Define(t, strings.ReplaceAll(gadgets, "GROUP", group))
 	definition, err := cluster.Dynamic.Resource(kube.DefinitionResource()).Get(t.Context(), made[0].GetName(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return definition
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 // history is what an API server would have: objects, and what happened to them.
@@ -156,9 +157,7 @@ func (h *history) makeList() {
 func (h *history) arrive(t *testing.T, f *feed) {
 	if list := h.relist; list != nil {
 		h.relist = nil
-		if err := list(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, list(f))
 		return
 	}
 	h.deliver(t, f, 1)
@@ -175,9 +174,7 @@ func (h *history) deliver(t *testing.T, f *feed, count int) {
 		if event.deleted {
 			deliver = f.Delete
 		}
-		if err := deliver(event.object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, deliver(event.object))
 	}
 }
 
@@ -236,13 +233,9 @@ func TestRestoredServer(t *testing.T) {
 	c, f := newFeed()
 	h := &history{version: 900}
 	newest := h.newRecord("a", "shop")
-	if err := f.Replace([]any{newest, h.newRecord("b", "shop")}, "900"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Replace([]any{newest, h.newRecord("b", "shop")}, "900"))
 	h.version = 500
-	if err := f.Replace([]any{h.newRecord("a", "bank")}, "510"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Replace([]any{h.newRecord("a", "bank")}, "510"))
 	is := c.Get(tracking.Key{Kind: "ConfigMap", Name: "a"})
 	if is == nil || is.App != "bank" || len(c.objects) != 1 {
 		t.Errorf("got %+v of %d, want what was restored", is, len(c.objects))

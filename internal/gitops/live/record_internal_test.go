@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func decodeRecord(raw []byte) (runtime.Object, error) {
@@ -25,9 +27,7 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			decoded, err := decodeRecord([]byte(tt.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			kind := ""
 			switch got := decoded.(type) {
 			case *record:

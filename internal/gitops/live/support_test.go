@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -84,9 +85,7 @@ func (w *world) mustFollow(kinds ...schema.GroupKind) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := w.Follow(ctx, kinds); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.Follow(ctx, kinds))
 }
 
 // took gives what was told so far, and forgets it.
@@ -146,9 +145,7 @@ func maps1(cluster *kubetest.Cluster, namespace string) dynamic.ResourceInterfac
 
 func remove(t testing.TB, objects dynamic.ResourceInterface, name string) {
 	t.Helper()
-	if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, objects.Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func target(namespace string) kube.Target {

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 type configMapType = corev1.ConfigMap
@@ -113,9 +114,7 @@ func TestList(t *testing.T) {
 	w.patch("shop", syncedStatus)
 	w.cluster.Apply(t, w.control, strings.Replace(strings.Replace(plain, "namespace: "+w.argo, "namespace: "+w.control, 1), "name: shop", "name: own", 1))
 	found, err := migrate.List(t.Context(), w.cluster.Cluster, "", w.control)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := slices.IndexFunc(found, func(c migrate.Candidate) bool { return c.App == tracking.App{Namespace: w.argo, Name: "shop"} })
 	if at < 0 || len(found[at].Findings) > 0 || slices.ContainsFunc(found, func(c migrate.Candidate) bool { return c.App.Namespace == w.control }) {
 		t.Errorf("%+v", found)

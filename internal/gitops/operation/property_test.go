@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 // story is one random operation in memory.
@@ -75,9 +76,7 @@ func (s *story) plan() *plan.Plan {
 		build = plan.Deletion
 	}
 	made, err := build(s.prepare(s.rendered), plan.Input{Live: maps.Clone(s.objects), Gate: openGate{}, Options: s.options})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return made
 }
 

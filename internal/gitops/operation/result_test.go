@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 func applyForReal() apply.Options { return apply.Options{} }
@@ -104,9 +105,7 @@ func TestImages(t *testing.T) {
 	object := &unstructured.Unstructured{}
 	err := json.Unmarshal([]byte(`{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "x"}, "spec": {"jobTemplate": {"spec": {
 		"template": {"spec": {"initContainers": [{"image": "a:1"}], "containers": [{"image": "b:2"}, {"image": "a:1"}, {}, 7]}}}}}}`), object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.trouble, s.deletion, s.rendered = 0, false, []*unstructured.Unstructured{object}
 	clear(s.objects)
 	run := s.run(s.plan(), nil, 1)

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // demoJob is a Job that ends after a time.
@@ -299,9 +300,7 @@ func TestHookDeletedBySomebody(t *testing.T) {
 	run.Advance(t.Context())
 	background := metav1.DeletePropagationBackground
 	err := w.cluster.Client.BatchV1().Jobs(w.namespace).Delete(t.Context(), "endless", metav1.DeleteOptions{PropagationPolicy: &background})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	outcome := w.finish(run)
 	if outcome.Phase != v1alpha1.OperationFailed || !strings.Contains(outcome.Message, "deleted before it was seen to finish") {
 		t.Errorf("it is %+v", outcome)

@@ -26,6 +26,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -165,9 +166,7 @@ func (w *world) build(manifests string, options plan.Options, build func(*plan.S
 		}
 	}
 	made, err := build(set, plan.Input{Live: objects, Gate: openGate{}, Options: options})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return made
 }
 

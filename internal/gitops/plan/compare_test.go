@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 const liveDeployment = `{"apiVersion":"apps/v1","kind":"Deployment",
@@ -84,9 +85,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ignore, err := plan.NewIgnore([]plan.IgnoreRule{test.rule}, deletePath{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			live := decode(t, liveDeployment)
 			got, err := plan.Compare(live, live, ignore, changed(test.changes...))
 			if got != test.want || err != nil {
@@ -165,15 +164,11 @@ func TestManagedFields(t *testing.T) {
 				{"manager":"other","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{}}}]},"spec":%s}`, test.fields, test.before))
 			other := decode(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":%s}`, test.before))
 			ignore, err := plan.NewIgnore([]plan.IgnoreRule{{Kind: "A", ManagedFieldsManagers: []string{"hpa", "none"}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			ignore.Strip(live, other)
 			for side, object := range map[string]*unstructured.Unstructured{"live": live, "other": other} {
 				got, err := json.Marshal(object.Object["spec"])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if want := canonical(t, test.after); string(got) != want {
 					t.Errorf("the %s one is %s, want %s", side, got, want)
 				}
@@ -185,13 +180,9 @@ func TestManagedFields(t *testing.T) {
 func canonical(t *testing.T, text string) string {
 	t.Helper()
 	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &value))
 	written, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(written)
 }
 

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 func decode(t testing.TB, text string) *unstructured.Unstructured {
@@ -21,9 +22,7 @@ func decode(t testing.TB, text string) *unstructured.Unstructured {
 	made := &unstructured.Unstructured{}
 	if err := made.UnmarshalJSON([]byte(text)); err != nil {
 		// Objects without a kind are what some tests are about.
-		if err := json.Unmarshal([]byte(text), &made.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &made.Object))
 	}
 	return made
 }
@@ -277,9 +276,7 @@ func FuzzPrepare(f *testing.F) {
 		w.input.Live[tracking.KeyOf(made)] = made
 		set := plan.Prepare(w.source)
 		p, err := plan.Build(set, w.input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(set.Refusals) > 0 && !p.Blocked {
 			t.Error("what cannot be read does not block")
 		}

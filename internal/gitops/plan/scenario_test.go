@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write what the plans do into testdata")
@@ -35,14 +36,10 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { runScenario(t, archive) })
 		if *update {
-			if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 		}
 	}
 }
@@ -100,9 +97,7 @@ func (w *world) build(t testing.TB) *plan.Plan {
 		build = plan.Deletion
 	}
 	made, err := build(plan.Prepare(w.source), w.input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made
 }
 
@@ -145,9 +140,7 @@ func (w *world) option(t *testing.T, line string) {
 		options.Propagation = metav1.DeletionPropagation(value)
 	case name == "select":
 		selector, err := plan.ParseSelector(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		options.Selection = append(options.Selection, selector)
 	default:
 		t.Fatalf("what is the option %q?", line)

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 // shop is a repository as the project team reads it.
@@ -88,9 +89,7 @@ func TestRepositoryIsForgotten(t *testing.T) {
 	r.use(appNamed("a"), sourceAt("main"))
 	r.use(appNamed("b"), sourceAt("main"))
 	other, err := project.Unlimited("team").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.use(appNamed("a"), []project.Admitted{other})
 	if got := len(r.addresses(false)); got != 2 {
 		t.Errorf("%d repositories, want 2", got)
@@ -110,9 +109,7 @@ func TestRepositoryOfTwoProjects(t *testing.T) {
 	r := newRepositories()
 	r.use(appNamed("a"), sourceAt("main"))
 	theirs, err := project.Unlimited("other").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/shop", TargetRevision: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.use(appNamed("b"), []project.Admitted{theirs})
 	if got := r.readersOf(shop.address); len(got) != 2 || len(r.addresses(false)) != 1 {
 		t.Fatalf("the readers are %v", got)

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // patience is how long tests wait for what should happen soon. The machine may
@@ -109,9 +110,7 @@ func (w *world) start() {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 // repository makes a repository with files.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/must"
 )
 
 func sample() *v1alpha1.Application {
@@ -64,13 +65,9 @@ func TestPatch(t *testing.T) {
 			app, want := sample(), &applicationUpdate{status: sample().Status}
 			test.change(app, want)
 			patch, err := patchFor(app, want, noon())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			text, err := json.Marshal(patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if string(text) != test.patch {
 				t.Errorf("the patch is\n%s, want\n%s", text, test.patch)
 			}
@@ -161,12 +158,8 @@ func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 			after.ResourceVersion = "8"
 			test.change(&after)
 			content, err := after.Unstructured()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.takeResponse(&unstructured.Unstructured{Object: content}, test.unseen); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, p.takeResponse(&unstructured.Unstructured{Object: content}, test.unseen))
 			if got := controller.queue.length(); got != test.want {
 				t.Errorf("%d items wait, want %d", got, test.want)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // packed is an archive of entries in their order.
@@ -23,18 +24,14 @@ func packed(t testing.TB, compress bool, headers ...tar.Header) []byte {
 			h.Typeflag = tar.TypeReg
 		}
 		h.Mode = 0o644
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(&h))
 		if h.Typeflag == tar.TypeReg {
 			if _, err := w.Write([]byte(content)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if !compress {
 		return plain.Bytes()
 	}
@@ -43,9 +40,7 @@ func packed(t testing.TB, compress bool, headers ...tar.Header) []byte {
 	if _, err := compressed.Write(plain.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, compressed.Close())
 	return out.Bytes()
 }
 
@@ -54,9 +49,7 @@ func TestFromArchive(t *testing.T) {
 		content := packed(t, compress, tar.Header{Name: "web/", Typeflag: tar.TypeDir}, tar.Header{Name: "web/Chart.yaml", Size: 3}, tar.Header{Name: "./web/templates/a.yaml", Size: 5})
 		for strip, want := range map[bool]string{true: "templates/a.yaml", false: "web/templates/a.yaml"} {
 			store, err := tree.FromArchive(bytes.NewReader(content), tree.ArchiveLimits{StripFirst: strip})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if text, err := store.Read(want, 10); err != nil || string(text) != "xxxxx" {
 				t.Errorf("%s is %q, %v", want, text, err)
 			}
@@ -103,18 +96,14 @@ func TestFromArchiveBomb(t *testing.T) {
 	compressed := gzip.NewWriter(&out)
 	w := tar.NewWriter(compressed)
 	const size = 64 << 20
-	if err := w.WriteHeader(&tar.Header{Name: "a", Size: size, Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WriteHeader(&tar.Header{Name: "a", Size: size, Mode: 0o644, Typeflag: tar.TypeReg}))
 	zeros := make([]byte, 1<<20)
 	for range size >> 20 {
 		if _, err := w.Write(zeros); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(w.Close(), compressed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Close(), compressed.Close()))
 	read := &counting{from: bytes.NewReader(out.Bytes())}
 	if _, err := tree.FromArchive(read, tree.ArchiveLimits{}); err == nil {
 		t.Error("it is taken")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/must"
 )
 
 // What a View follows and what it refuses, on memory and on real links.
@@ -73,22 +74,14 @@ func onDisk(t *testing.T, files, links map[string]string) Store {
 	root := t.TempDir()
 	for name, text := range files {
 		place := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(place, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(place), 0o755))
+		must.Do(t, os.WriteFile(place, []byte(text), 0o644))
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(root, name)))
 	}
 	store, err := NewFolder(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return store
 }
 
@@ -184,23 +177,13 @@ func (c *counting) Entry(path string) (Entry, error) {
 // folder is not there.
 func TestFolderSpecial(t *testing.T) {
 	root := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(root, "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(root, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(root, "pipe"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(root, ".git"), 0o755))
 	large, err := os.Create(filepath.Join(root, "large"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(large.Truncate(1<<30), large.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, errors.Join(large.Truncate(1<<30), large.Close()))
 	store, err := NewFolder(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	view := NewView(store, DefaultLimits())
 	entries, err := view.List("")
 	if err != nil || len(entries) != 2 || entries[0].Name != "large" || entries[1].Kind != Special {

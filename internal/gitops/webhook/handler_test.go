@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/webhook"
+	"slipway.dev/slipway/internal/must"
 )
 
 const secret = "a secret that nobody guesses"
@@ -79,19 +80,13 @@ func start(t *testing.T, change func(*webhook.Handler)) *host {
 func (h *host) send(t *testing.T, method string, header http.Header, body io.Reader) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, h.URL, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	request.Header = header
 	answer, err := h.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if strings.Contains(string(text), secret) {
 		t.Errorf("the answer has the secret: %s", text)
 	}

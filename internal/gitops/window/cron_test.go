@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/window"
+	"slipway.dev/slipway/internal/must"
 )
 
 // clock is how instants are written in tables: with the offset, so that a
@@ -15,9 +16,7 @@ const clock = "Mon 2006-01-02 15:04 -0700"
 func instant(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(clock, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return at
 }
 
@@ -64,9 +63,7 @@ func TestNext(t *testing.T) {
 			continue
 		}
 		zone, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		next, ok := schedule.Next(instant(t, test.after), zone)
 		if got := next.Format(clock); !ok || got != test.want {
 			t.Errorf("%s in %s after %s is %s, %v, want %s", test.schedule, test.zone, test.after, got, ok, test.want)
@@ -118,9 +115,7 @@ func FuzzSchedule(f *testing.F) {
 			return
 		}
 		zone, err := time.LoadLocation(zones[int(zoneAt)%len(zones)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		after := time.Unix(seconds, 0)
 		next, ok := schedule.Next(after, zone)
 		if !ok || !next.After(after) {

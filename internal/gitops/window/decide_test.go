@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/window"
+	"slipway.dev/slipway/internal/must"
 )
 
 func compile(t *testing.T, specs ...window.Spec) []window.Window {
 	t.Helper()
 	windows, err := window.Compile(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return windows
 }
 
@@ -239,9 +238,7 @@ func BenchmarkDecide(b *testing.B) {
 		{Kind: window.Allow, Schedule: "* * * * *", Duration: "1h", Applications: []string{"*"}, TimeZone: "Europe/Berlin"},
 		{Kind: window.Deny, Schedule: "0 22 * * 5", Duration: "48h", Applications: []string{"*"}},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	for b.Loop() {
 		window.Decide(windows, window.App{Name: "shop"}, at(12, 0))
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestCourier: answers are bounded, and what an authority says about coming back
@@ -41,9 +43,7 @@ func TestCourier(t *testing.T) {
 			carried := newTransport(nil)
 			defer carried.base.CloseIdleConnections()
 			response, err := (&http.Client{Transport: carried}).Get(server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			body, err := io.ReadAll(response.Body)
 			if err != nil || len(body) != maxResponse {
 				t.Errorf("%d bytes, %v", len(body), err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 // busySecret is an API server where another writer always comes first.
@@ -38,9 +39,7 @@ func TestChallengeConflictsBackOff(t *testing.T) {
 		client, err := kubernetes.NewForConfig(&rest.Config{
 			Host: "http://api.example", QPS: -1, Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		manager := New(&kube.Cluster{Client: client, Namespace: "edge"}, Options{})
 		err = manager.updateChallenges(t.Context(), func(entries map[string][]byte) { entries["token"] = []byte("x") })
 		if !apierrors.IsConflict(err) || len(server.writes) != challengeTries {

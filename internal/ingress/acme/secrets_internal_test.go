@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestSecrets needs an API server, which is started once.
@@ -55,9 +56,7 @@ func leafOfChain(t *testing.T, of *issued) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(of.chain)
 	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return leaf
 }
 
@@ -70,23 +69,17 @@ func requestIn(namespace string, hosts ...string) certrequest.Request {
 func testKeep(t *testing.T, m *Manager, namespace string) {
 	c := &secretStore{manager: m, resolver: Resolver{Directory: "https://one.example"}}
 	wanted := requestIn(namespace, "a.example", "b.example")
-	if err := c.write(t.Context(), wanted, storedCertificate{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.write(t.Context(), wanted, storedCertificate{}, nil))
 	if has, err := c.read(t.Context(), wanted); err != nil || has.secret != nil {
 		t.Fatalf("a rehearsal left %v, %v", has.secret, err)
 	}
-	if err := c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")))
 	has, err := c.read(t.Context(), wanted)
 	if err != nil || has.leaf == nil || has.stale {
 		t.Fatalf("it is not there: %+v, %v", has, err)
 	}
 	// Written with what was known before the Secret was.
-	if err := c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.write(t.Context(), wanted, storedCertificate{}, given(t, "a.example", "b.example")))
 	if again, err := c.read(t.Context(), wanted); err != nil || again.leaf.SerialNumber.Cmp(has.leaf.SerialNumber) == 0 {
 		t.Errorf("it is the old one still: %v", err)
 	}
@@ -118,9 +111,7 @@ func testNotOurs(t *testing.T, m *Manager, namespace string) {
 	m.SetRequests(nil)
 	m.timing.keepUnused = 0
 	for range 3 {
-		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.sweepCertificates(t.Context(), namespace))
 	}
 	if found, err := client.Get(t.Context(), foreign.Name, metav1.GetOptions{}); err != nil || string(found.Data["mine"]) != "x" || len(found.Data) != 1 {
 		t.Errorf("it is %v, %v", found.Data, err)
@@ -134,9 +125,7 @@ func testSweep(t *testing.T, m *Manager, namespace string) {
 	another := New(m.cluster, Options{Owner: "another"})
 	wanted, theirs := requestIn(namespace, "a.example"), requestIn(namespace, "b.example")
 	for who, what := range map[*Manager]certrequest.Request{m: wanted, another: theirs} {
-		if err := (&secretStore{manager: who}).write(t.Context(), what, storedCertificate{}, given(t, what.Hosts...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (&secretStore{manager: who}).write(t.Context(), what, storedCertificate{}, given(t, what.Hosts...)))
 	}
 	marked := func(of certrequest.Request) (string, bool) {
 		found, err := client.Get(t.Context(), of.Secret.Name, metav1.GetOptions{})
@@ -161,9 +150,7 @@ func testSweep(t *testing.T, m *Manager, namespace string) {
 	} {
 		m.SetRequests(step.requests)
 		m.timing.keepUnused = step.keep
-		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.sweepCertificates(t.Context(), namespace))
 		if since, there := marked(wanted); there != step.there || (since != "") != step.marked {
 			t.Errorf("%s: there %v, marked %q", step.name, there, since)
 		}
@@ -213,9 +200,7 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 	posting.Wait()
 	entries := func() map[string][]byte {
 		found, err := m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return found.Data
 	}
 	if rules, bad := certrequest.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestKeys: every key says what it is, is found under its own name, and its
@@ -46,9 +47,7 @@ func TestKeys(t *testing.T) {
 // TestReferenceIsComplete: every key and every filter is on the page.
 func TestReferenceIsComplete(t *testing.T) {
 	var page bytes.Buffer
-	if err := WriteReference(&page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteReference(&page))
 	both := declared()
 	for _, k := range append(both.ingress.keys, both.service.keys...) {
 		name, traefik := strings.CutPrefix(k.name, traefikPrefix)

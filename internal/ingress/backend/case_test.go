@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -39,9 +40,7 @@ func TestCases(t *testing.T) {
 
 func runFile(t *testing.T, file string) {
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(archive.Files)%2 != 0 {
 		t.Fatal("each case is followed by what is wanted")
 	}
@@ -62,9 +61,7 @@ func runFile(t *testing.T, file string) {
 		})
 	}
 	if *update {
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // newPair makes a certificate that vouches for itself, and its key, once.
@@ -17,9 +18,7 @@ var newPair = sync.OnceValues(func() (map[string]string, error) {
 func filled(t *testing.T, value string) []byte {
 	t.Helper()
 	pair, err := newPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if real, found := pair[value]; found {
 		return []byte(real)
 	}

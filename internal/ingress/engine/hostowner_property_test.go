@@ -12,15 +12,14 @@ import (
 
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/must"
 )
 
 // compile compiles the table.
 func (w *town) compile() *program.Program {
 	w.t.Helper()
 	compiled, err := program.Compile(w.book.Table())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return compiled
 }
 

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -156,9 +157,7 @@ func (w *world) step() []snapshot.Ref {
 func encoded(t *testing.T, table *route.Table) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := route.Encode(&text, table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, route.Encode(&text, table))
 	return text.String()
 }
 

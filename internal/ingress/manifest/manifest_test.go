@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 )
 
 const documents = `# a comment alone
@@ -31,9 +32,7 @@ metadata: {name: web}
 
 func TestRead(t *testing.T) {
 	set, err := Read([]string{"-"}, "shop", strings.NewReader(documents))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(set.Findings) > 0 || set.Passed != 1 || len(set.Files) != 4 {
 		t.Errorf("findings %v, %d passed over, files %v", set.Findings, set.Passed, set.Files)
 	}
@@ -60,18 +59,12 @@ func TestFindings(t *testing.T) {
 		".git/skip.yaml": "nonsense: [",
 		"notes.txt":      "nonsense: [",
 	}
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	set, err := Read([]string{dir}, "shop", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var all []string
 	for _, finding := range set.Findings {
 		all = append(all, filepath.Base(finding.File)+" "+finding.Object+" "+finding.Message)

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // installKinds applies the definitions and waits until the API server serves
@@ -23,9 +24,7 @@ import (
 func installKinds(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cluster.Define(t, string(text))
 }
 
@@ -112,14 +111,10 @@ func TestSchemaDefaults(t *testing.T) {
 	kind := v1alpha1.Kinds()[0]
 	made, err := create(t, objects(cluster, kind, cluster.Namespace(t)), kind.Name,
 		`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	kept, _, _ := unstructured.NestedMap(made.Object, "spec")
 	bare, err := parseSpec(`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var fromServer, fromText v1alpha1.MiddlewareSpec
 	if problems := append(declare.Decode(kept, &fromServer), declare.Decode(bare, &fromText)...); len(problems) > 0 || !reflect.DeepEqual(fromServer, fromText) {
 		t.Errorf("%v\n%+v\n%+v", problems, fromServer, fromText)

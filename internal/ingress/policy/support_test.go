@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -59,9 +60,7 @@ func newWorld(t *testing.T) *world {
 func object(t *testing.T, kind snapshot.Kind, name, spec string) *snapshot.Resource {
 	t.Helper()
 	fields, err := parseSpec(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &snapshot.Resource{Kind: kind, Namespace: "shop", Name: name, Spec: fields}
 }
 

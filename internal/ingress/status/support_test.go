@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -153,9 +154,7 @@ func makeIngress(t *testing.T, cluster *kubetest.Cluster, namespace, name, class
 				Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made
 }
 
@@ -171,9 +170,7 @@ func change(t *testing.T, cluster *kubetest.Cluster, namespace, name string, edi
 	ingresses := cluster.Client.NetworkingV1().Ingresses(namespace)
 	for {
 		ingress, err := ingresses.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		edit(ingress)
 		if _, err = ingresses.Update(t.Context(), ingress, metav1.UpdateOptions{}); err == nil {
 			return
@@ -190,9 +187,7 @@ func overwrite(t *testing.T, cluster *kubetest.Cluster, namespace, name, ip stri
 	ingresses := cluster.Client.NetworkingV1().Ingresses(namespace)
 	for {
 		ingress, err := ingresses.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ingress.Status.LoadBalancer.Ingress = []addressEntry{{IP: ip}}
 		if _, err = ingresses.UpdateStatus(t.Context(), ingress, metav1.UpdateOptions{FieldManager: "other"}); err == nil {
 			return

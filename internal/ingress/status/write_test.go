@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -72,9 +73,7 @@ func makeService(
 		service.Status.LoadBalancer.Ingress = balanced
 		service, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return service
 }
 
@@ -196,9 +195,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 
 	setClass(t, cluster, namespace, "shop", "ours")
 	fresh, err := cluster.Client.NetworkingV1().Ingresses(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Ingress(fresh, true, engine.Condition{})
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")
 
@@ -208,9 +205,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	before := r.writes(resultConflict)
 	programs.Until(t, "the write is refused", func() bool { return r.writes(resultConflict) > before })
 	// One that is gone is left alone.
-	if err := cluster.Client.NetworkingV1().Ingresses(namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.Client.NetworkingV1().Ingresses(namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
 	waitStatus(t, cluster, namespace, 0, "192.0.2.1")
 }
 

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -60,9 +61,7 @@ func eachCase(t *testing.T, folder string, kind snapshot.Kind, read reading) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			cluster := snapshot.New()
 			files := archive.Files
 			if files[0].Name == "cluster.yaml" {
@@ -88,9 +87,7 @@ func eachCase(t *testing.T, folder string, kind snapshot.Kind, read reading) {
 				})
 			}
 			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 			}
 		})
 	}
@@ -116,25 +113,19 @@ func outcome(t *testing.T, read reading, object *snapshot.Resource, source refer
 	for _, policy := range policies {
 		lines.WriteString(policy.ID.String() + " ")
 		policy.ID = route.PolicyID{}
-		if err := encoder.Encode(policy); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(policy))
 	}
 	if several {
 		return lines.String()
 	}
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(result); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(result))
 	return lines.String()
 }
 
 func parseYAML(t *testing.T, data []byte) map[string]any {
 	var fields map[string]any
-	if err := yaml.Unmarshal(data, &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(data, &fields))
 	return fields
 }
 
@@ -149,15 +140,11 @@ func fillCluster(t testing.TB, cluster *snapshot.Snapshot, data []byte) {
 			Data     map[string]string
 			Spec     map[string]any
 		}
-		if err := yaml.Unmarshal(document, &head); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(document, &head))
 		switch head.Kind {
 		case "Service":
 			service := &corev1.Service{}
-			if err := yaml.Unmarshal(document, service); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal(document, service))
 			cluster.Put(service)
 		case "Secret": // the data is plain text here
 			body := &snapshot.SecretBody{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, Type: head.Type, Data: map[string][]byte{}}

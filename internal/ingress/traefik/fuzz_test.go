@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -28,18 +29,14 @@ func seedSpecs(f *testing.F, folder string) *snapshot.Snapshot {
 	}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		for _, file := range archive.Files {
 			switch {
 			case file.Name == "cluster.yaml":
 				fillCluster(f, cluster, file.Data)
 			case strings.HasSuffix(file.Name, ".yaml"):
 				text, err := yaml.YAMLToJSON(file.Data)
-				if err != nil {
-					f.Fatal(err)
-				}
+				must.Do(f, err)
 				f.Add(text)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -39,9 +40,7 @@ func TestCases(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			runCase(t, archive, authority)
 		})
 	}
@@ -139,9 +138,7 @@ func addServiceLine(t *testing.T, w *world, line string) {
 	words := strings.Fields(line)
 	namespace, name := split(words[0])
 	port, err := strconv.Atoi(words[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.addService(namespace, name, int32(port), strings.Join(words[2:len(words)-1], ""), words[len(words)-1] == "ready")
 }
 
@@ -164,13 +161,9 @@ func answer(t *testing.T, compiled *program.Program, request string) string {
 	target, encrypted := strings.CutPrefix(target, "https://")
 	host, path, _ := strings.Cut(strings.TrimSpace(target), "/")
 	canonical, _, err := normalize.Path(nil, []byte("/"+path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	name, _, err := normalize.Host(nil, []byte(host))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rule := compiled.Lookup(&program.Request{EntryPoint: "web", TLS: encrypted, Method: method, Host: string(name), Path: string(canonical)}).Rule
 	switch {
 	case rule == nil:

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestOrder holds the whole way from Ingress objects to the answer of a request
@@ -167,9 +168,7 @@ func show(t *testing.T, ingresses []*networkingv1.Ingress) string {
 	var text strings.Builder
 	for _, ingress := range ingresses {
 		out, err := yaml.Marshal(ingress)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text.WriteString("---\n" + string(out))
 	}
 	return text.String()

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/translate"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -74,9 +75,7 @@ func (w *world) table() *route.Table {
 func (w *world) compile(t testing.TB) *program.Program {
 	t.Helper()
 	compiled, err := program.Compile(w.table())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return compiled
 }
 
@@ -116,9 +115,7 @@ func (w *world) addYAML(t testing.TB, text []byte) {
 	t.Helper()
 	for document := range bytes.SplitSeq(text, []byte("---\n")) {
 		var head metav1.PartialObjectMetadata
-		if err := yaml.Unmarshal(document, &head); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(document, &head))
 		namespace := cmp.Or(head.Namespace, "default")
 		switch head.Kind {
 		case "":
@@ -157,8 +154,6 @@ func (w *world) addResource(t testing.TB, document []byte, head *metav1.PartialO
 func decode[T any](t testing.TB, document []byte) *T {
 	t.Helper()
 	object := new(T)
-	if err := yaml.Unmarshal(document, object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(document, object))
 	return object
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
 )
 
 func service(name, version string) *corev1.Service {
@@ -69,9 +70,7 @@ func TestMirrorRelist(t *testing.T) {
 			[]string{"delete Service shop/b", "delete Service shop/c", "delete Service shop/d", "listed"}},
 	}
 	for _, step := range steps {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, step.do())
 		got := taken(q)
 		if step.name == "none left" {
 			slices.Sort(got[:len(got)-1])
@@ -221,9 +220,7 @@ func TestTrim(t *testing.T) {
 			for range 2 {
 				trim(test.object)
 				encoded, err := json.Marshal(test.object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if got := string(encoded); !sameJSON(t, got, test.want) {
 					t.Errorf("got  %s\nwant %s", got, test.want)
 				}
@@ -235,8 +232,6 @@ func TestTrim(t *testing.T) {
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var left, right any
-	if err := errors.Join(json.Unmarshal([]byte(a), &left), json.Unmarshal([]byte(b), &right)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal([]byte(a), &left), json.Unmarshal([]byte(b), &right)))
 	return reflect.DeepEqual(left, right)
 }

@@ -141,14 +141,4 @@ func secrets(namespace string, names ...string) iter.Seq[snapshot.Ref] {
 	}
 }
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 var deleted = metav1.DeleteOptions{}

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func secretManifest(name, kind, value string) string {
@@ -187,7 +188,8 @@ func (r *reader) touch(cluster *kubetest.Cluster, namespace string) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "touch-"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "None"},
 	}
-	must[*corev1.Service](r.t)(cluster.Client.CoreV1().Services(namespace).Create(r.t.Context(), service, metav1.CreateOptions{}))
+	_, err := cluster.Client.CoreV1().Services(namespace).Create(r.t.Context(), service, metav1.CreateOptions{})
+	must.Do(r.t, err)
 }
 
 // A right that is taken away is believed after a while only, and what was read

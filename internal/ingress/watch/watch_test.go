@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const shop = `
@@ -68,8 +68,9 @@ func TestObjectsAndChanges(t *testing.T) {
 	}
 
 	ingresses := cluster.Client.NetworkingV1().Ingresses(namespace)
-	must[*networkingv1.Ingress](t)(ingresses.Patch(t.Context(), "cart", types.MergePatchType,
-		[]byte(`{"metadata": {"annotations": {"slipway.dev/rate-limit": "20"}}}`), metav1.PatchOptions{}))
+	_, err := ingresses.Patch(t.Context(), "cart", types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"slipway.dev/rate-limit": "20"}}}`), metav1.PatchOptions{})
+	must.Do(t, err)
 	r.until("the change is seen", func() bool {
 		return r.snapshot.Ingress(namespace, "cart").Annotations["slipway.dev/rate-limit"] == "20"
 	})
@@ -92,9 +93,10 @@ func TestStatusOwner(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop)
-	must[*networkingv1.Ingress](t)(cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
+	_, err := cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
 		[]byte(`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}`),
-		metav1.PatchOptions{FieldManager: "slipway-edge"}, "status"))
+		metav1.PatchOptions{FieldManager: "slipway-edge"}, "status")
+	must.Do(t, err)
 	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{namespace}})
 	r.untilSynced()
 	want := []metav1.ManagedFieldsEntry{{Manager: "slipway-edge", Subresource: "status"}}

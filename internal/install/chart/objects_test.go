@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/must"
 )
 
 func setNamed(t *testing.T, sets []flagSet, name string) flagSet {
@@ -51,13 +52,9 @@ func TestAccessObjects(t *testing.T) {
 		t.Run(tt.set, func(t *testing.T) {
 			got := find(t, render(t, runtimeChart, setNamed(t, runtimeSets(), tt.set)), tt.want.Kind(), tt.want.Name())
 			text, err := mode.YAML(tt.want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := map[string]any{}
-			if err := yaml.Unmarshal([]byte(text), &want); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(text), &want))
 			if !reflect.DeepEqual(got.Object, want) {
 				shown, _ := yaml.Marshal(got.Object)
 				t.Errorf("the chart gives:\n%s\nthe program:\n%s", shown, text)
@@ -99,18 +96,14 @@ func configFile(t *testing.T, made chart.Rendered, name, key string) string {
 	t.Helper()
 	data, _, _ := unstructured.NestedStringMap(find(t, made, "ConfigMap", name).Object, "data")
 	file := filepath.Join(t.TempDir(), key)
-	if err := os.WriteFile(file, []byte(data[key]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(data[key]), 0o600))
 	return file
 }
 
 func agentOptions(t *testing.T, made chart.Rendered) *config.Agent {
 	t.Helper()
 	loaded, err := config.LoadAgent(config.Sources{Args: []string{"--configFile=" + configFile(t, made, "slipway-agent", "agent.yaml")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return loaded.Agent
 }
 
@@ -164,9 +157,7 @@ func TestSecretsStayInSecrets(t *testing.T) {
 			}
 			for _, object := range append(made.Objects, made.Hooks...) {
 				text, err := yaml.Marshal(object.Object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				inSecret := object.GetKind() == "Secret"
 				if inSecret && strings.Contains(decodedSecret(t, object), canary) {
 					seen++
@@ -190,9 +181,7 @@ func decodedSecret(t *testing.T, object *unstructured.Unstructured) string {
 	all := ""
 	for _, value := range data {
 		text, err := base64.StdEncoding.DecodeString(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all += string(text)
 	}
 	return all
@@ -214,9 +203,7 @@ func podSpecs(made chart.Rendered) map[string]map[string]any {
 func TestWhereKeysGo(t *testing.T) {
 	of := func(set string) string {
 		text, err := yaml.Marshal(podSpecs(render(t, runtimeChart, setNamed(t, runtimeSets(), set)))["Deployment slipway-agent"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(text)
 	}
 	for set, wants := range map[string][]string{

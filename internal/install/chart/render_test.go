@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -31,13 +32,9 @@ type flagSet struct {
 func (f flagSet) values(t *testing.T) map[string]any {
 	t.Helper()
 	made := map[string]any{}
-	if err := yaml.UnmarshalStrict([]byte(f.yaml), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(f.yaml), &made))
 	for _, flag := range f.set {
-		if err := strvals.ParseInto(flag, made); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, strvals.ParseInto(flag, made))
 	}
 	return made
 }
@@ -106,9 +103,7 @@ func release() chart.Release {
 func render(t *testing.T, folder string, set flagSet) chart.Rendered {
 	t.Helper()
 	loaded, err := chart.Load(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made, err := loaded.Render(t.Context(), set.values(t), release())
 	if err != nil {
 		t.Fatalf("%s: %v", set.name, err)

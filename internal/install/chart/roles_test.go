@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/must"
 )
 
 // rights are single rights: scope, group, resource, name and verb.
@@ -55,14 +56,10 @@ func shipped(t *testing.T, files ...string) rights {
 	made := rights{}
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join("../../../deploy", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			role := rbacv1.ClusterRole{}
-			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(document), &role))
 			switch role.Kind {
 			case "ClusterRole":
 				made.add("cluster", role.Rules)
@@ -111,9 +108,7 @@ func convert(t *testing.T, from map[string]any, into any) {
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func sameRights(t *testing.T, got, want rights) {

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/install/chart"
 	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestRefused: R30: what is wrong is refused by schema or templates, in words that
@@ -47,9 +48,7 @@ func TestRefused(t *testing.T) {
 		{platformChart, []string{"publicURL=https://slipway.example.com", "service.type=LoadBalancer"}, "tls.secretName"},
 	} {
 		loaded, err := chart.Load(tt.folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = loaded.Render(t.Context(), flagSet{set: tt.set}.values(t), release())
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.set, err, tt.want)
@@ -62,9 +61,7 @@ func TestRefused(t *testing.T) {
 // TestOldKubernetes: R10: a cluster that is too old is refused.
 func TestOldKubernetes(t *testing.T) {
 	loaded, err := chart.Load(runtimeChart)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	old := release()
 	old.Kubernetes = "v1.22.17"
 	if _, err := loaded.Render(t.Context(), runtimeSets()[0].values(t), old); err == nil || !strings.Contains(err.Error(), "upgrade the cluster") {
@@ -137,9 +134,7 @@ func shown(t *testing.T, made chart.Rendered) string {
 			continue // the values as they were written
 		}
 		text, err := object.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, string(text))
 	}
 	slices.Sort(all)
@@ -150,17 +145,11 @@ func shown(t *testing.T, made chart.Rendered) string {
 // Repository, it gives the same objects.
 func TestUmbrella(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.CopyFS(filepath.Join(folder, "charts", "gitops-runtime"), os.DirFS(runtimeChart)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(folder, "charts", "gitops-runtime"), os.DirFS(runtimeChart)))
 	about := "apiVersion: v2\nname: prod\nversion: 0.1.0\ndependencies: [{name: gitops-runtime, version: 0.1.0, repository: 'oci://charts.slipway.dev'}]\n"
-	if err := os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte(about), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte(about), 0o600))
 	umbrella, err := chart.Load(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, set := range runtimeSets()[:5] { // one of each access mode
 		made, err := umbrella.Render(t.Context(), map[string]any{"gitops-runtime": set.values(t)}, release())
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/install/crds"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // world is a cluster with definitions of Argo CD and Rollouts. Definitions have no
@@ -44,9 +45,7 @@ func newWorld(t testing.TB) *world { return worldOf(t, kubetest.Shared(t)) }
 func worldOf(t testing.TB, cluster *kubetest.Cluster) *world {
 	t.Helper()
 	text, err := argo.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	manifests := string(text) + "\n---\n" + fmt.Sprintf(minimal, "rollouts", "Rollout", "rollout") + fmt.Sprintf(minimal, "experiments", "Experiment", "experiment")
 	w := &world{t: t, Cluster: cluster, options: crds.Options{
 		Cluster: cluster.Cluster, Release: crds.Place{Name: "slipway-runtime", Namespace: cluster.Namespace(t)},
@@ -99,9 +98,7 @@ func (w *world) helm(name string, release crds.Place, live bool) {
 func (w *world) marks() map[string]string {
 	w.t.Helper()
 	list, err := w.definitions().List(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	made := map[string]string{}
 	for _, one := range list.Items {
 		text, _ := json.Marshal([]any{one.Labels, one.Annotations})
@@ -113,9 +110,7 @@ func (w *world) marks() map[string]string {
 func (w *world) generations() map[string]int64 {
 	w.t.Helper()
 	list, err := w.definitions().List(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	made := map[string]int64{}
 	for _, one := range list.Items {
 		made[one.Name] = one.Generation
@@ -126,9 +121,7 @@ func (w *world) generations() map[string]int64 {
 func (w *world) plan() map[string]crds.Entry {
 	w.t.Helper()
 	entries, err := crds.Plan(w.t.Context(), w.options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	made := map[string]crds.Entry{}
 	for _, entry := range entries {
 		made[entry.Name] = entry
@@ -197,15 +190,11 @@ func TestAdopt(t *testing.T) {
 	before, generations := w.marks(), w.generations()
 	w.options.Force = true
 	for range 2 {
-		if err := w.adopt(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.adopt())
 	}
 	for _, name := range []string{"applications", "appprojects", "applicationsets"} {
 		one, err := w.definitions().Get(t.Context(), name+".argoproj.io", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if one.Labels["app.kubernetes.io/managed-by"] != "Helm" || one.Annotations["meta.helm.sh/release-name"] != "slipway-runtime" ||
 			one.Annotations["meta.helm.sh/release-namespace"] != w.options.Release.Namespace || one.Generation != generations[one.Name] {
 			t.Errorf("%s: %v %v, generation %d", name, one.Labels, one.Annotations, one.Generation)
@@ -213,9 +202,7 @@ func TestAdopt(t *testing.T) {
 	}
 	w.options.Force = false
 	for range 2 {
-		if err := w.release(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.release())
 	}
 	for name, want := range before {
 		if got := w.marks()[name]; got != want {
@@ -230,9 +217,7 @@ func TestOnly(t *testing.T) {
 	w := newWorld(t)
 	before := w.marks()
 	w.options.Only = []crds.Family{crds.Rollouts}
-	if err := w.adopt(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.adopt())
 	for name, marks := range w.marks() {
 		rollouts := name == "rollouts.argoproj.io" || name == "experiments.argoproj.io"
 		if changed := marks != before[name]; changed != rollouts {
@@ -245,9 +230,7 @@ func TestOnly(t *testing.T) {
 // for another release, stays as it is.
 func TestReleaseRefuses(t *testing.T) {
 	w := newWorld(t)
-	if err := w.adopt(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.adopt())
 	adopted := w.marks()
 	w.options.Release.Name = "another"
 	if err := w.release(); err != nil || !maps.Equal(adopted, w.marks()) {
@@ -269,9 +252,7 @@ func TestReleaseRefuses(t *testing.T) {
 func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	entries, err := crds.Plan(t.Context(), w.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.mark("applications.argoproj.io", map[string]string{"team": "b"}, nil)
 	if err := crds.Apply(t.Context(), w.options, entries, nil); err == nil || !strings.Contains(err.Error(), "run the command again") {
 		t.Errorf("%v", err)
@@ -293,9 +274,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	w.helm("applications.argoproj.io", w.options.Release, false)
 	var changed []string
-	if err := crds.Upgrade(t.Context(), w.options, func(name string) { changed = append(changed, name) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, crds.Upgrade(t.Context(), w.options, func(name string) { changed = append(changed, name) }))
 	if got, want := strings.Join(changed, " "), "applications.argoproj.io backendtransports.slipway.dev middlewares.slipway.dev tlsoptions.slipway.dev"; got != want {
 		t.Errorf("upgraded %s, want %s", got, want)
 	}

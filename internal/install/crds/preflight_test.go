@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/install/crds"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -31,18 +32,14 @@ func TestFixGivenBack(t *testing.T) {
 			if finding.Apply == nil {
 				continue
 			}
-			if err := finding.Apply(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, finding.Apply(t.Context()))
 			fixed++
 		}
 	}
 	if fixed == 0 || w.marks()["appprojects.argoproj.io"] == before["appprojects.argoproj.io"] {
 		t.Fatalf("nothing was adopted: %+v", results)
 	}
-	if err := w.release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.release())
 	for name, want := range before {
 		if got := w.marks()[name]; got != want {
 			t.Errorf("%s: %s, and before it was %s", name, got, want)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/must"
 )
 
 func request() handover.Request {
@@ -22,9 +23,7 @@ func request() handover.Request {
 // key comes from its file.
 func TestHelm(t *testing.T) {
 	var text strings.Builder
-	if err := handover.Helm(&text, request()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, handover.Helm(&text, request()))
 	const want = `# 1. The API key goes into a Secret.
 kubectl create namespace slipway --dry-run=client -o yaml | kubectl apply -f -
 kubectl create secret generic slipway-user-token --namespace slipway --from-file=token=/dev/stdin < /home/ada/prod.key
@@ -50,9 +49,7 @@ func TestTerraform(t *testing.T) {
 	var text strings.Builder
 	given := request()
 	given.CAFile = ""
-	if err := handover.Terraform(&text, given); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, handover.Terraform(&text, given))
 	const want = `# The API key goes into a Secret before terraform apply, and is in no state of Terraform:
 #   kubectl create namespace slipway --dry-run=client -o yaml | kubectl apply -f -
 #   kubectl create secret generic slipway-user-token --namespace slipway --from-file=token=/dev/stdin < /home/ada/prod.key
@@ -83,9 +80,7 @@ resource "helm_release" "slipway_runtime" {
 // TestMergeSets: what cannot be read is told by its key, and never with its value.
 func TestMergeSets(t *testing.T) {
 	into := map[string]any{}
-	if err := handover.MergeSets(into, []string{"a.b=2", "c={x,y}"}, []string{"a.d=2"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, handover.MergeSets(into, []string{"a.b=2", "c={x,y}"}, []string{"a.d=2"}))
 	group := into["a"].(map[string]any)
 	if group["b"] != int64(2) || group["d"] != "2" || len(into["c"].([]any)) != 2 {
 		t.Errorf("got %v", into)
@@ -108,9 +103,7 @@ func FuzzValue(f *testing.F) {
 			t.Skip()
 		}
 		into := map[string]any{}
-		if err := handover.Merge(into, handover.Value{Key: "a.b", Text: text}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, handover.Merge(into, handover.Value{Key: "a.b", Text: text}))
 		if got := into["a"].(map[string]any)["b"]; got != text {
 			t.Errorf("%q became %q", text, got)
 		}

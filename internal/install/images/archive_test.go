@@ -6,15 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // pack writes a folder into a tar archive.
 func pack(t testing.TB, folder, archive string) {
 	t.Helper()
 	file, err := os.Create(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	writer := tar.NewWriter(file)
 	err = filepath.WalkDir(folder, func(place string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -34,13 +34,7 @@ func pack(t testing.TB, folder, archive string) {
 		_, err = writer.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, writer.Close())
+	must.Do(t, file.Close())
 }

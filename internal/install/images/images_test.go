@@ -19,18 +19,15 @@ import (
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/chart"
 	"slipway.dev/slipway/internal/install/images"
+	"slipway.dev/slipway/internal/must"
 )
 
 func runtimeChart(t testing.TB) *chart.Chart {
 	t.Helper()
 	archive, err := charts.Archive(charts.Runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	loaded, err := chart.Read(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return loaded
 }
 
@@ -45,9 +42,7 @@ func TestValues(t *testing.T) {
 	list := func(values map[string]any) []images.Image {
 		t.Helper()
 		rendered, err := loaded.Render(t.Context(), values, images.Release())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return images.List(rendered)
 	}
 	found := list(given)
@@ -61,9 +56,7 @@ func TestValues(t *testing.T) {
 	}
 	digest := "sha256:" + strings.Repeat("0", 64)
 	made, err := images.Values(t.Context(), loaded, given, images.RegistrySpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"registry"}, Digest: digest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, _ := json.Marshal(made)
 	if want := `{"global":{"imagePullSecrets":["registry"],"imageRegistry":"registry.example.com/mirror"},"image":{"digest":"` + digest + `"}}`; string(text) != want {
 		t.Errorf("%s, want %s", text, want)
@@ -118,15 +111,11 @@ func layout(t testing.TB, tag string) (archive string, index, layer ocispec.Desc
 	t.Helper()
 	folder := t.TempDir()
 	store, err := oci.New(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	push := func(kind string, blob []byte) ocispec.Descriptor {
 		t.Helper()
 		made := content.NewDescriptorFromBytes(kind, blob)
-		if err := store.Push(t.Context(), made, bytes.NewReader(blob)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Push(t.Context(), made, bytes.NewReader(blob)))
 		return made
 	}
 	object := func(kind string, value any) ocispec.Descriptor {
@@ -144,9 +133,7 @@ func layout(t testing.TB, tag string) (archive string, index, layer ocispec.Desc
 		top.Manifests = append(top.Manifests, manifest)
 	}
 	index = object(ocispec.MediaTypeImageIndex, top)
-	if err := store.Tag(t.Context(), index, tag); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Tag(t.Context(), index, tag))
 	archive = filepath.Join(t.TempDir(), "image.tar")
 	pack(t, folder, archive)
 	return archive, index, layer
@@ -156,15 +143,11 @@ func layout(t testing.TB, tag string) (archive string, index, layer ocispec.Desc
 func (p *place) has(t testing.TB, repository string, descriptor ocispec.Descriptor) bool {
 	t.Helper()
 	repo, err := remote.NewRepository(p.address + "/" + repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	repo.PlainHTTP = true
 	repo.Client = &auth.Client{}
 	there, err := repo.Exists(t.Context(), descriptor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return there
 }
 
@@ -191,9 +174,7 @@ func TestMirror(t *testing.T) {
 	}
 
 	secured := open(t, images.Access{Plain: images.PlainNever, CAFile: second.caFile, AuthFile: second.authFile})
-	if err := (images.Mirror{Registries: secured, To: second.address, From: archive}).Copy(t.Context(), image, func(images.Copied) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (images.Mirror{Registries: secured, To: second.address, From: archive}).Copy(t.Context(), image, func(images.Copied) {}))
 	if got, err := secured.Digest(t.Context(), second.address+"/slipway:1.2.3"); err != nil || got != index.Digest.String() {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -240,18 +221,14 @@ func TestMirrorRefuses(t *testing.T) {
 func open(t testing.TB, access images.Access) *images.Registries {
 	t.Helper()
 	opened, err := access.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return opened
 }
 
 func mirror(t testing.TB, of images.Mirror, list []images.Image) images.Copied {
 	t.Helper()
 	var last images.Copied
-	if err := of.Copy(t.Context(), list, func(copied images.Copied) { last = copied }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, of.Copy(t.Context(), list, func(copied images.Copied) { last = copied }))
 	return last
 }
 
@@ -259,9 +236,7 @@ func mirror(t testing.TB, of images.Mirror, list []images.Image) images.Copied {
 func damaged(t testing.TB, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := bytes.Index(text, []byte("arm64arm64arm64"))
 	text[at+7] ^= 1
 	made := filepath.Join(t.TempDir(), "damaged.tar")
@@ -273,9 +248,7 @@ func damaged(t testing.TB, archive string) string {
 func retagged(t testing.TB, archive, tag string) string {
 	t.Helper()
 	text, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made := filepath.Join(t.TempDir(), "other.tar")
 	write(t, made, strings.Replace(string(text), `"org.opencontainers.image.ref.name":"1.2.3"`, `"org.opencontainers.image.ref.name":"`+tag+`"`, 1))
 	return made

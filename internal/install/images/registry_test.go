@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -45,9 +46,7 @@ func startRegistry(t testing.TB, secured bool) *place {
 
 func write(t testing.TB, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // writeCertificate makes an authority and a certificate for 127.0.0.1.
@@ -63,9 +62,7 @@ func (p *place) writeCertificate(folder string) {
 func (p *place) writeUser(folder string) {
 	p.t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(registryPassword), bcrypt.MinCost)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	write(p.t, filepath.Join(folder, "users"), registryUser+":"+string(hash)+"\n")
 	auth := base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
 	write(p.t, p.authFile, fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, p.address, auth))

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // world is a cluster of its own, because definitions and roles are of the cluster,

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/install/validate"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
@@ -44,9 +45,7 @@ type world struct {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // newWorld starts both.

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/must"
 )
 
 func charts() []values.Catalogue { return []values.Catalogue{values.Runtime(), values.Platform()} }
@@ -44,25 +45,17 @@ func TestDeclarations(t *testing.T) {
 func TestFileIsTheDefaults(t *testing.T) {
 	for _, chart := range charts() {
 		text, err := chart.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got := map[string]any{}
-		if err := yaml.UnmarshalStrict(text, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.UnmarshalStrict(text, &got))
 		// Unset groups are empty in the file.
 		if unset, ok := got["tunnel-client"].(map[string]any); ok && len(unset) == 0 {
 			delete(got, "tunnel-client")
 		}
 		want := map[string]any{}
 		encoded, err := json.Marshal(chart.Defaults())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(encoded, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, json.Unmarshal(encoded, &want))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the file has\n%v\nthe defaults are\n%v", chart.Chart, got, want)
 		}
@@ -74,9 +67,7 @@ func TestFileIsTheDefaults(t *testing.T) {
 func TestSchemaAgrees(t *testing.T) {
 	chart := values.Runtime()
 	schema, err := chart.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, text := range []string{
 		"{}", "global: {}", "global: {anything: {of: others}}", "global: {runtime: {name: prod}}", "global: {runtime: {name: Prod}}", "global: {runtime: {name: ''}}",
 		"global: {runtime: {other: 1}}", "global: {codefresh: {accountId: '5f1e2d3c4b5a69788796a5b4'}}", "global: {codefresh: {accountId: x}}", "global: {codefresh: {other: x}}",
@@ -87,9 +78,7 @@ func TestSchemaAgrees(t *testing.T) {
 		"image: {digest: 'sha256:0'}", "agent: {cache: {sizeLimit: 8Gi}}", "agent: {cache: {sizeLimit: lots}}", "global: {platform: {url: 'https://a.example.com'}}", "global: {platform: {url: 'https://a@b'}}",
 	} {
 		given := map[string]any{}
-		if err := yaml.Unmarshal([]byte(text), &given); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &given))
 		refused := util.ValidateAgainstSingleSchema(given, schema)
 		problems := slices.DeleteFunc(values.New(chart, given).Check(), func(f finding.Finding) bool { return f.Severity == finding.Warning })
 		if (refused == nil) != (len(problems) == 0) {

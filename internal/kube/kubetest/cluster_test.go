@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestShared(t *testing.T) {
@@ -138,13 +139,9 @@ func TestMissingBinary(t *testing.T) {
 // A cluster that does not come up is shown with its reason and its log.
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "devcluster.log"), []byte("line of the log\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "devcluster.log"), []byte("line of the log\n"), 0o600))
 	broken := filepath.Join(dir, "broken")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho out of luck >&2\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("#!/bin/sh\necho out of luck >&2\nexit 3\n"), 0o700))
 	t.Setenv("SLIPWAY_DEVCLUSTER", broken)
 	recorded := record(t, func(t testing.TB) { kubetest.Start(t, kubetest.InDir(dir)) })
 	for _, want := range []string{"ended before it was ready: exit status 3: out of luck", "line of the log"} {
@@ -165,9 +162,7 @@ func TestKilledParentTakesClusterAlong(t *testing.T) {
 	if cluster.ended(t, 0) {
 		t.Fatal("the cluster has ended by itself")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	if !cluster.ended(t, time.Minute) {
 		t.Errorf("process %d outlives the tests", clusterPID)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -21,9 +22,7 @@ import (
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := findBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Connect opens a connection of its own to the cluster, as a program does that
@@ -22,9 +23,7 @@ func (c *Cluster) Connect(t testing.TB, options ...kube.Option) *kube.Cluster {
 	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
 		return map[string]string{"KUBECONFIG": c.Kubeconfig}[name]
 	}}, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(connected.Close)
 	return connected
 }

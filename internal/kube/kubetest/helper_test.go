@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Tests of Main start this test binary again. The variables tell that process
@@ -111,17 +112,13 @@ func TestHelperProcess(t *testing.T) {
 
 func helperDial(t *testing.T, address string) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn.Close()
 }
 
 func helperListen(t *testing.T, address string) {
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	listener.Close()
 }
 
@@ -136,9 +133,7 @@ func helperSignal() {
 // helperRefused runs in a user namespace of its own. It forbids network
 // namespaces there and runs this binary once more.
 func helperRefused(t *testing.T) {
-	if err := os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0))
 	code, _, stderr := helper{name: "exit"}.run(t)
 	fmt.Fprint(os.Stderr, stderr)
 	os.Exit(code)

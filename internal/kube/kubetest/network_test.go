@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestNetworkIsLocal(t *testing.T) {
@@ -21,14 +22,10 @@ func TestNetworkIsLocal(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			listener := listen(t, address)
 			conn, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer conn.Close()
 			accepted, err := listener.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer accepted.Close()
 			if _, err := io.WriteString(accepted, "hello\n"); err != nil {
 				t.Fatal(err)
@@ -43,9 +40,7 @@ func TestNetworkIsLocal(t *testing.T) {
 // With no other interface there is no way out, whatever the routes say.
 func TestNetworkHasNoWayOut(t *testing.T) {
 	interfaces, err := net.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(interfaces) != 1 || interfaces[0].Name != "lo" {
 		t.Errorf("interfaces are %v, want lo only", interfaces)
 	}
@@ -147,9 +142,7 @@ func TestFuzzWorkersStay(t *testing.T) {
 
 func TestSignalIsPassedOn(t *testing.T) {
 	cmd, lines := startHelper(t, helper{name: "signal"})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
 	if !lines.Scan() || lines.Text() != "received terminated" {
 		t.Errorf("read %q, %v", lines.Text(), lines.Err())
 	}
@@ -166,9 +159,7 @@ func TestKilledParentTakesChildAlong(t *testing.T) {
 	if lines.Text() == "running "+pid(cmd) {
 		t.Fatal("the tests run in the first process, not in a child of it")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	if lines.Scan() {
 		t.Errorf("read %q, want the end", lines.Text())
 	}
@@ -185,20 +176,14 @@ func TestKilledParentTakesChildAlong(t *testing.T) {
 func startHelper(t *testing.T, part helper) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { reader.Close() })
-	if err := reader.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.SetReadDeadline(time.Now().Add(time.Minute)))
 	cmd := part.command(t.Context())
 	cmd.Stdout = writer
 	err = cmd.Start()
 	writer.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := bufio.NewScanner(reader)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "running ") {
 		t.Fatalf("read %q, %v", lines.Text(), lines.Err())
@@ -209,9 +194,7 @@ func startHelper(t *testing.T, part helper) (*exec.Cmd, *bufio.Scanner) {
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(netip.MustParseAddr(address), 0).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }

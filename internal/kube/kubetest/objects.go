@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -99,9 +100,7 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
 	objects, err := c.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "kubetest"}, manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return objects
 }
 
@@ -112,9 +111,7 @@ func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstr
 	ctx, cancel := context.WithTimeout(t.Context(), defineTimeout)
 	defer cancel()
 	objects, err := c.Cluster.Define(ctx, kube.Target{Manager: "kubetest"}, definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return objects
 }
 
@@ -128,9 +125,7 @@ func (c *Cluster) DefineFiles(t testing.TB, pattern string) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Define(t, string(text))
 	}
 }

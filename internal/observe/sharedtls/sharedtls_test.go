@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe/sharedtls"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -25,13 +26,9 @@ func greet(t *testing.T, server, client *tls.Config) error {
 		_, _ = io.WriteString(tls.Server(conn, server), "welcome in") // the client sees whether it came
 	})
 	conn, err := net.Dial("tcp", address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(patience)))
 	_, err = io.ReadFull(tls.Client(conn, client), make([]byte, len("welcome in")))
 	return err
 }
@@ -40,9 +37,7 @@ func TestHandshake(t *testing.T) {
 	one, two := bytes.Repeat([]byte("a"), sharedtls.MinSecret), bytes.Repeat([]byte("b"), sharedtls.MinSecret)
 	made := func(make func([]byte, string) (*tls.Config, error), secret []byte, purpose string) *tls.Config {
 		config, err := make(secret, purpose)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return config
 	}
 	server := made(sharedtls.Server, one, "x")
@@ -74,15 +69,11 @@ func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	secret := bytes.Repeat([]byte("a"), sharedtls.MinSecret)
 	client, err := sharedtls.Client(secret, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := greet(t, sharedtls.ServerFromFile(path, "x"), client); err == nil {
 		t.Error("without a file somebody gets in")
 	}
-	if err := os.WriteFile(path, append(secret, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, append(secret, '\n'), 0o600))
 	if err := greet(t, sharedtls.ServerFromFile(path, "x"), client); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/must"
 )
 
 const root = "../../.."
@@ -13,9 +14,7 @@ const root = "../../.."
 // TestFilesAreCurrent: the files in the repository are what is generated.
 func TestFilesAreCurrent(t *testing.T) {
 	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, content := range files {
 		committed, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil || string(committed) != string(content) {
@@ -32,9 +31,7 @@ func TestFilesAreCurrent(t *testing.T) {
 // not be larger than 256 KiB.
 func TestSize(t *testing.T) {
 	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, content := range files {
 		if len(content) > 128<<10 {
 			t.Errorf("%s has %d bytes: kubectl apply would soon refuse it", name, len(content))

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -59,13 +60,9 @@ func create(t *testing.T, client dynamic.ResourceInterface, object map[string]an
 func parse(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(encoded); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, object.UnmarshalJSON(encoded))
 	return object.Object
 }
 
@@ -112,15 +109,11 @@ func TestServerTakesExamples(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			object := parse(t, text)
 			client := cluster.Dynamic.Resource(resource(plural(object["kind"].(string)))).Namespace(namespace)
 			made, err := create(t, client, object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, part := range []string{"spec", "operation"} {
 				if !reflect.DeepEqual(made.Object[part], object[part]) {
 					t.Errorf("%s is\n%v\nand was\n%v", part, made.Object[part], object[part])
@@ -187,9 +180,7 @@ func TestServerStatus(t *testing.T) {
 	defer cancel()
 	applications := cluster.Dynamic.Resource(resource("applications")).Namespace(namespace)
 	made, err := create(t, applications, parse(t, []byte(`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: a}, spec: {project: a, destination: {}, source: {repoURL: a, path: b}}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	status := v1alpha1.ApplicationStatus{
 		Sync:   v1alpha1.SyncStatus{Status: v1alpha1.SyncSynced, Revision: "abc"},
 		Health: v1alpha1.HealthStatus{Status: v1alpha1.Healthy},
@@ -198,9 +189,7 @@ func TestServerStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err = applications.Update(ctx, made, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, _, _ := unstructured.NestedString(made.Object, "status", "sync", "status"); got != "Synced" {
 		t.Errorf("the status is %v", made.Object["status"])
 	}
@@ -209,9 +198,7 @@ func TestServerStatus(t *testing.T) {
 	}
 	sets := cluster.Dynamic.Resource(resource("applicationsets")).Namespace(namespace)
 	set, err := create(t, sets, parse(t, []byte(`{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, metadata: {name: a}, spec: {generators: [], template: {metadata: {}, spec: {project: a, destination: {}}}}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set.Object["status"] = map[string]any{"resourcesCount": int64(2)}
 	if set, err = sets.UpdateStatus(ctx, set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -227,9 +214,7 @@ func TestServerNames(t *testing.T) {
 	cluster := install(t)
 	namespace := cluster.Namespace(t)
 	list, err := cluster.Client.Discovery().ServerResourcesForGroupVersion(v1alpha1.APIVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := map[string]string{}
 	for _, served := range list.APIResources {
 		found[served.Name] = strings.Join(served.ShortNames, " ")
@@ -243,13 +228,9 @@ func TestServerNames(t *testing.T) {
 	answer, err := cluster.Client.Discovery().RESTClient().Get().
 		AbsPath("/apis/argoproj.io/v1alpha1/namespaces/"+namespace+"/applications").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var table metav1.Table
-	if err := json.Unmarshal(answer, &table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(answer, &table))
 	var columns []string
 	for _, column := range table.ColumnDefinitions {
 		columns = append(columns, fmt.Sprintf("%s/%d", column.Name, column.Priority))

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestWrite: files are written into folders that do not exist yet, replace those
@@ -11,9 +13,7 @@ import (
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	for _, content := range []string{"a long first text", "second"} {
-		if err := Write(dir, map[string][]byte{"docs/a/b.md": []byte(content)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(dir, map[string][]byte{"docs/a/b.md": []byte(content)}))
 		if got, err := os.ReadFile(filepath.Join(dir, "docs", "a", "b.md")); err != nil || string(got) != content {
 			t.Errorf("%q, %v", got, err)
 		}

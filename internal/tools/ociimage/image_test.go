@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // world is a program and authorities to make images of.
@@ -41,9 +43,7 @@ func world(t *testing.T) options {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // untar reads an archive: the content of its files, and what its entries tell.
@@ -55,9 +55,7 @@ func untar(t *testing.T, content []byte) (map[string][]byte, map[string]*tar.Hea
 		if errors.Is(err, io.EOF) {
 			return files, headers
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if files[header.Name], err = io.ReadAll(reader); err != nil {
 			t.Fatal(err)
 		}
@@ -80,9 +78,7 @@ func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Su
 
 func decode[T any](t *testing.T, text []byte) (value T) {
 	t.Helper()
-	if err := json.Unmarshal(text, &value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &value))
 	return value
 }
 
@@ -90,13 +86,9 @@ func decode[T any](t *testing.T, text []byte) (value T) {
 // to the files of the layers.
 func TestImageReadsBack(t *testing.T) {
 	given := world(t)
-	if err := run(given); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(given))
 	archive, err := os.ReadFile(given.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	files, _ := untar(t, archive)
 	if string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
 		t.Errorf("the layout is %q", files["oci-layout"])
@@ -123,9 +115,7 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 	root, modes := map[string][]byte{}, map[string]*tar.Header{}
 	for i, one := range layers {
 		reader, err := gzip.NewReader(bytes.NewReader(blob(t, files, one)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		content, err := io.ReadAll(reader)
 		if err != nil || digestOf(content) != config.RootFS.DiffIDs[i].String() {
 			t.Fatalf("layer %d is %s and not %s: %v", i, digestOf(content), config.RootFS.DiffIDs[i], err)
@@ -156,13 +146,9 @@ func TestSameImageTwice(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	var made [2][]byte
 	for i := range made {
-		if err := run(given); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run(given))
 		content, err := os.ReadFile(given.out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		made[i] = content
 	}
 	if !bytes.Equal(made[0], made[1]) {

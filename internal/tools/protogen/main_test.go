@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 const root = "../../.."
@@ -14,9 +16,7 @@ const root = "../../.."
 // there are no others.
 func TestFilesAreCurrent(t *testing.T) {
 	out := t.TempDir()
-	if err := run(t.Context(), root, out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(t.Context(), root, out))
 	generated := sources(t, out)
 	for name, content := range generated {
 		committed, err := os.ReadFile(filepath.Join(root, name))
@@ -38,12 +38,8 @@ func TestFilesAreCurrent(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	wrong := t.TempDir()
 	folder := filepath.Join(wrong, "internal/wire/proto")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "a.proto"), []byte("syntax = \"proto3\";\nmessage A { Missing b = 1; }\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "a.proto"), []byte("syntax = \"proto3\";\nmessage A { Missing b = 1; }\n"), 0o600))
 	err := run(t.Context(), wrong, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "a.proto:2") {
 		t.Errorf("got %v, want an error in line 2 of a.proto", err)
@@ -66,8 +62,6 @@ func sources(t *testing.T, folder string) map[string]string {
 		files[name] = string(content)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return files
 }

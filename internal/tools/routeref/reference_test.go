@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/filetable"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -19,9 +20,7 @@ const (
 // TestReferenceIsCurrent: the page in the repository is what is generated.
 func TestReferenceIsCurrent(t *testing.T) {
 	generated, err := reference(sourceDir, exampleDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	committed, err := os.ReadFile("../../../docs/reference/routes.md")
 	if err != nil || string(committed) != generated {
 		t.Errorf("docs/reference/routes.md is out of date: run make generate (%v)", err)
@@ -32,9 +31,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 // reader of a routes file accepts is what the page lists.
 func TestReferenceIsComplete(t *testing.T) {
 	page, err := reference(sourceDir, exampleDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	seen := map[reflect.Type]bool{}
 	var visit func(reflect.Type)
 	visit = func(v reflect.Type) {
@@ -83,9 +80,7 @@ func TestExamples(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			_, table, err := filetable.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, problem := range table.Validate() {
 				t.Error(problem)
 			}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // burn is a shell that counts for a good tenth of a second.
@@ -26,16 +28,10 @@ func TestMeasureTree(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			command := exec.Command("sh", "-c", test.script)
 			goOn, err := command.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			said, err := command.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, command.Start())
 			watchdog := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
 			defer watchdog.Stop()
 			if line, err := bufio.NewReader(said).ReadString('\n'); line != "done\n" {
@@ -64,9 +60,7 @@ func TestMeasureTree(t *testing.T) {
 
 func TestMeasureTreeGone(t *testing.T) {
 	command := exec.Command("true")
-	if err := command.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Run())
 	if used, err := measureTree(command.Process.Pid); err == nil {
 		t.Errorf("a process that is over: got %+v", used)
 	}

@@ -10,19 +10,17 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // Each request has a connection of its own with a full handshake, and a wrong
 // answer is an error.
 func TestHandshakes(t *testing.T) {
 	who, err := newIdentity(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	certificate, err := tls.LoadX509KeyPair(who.chainFile, who.keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var asked, resumed, size atomic.Int64
 	size.Store(smallBody)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestParseLoad(t *testing.T) {
@@ -48,9 +50,7 @@ func TestParseLoadRefuses(t *testing.T) {
 
 func TestParseH2loadTimes(t *testing.T) {
 	file, err := os.Open("testdata/h2load.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	times, err := parseH2loadTimes(file)
 	if err != nil || len(times) != 200 {
@@ -82,8 +82,6 @@ func TestPercentile(t *testing.T) {
 func testText(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestSettings(t *testing.T) {
@@ -23,9 +25,7 @@ func TestSettings(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := parseSettings(test.args, io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var scenarios []string
 			for _, sc := range s.scenarios {
 				scenarios = append(scenarios, sc.name)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
@@ -42,13 +43,9 @@ func TestSmoke(t *testing.T) {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
 	text, err := os.ReadFile(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got report
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &got))
 	if len(got.Sizes) != 1 || got.Sizes[0].Applications != 4 {
 		t.Fatalf("the sizes are wrong: %s", text)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/bench/ground"
 	"slipway.dev/slipway/test/binary"
@@ -37,22 +38,16 @@ func TestSmoke(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	result := filepath.Join(t.TempDir(), "result.json")
 	cluster, err := filepath.Abs("../../../bin/slipway-devcluster")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
 		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
 	text, err := os.ReadFile(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got report
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &got))
 	if len(got.Sizes) != 1 || got.Sizes[0].Ingresses != 20 {
 		t.Fatalf("the sizes are wrong: %s", text)
 	}

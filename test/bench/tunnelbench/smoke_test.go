@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/bench/ground"
 )
 
@@ -30,13 +31,9 @@ func TestSmoke(t *testing.T) {
 			}
 		}
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var r report
-		if err := json.Unmarshal(text, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &r))
 		for _, f := range []figures{r.Direct, r.Tunnel} {
 			if min(f.OneStream, f.ManyStreams, f.P50, f.P99, f.PerSecond) <= 0 {
 				t.Errorf("something was not measured: %+v", f)

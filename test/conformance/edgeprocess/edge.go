@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/binary"
@@ -40,12 +41,8 @@ func Start(t *testing.T, options Options) *Edge {
 	}
 	routes := filepath.Join(t.TempDir(), "routes.json")
 	var text bytes.Buffer
-	if err := route.Encode(&text, options.Table); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(routes, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, route.Encode(&text, options.Table))
+	must.Do(t, os.WriteFile(routes, text.Bytes(), 0o600))
 	arguments := []string{
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
 		"--providers.file.filename=" + routes, "--providers.file.watch=false",

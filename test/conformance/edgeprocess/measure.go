@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -20,9 +21,7 @@ const measureTimeout = 20 * time.Second
 func (e *Edge) Memory(t *testing.T) int64 {
 	t.Helper()
 	memory, err := programs.ReadMemory(e.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return memory.Resident
 }
 
@@ -31,9 +30,7 @@ func (e *Edge) Memory(t *testing.T) int64 {
 func (e *Edge) Files(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(entries)
 }
 
@@ -41,9 +38,7 @@ func (e *Edge) Files(t *testing.T) int {
 func (e *Edge) Work(t *testing.T) time.Duration {
 	t.Helper()
 	used, err := programs.CPUTime(e.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return used
 }
 
@@ -73,9 +68,7 @@ func (e *Edge) Collect(t *testing.T) {
 func (e *Edge) Metric(t *testing.T, name, labels string) float64 {
 	t.Helper()
 	sum, _, err := programs.Metric(e.fetch(t, "health", "/metrics"), name, labels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return sum
 }
 
@@ -86,8 +79,6 @@ func (e *Edge) fetch(t *testing.T, server, path string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), measureTimeout)
 	defer cancel()
 	text, err := programs.Fetch(ctx, "http://"+e.servers[server]+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }

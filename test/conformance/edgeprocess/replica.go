@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -100,9 +101,7 @@ func (s Seat) Ready(ctx context.Context) error {
 func (r *Replica) AwaitReady(t *testing.T) {
 	t.Helper()
 	programs.Eventually(t, func(ctx context.Context) error {
-		if err := r.Alive(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Alive())
 		return r.Ready(ctx)
 	})
 }

@@ -25,6 +25,7 @@ import (
 	h2cases "github.com/summerwind/h2spec/http2"
 	"github.com/summerwind/h2spec/spec"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -82,13 +83,9 @@ func greeting(t *testing.T) *route.Table {
 // runAll runs every case as a test.
 func runAll(t *testing.T, address string, encrypted bool) {
 	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	options := config.Config{
 		Host: host, Port: port, Path: "/", Timeout: caseTimeout, MaxHeaderLen: 4000, TLS: encrypted, Insecure: true, Strict: true,
 	}
@@ -120,9 +117,7 @@ func walk(group *spec.TestGroup, call func(name string, c *spec.TestCase)) {
 // runCase runs a case on a connection of its own.
 func runCase(t *testing.T, name string, c *spec.TestCase, options config.Config) {
 	conn, err := spec.Dial(&options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	err = c.Run(&options, conn)
 	reason, excepted := exceptions[name]

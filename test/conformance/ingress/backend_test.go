@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // received is what a backend says of a request.
@@ -50,9 +52,7 @@ type backend struct {
 func startBackend(t *testing.T, name, address, speaking string, certificate *tls.Certificate) *backend {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := &backend{name: name, address: listener.Addr().(*net.TCPAddr).AddrPort(), release: make(chan struct{})}
 	server := &http.Server{Handler: b, ReadHeaderTimeout: patience, Protocols: &http.Protocols{}, ErrorLog: log.New(io.Discard, "", 0)}
 	switch speaking {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -41,9 +42,7 @@ func (s *suite) testConnection(t *testing.T) {
 	})
 	t.Run("environment of a Pod", func(t *testing.T) {
 		at, err := url.Parse(s.kube.Config.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Setenv("KUBERNETES_SERVICE_HOST", at.Hostname())
 		t.Setenv("KUBERNETES_SERVICE_PORT", at.Port())
 		s.expectServed(t, "in-pod", append(trust, provider+"token="+s.token(t, "")))
@@ -98,9 +97,7 @@ func (s *suite) beginRotation(t *testing.T) *rotation {
 	r := &rotation{s.newScene(t, g, edge, g.name)}
 	r.scene.settle(t)
 	writeFile(t, file, s.token(t, ""))
-	if err := s.kube.Client.CoreV1().Secrets(connectionName).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.kube.Client.CoreV1().Secrets(connectionName).Delete(t.Context(), "first", metav1.DeleteOptions{}))
 	s.awaitRefused(t, first)
 	return r
 }
@@ -120,9 +117,7 @@ func (s *suite) token(t *testing.T, secret string) string {
 	}
 	accounts := s.kube.Client.CoreV1().ServiceAccounts(connectionName)
 	given, err := accounts.CreateToken(t.Context(), "edge", wanted, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return given.Status.Token
 }
 
@@ -133,9 +128,7 @@ func (s *suite) awaitRefused(t *testing.T, token string) {
 	config := &rest.Config{Host: s.kube.Config.Host, BearerToken: token}
 	config.CAData = s.kube.Config.CAData
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
@@ -169,9 +162,7 @@ func refusedStart(t *testing.T, arguments []string) string {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // connectionAccount may do everything: which rights the edge needs is shown

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestEverythingIsShown fails when an option of the provider or an annotation of
@@ -72,8 +73,6 @@ func allCases(t *testing.T) string {
 		text.WriteString(readFile(t, path))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text.String()
 }

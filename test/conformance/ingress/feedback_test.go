@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // place is the namespace, kind and name of an object that is written KIND/NAME,
@@ -59,9 +60,7 @@ func (c *scene) refuseEvent(t *testing.T, object string) {
 	t.Helper()
 	namespace, kind, name := c.place(t, object)
 	events, err := c.suite.kube.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range events.Items {
 		if event := &events.Items[i]; isAbout(event, kind, name) && event.Type == "Warning" {
 			t.Errorf("there is an Event %s about %s: %s", event.Reason, object, event.Note)
@@ -136,9 +135,7 @@ func (c *scene) setBalancer(t *testing.T, service, addresses string) {
 	namespace, _, name := c.place(t, "Service/"+service)
 	services := c.suite.kube.Client.CoreV1().Services(namespace)
 	found, err := services.Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found.Status.LoadBalancer.Ingress = nil
 	for word := range strings.SplitSeq(addresses, ",") {
 		entry := corev1.LoadBalancerIngress{Hostname: strings.TrimSpace(word)}
@@ -172,7 +169,5 @@ func (c *scene) remove(t *testing.T, object string) {
 	default:
 		t.Fatalf("a step cannot delete a %s", kind)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -65,9 +66,7 @@ type collector struct {
 func startCollector(t *testing.T, address string) *collector {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := &collector{address: address}
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: c}
 	done := make(chan struct{})

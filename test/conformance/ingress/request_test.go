@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // answer is what came of a request.
@@ -57,9 +59,7 @@ func (c *scene) send(t *testing.T, q *request) *answer {
 	defer cancel()
 	got := &answer{}
 	made, err := http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(make([]byte, q.body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made.Header = q.header.Clone()
 	for _, cookie := range c.jars[q.jar] {
 		made.AddCookie(cookie)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -54,9 +55,7 @@ func (s *suite) newScene(t *testing.T, g *group, edge *edgeprocess.Edge, namespa
 // run plays a case.
 func (c *scene) run(t *testing.T, path string) {
 	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
 		t.Fatal("the case does not say what it shows")
 	}
@@ -156,8 +155,6 @@ func (s *suite) wouldBeMade(t *testing.T) time.Time {
 	made, err := s.kube.Client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "clock-"}},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made.CreationTimestamp.Time
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // step is one line of a case, with the lines that belong to it.
@@ -274,9 +276,7 @@ func (c *scene) awaitCount(t *testing.T, name, number string) {
 	t.Helper()
 	b := c.backend(t, name)
 	want, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for b.counted() < want && ctx.Err() == nil {

@@ -46,6 +46,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -117,13 +118,9 @@ func newSuite(t *testing.T) *suite {
 func extendNetwork(t *testing.T) {
 	t.Helper()
 	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, services, err := net.ParseCIDR("10.96.0.0/16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	local := &netlink.Route{
 		LinkIndex: loopback.Attrs().Index, Dst: services,
 		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
@@ -134,9 +131,7 @@ func extendNetwork(t *testing.T) {
 	}
 	for _, address := range []string{"fd00:244::1/128", "fd00:244::2/128"} {
 		parsed, err := netlink.ParseAddr(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := netlink.AddrAdd(loopback, parsed); err != nil && !errors.Is(err, unix.EEXIST) {
 			t.Fatalf("add %s: %v", address, err)
 		}
@@ -287,8 +282,6 @@ func withoutWarnings(config *rest.Config) { config.WarningHandler = rest.NoWarni
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -47,9 +48,7 @@ func startBackends(t *testing.T) []*backend {
 	t.Helper()
 	// The path of a socket has to be short, and that of t.TempDir is not.
 	dir, err := os.MkdirTemp("", "smuggling-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	backends := []*backend{startGo(t, "go", filepath.Join(dir, "go.sock")), startNginx(t, dir), startNode(t, dir)}
 	for _, b := range backends {
@@ -63,9 +62,7 @@ func startBackends(t *testing.T) []*backend {
 func startGo(t *testing.T, name, socket string) *backend {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := &backend{name: name, socket: socket, ledger: &ledger{}}
 	server := &http.Server{Handler: http.HandlerFunc(b.ledger.serve), DisableGeneralOptionsHandler: true, ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
@@ -107,13 +104,9 @@ func startNginx(t *testing.T, dir string) *backend {
 	program := find(t, "nginx", "/usr/sbin/nginx")
 	sink := startGo(t, "nginx", filepath.Join(dir, "sink.sock"))
 	text, err := os.ReadFile("testdata/nginx.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("DIR"), []byte(dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte("DIR"), []byte(dir)), 0o600))
 	socket := filepath.Join(dir, "nginx.sock")
 	command := exec.Command(program, "-c", file, "-p", dir, "-e", filepath.Join(dir, "nginx.log"))
 	nginx := programs.Run(t, "nginx", command)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // tap stands before a backend and keeps what it is sent, byte for byte.
@@ -36,9 +38,7 @@ type mark struct{ offset, turn int }
 func openTap(t *testing.T, socket string, turns *atomic.Int64) *tap {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &tap{listener: listener, socket: socket, turns: turns}
 	p.working.Go(p.accept)
 	t.Cleanup(p.finish)

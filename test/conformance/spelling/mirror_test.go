@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -116,14 +117,10 @@ func (c *client) ask(t *testing.T, lines ...string) result {
 	t.Helper()
 	if c.conn == nil {
 		conn, err := net.DialTimeout("tcp", c.address, patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.conn.SetDeadline(time.Now().Add(patience)))
 	text := strings.Join(lines, "\r\n") + "\r\n\r\n"
 	if _, err := io.WriteString(c.conn, text); err != nil {
 		t.Fatalf("%.200q: %v", text, err)
@@ -152,19 +149,13 @@ func (c *client) ask(t *testing.T, lines ...string) result {
 func askHTTP2(t *testing.T, address, host, path string, more ...rawh2.Field) result {
 	t.Helper()
 	conn, err := rawh2.Dial(address, time.Now().Add(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	fields := []rawh2.Field{rawh2.F(":method", "GET"), rawh2.F(":scheme", "http"), rawh2.F(":authority", host), rawh2.F(":path", path)}
 	err = conn.Headers(1, true, append(fields, more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	replies, err := conn.Collect(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reply := replies.Streams[1]
 	if reply == nil || reply.Reset != nil {
 		return result{status: http.StatusBadRequest}

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // testNames has a Service shop/web, one without an address, and two names.
@@ -35,9 +37,7 @@ func testNames() *nameServer {
 // TestNames asks through Go's own resolver over a real socket.
 func TestNames(t *testing.T) {
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = socket.Close() })
@@ -73,9 +73,7 @@ func FuzzAnswer(f *testing.F) {
 			Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 		}}}
 		packed, err := query.Pack()
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(packed)
 	}
 	names := testNames()

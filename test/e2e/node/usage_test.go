@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // files writes files below a folder.
@@ -13,9 +15,7 @@ func files(t *testing.T, texts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range texts {
-		if err := write(filepath.Join(dir, name), text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(filepath.Join(dir, name), text))
 	}
 	return dir
 }
@@ -58,13 +58,9 @@ func TestFindGroup(t *testing.T) {
 // TestRemoveTree: folders go, deepest first; what is gone already is no error.
 func TestRemoveTree(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "group")
-	if err := os.MkdirAll(filepath.Join(top, "a", "b"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(top, "a", "b"), 0o755))
 	for range 2 {
-		if err := removeTree(top); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, removeTree(top))
 	}
 	if _, err := os.Stat(top); !os.IsNotExist(err) {
 		t.Errorf("the folder is there: %v", err)

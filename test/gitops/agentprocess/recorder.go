@@ -17,6 +17,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -67,18 +68,14 @@ func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 	for _, kind := range RecordedKinds() {
 		client := cluster.Dynamic.Resource(kind).Namespace(namespace)
 		now, err := client.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i := range now.Items {
 			r.note(watch.Event{Type: watch.Added, Object: &now.Items[i]})
 		}
 		// The watch starts at the version of the list, which leaves no gap
 		// between the two, and it resumes there after a disconnect.
 		watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, now.GetResourceVersion(), follower{client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		following.Go(func() {
 			for event := range watcher.ResultChan() {
 				r.note(event)

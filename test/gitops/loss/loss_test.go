@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -32,9 +33,7 @@ const endToEnd = 8
 func TestAgentLosesNothing(t *testing.T) {
 	s := &suite{cluster: kubetest.Shared(t), git: gittest.Serve(t)}
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.cluster.Define(t, string(text)+"\n---\n"+rolloutDefinition)
 	s.control = s.cluster.Namespace(t)
 	agentprocess.Start(t, agentprocess.Options{

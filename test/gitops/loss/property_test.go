@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 var (
@@ -67,9 +68,7 @@ func (m *model) sync(rendered []*unstructured.Unstructured) plan.SyncState {
 	m.t.Helper()
 	set := plan.Prepare(plan.Source{App: shop, Tracker: tracker, Namespace: "shop", Scope: scopeOf, Objects: rendered})
 	made, err := plan.Build(set, plan.Input{Live: m.objects, Gate: allowAll{}, Options: plan.Options{AllowPrune: true, AllowEmpty: true}})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 	state := plan.NewState(nil)
 	for range 1000 {
 		decision := made.Next(state)

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -29,9 +30,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 func TestGitops(t *testing.T) {
 	s := &suite{binary: binary.Path(t), cluster: kubetest.Shared(t)}
 	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.cluster.Define(t, string(text))
 	t.Run("git", s.testGit)
 	t.Run("kill", s.testKill)

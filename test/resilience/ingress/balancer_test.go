@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -36,9 +37,7 @@ func newBalancer(t *testing.T, address netip.Addr) *balancer {
 	b := &balancer{ctx: ctx, conns: map[net.Conn]struct{}{}}
 	for _, port := range []int{edgeprocess.PlainPort, edgeprocess.TLSPort} {
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, uint16(port)).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b.listeners = append(b.listeners, listener)
 		b.running.Go(func() {
 			for {

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // program is how much there is of everything.
@@ -215,9 +216,7 @@ func (c *continuity) send(t *testing.T, signal syscall.Signal) {
 	if err == nil {
 		err = process.Signal(signal)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // killAPI ends the API server, restarts a replica without it, and brings it back.

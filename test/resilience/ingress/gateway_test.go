@@ -25,6 +25,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 )
 
 // gatewayPort is where every gateway listens, on an address of its own.
@@ -63,9 +64,7 @@ type gateway struct {
 func newGateway(t *testing.T, api *kube.Cluster, address netip.Addr) *gateway {
 	t.Helper()
 	target, err := url.Parse(api.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(authorities(t, api)) {
 		t.Fatal("the cluster has no authority")
@@ -85,9 +84,7 @@ func authorities(t *testing.T, api *kube.Cluster) []byte {
 		return api.Config.CAData
 	}
 	text, err := os.ReadFile(api.Config.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -95,9 +92,7 @@ func authorities(t *testing.T, api *kube.Cluster) []byte {
 func (g *gateway) listen(t *testing.T) *gateway {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(g.address, gatewayPort).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{g.certain}},
@@ -222,14 +217,10 @@ func (g *gateway) kubeconfig(t *testing.T, api *kube.Cluster, namespace, account
 	hours := int64(3600)
 	token, err := api.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(kubeconfigText, g.address, gatewayPort, base64.StdEncoding.EncodeToString([]byte(g.authority.PEM)), token.Status.Token)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

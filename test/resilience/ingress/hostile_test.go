@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -249,9 +250,7 @@ func (c *hostile) changeEndpoints(t *testing.T) {
 			_, err := c.api.Client.DiscoveryV1().EndpointSlices(c.other).Patch(ctx, "crowd-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -171,9 +172,7 @@ func (c *leaders) awaitLeader(t *testing.T, within time.Duration) (leader int) {
 func (c *leaders) writes(t *testing.T, r *replica) float64 {
 	t.Helper()
 	written, err := r.Metric(t.Context(), writesName, `result="written"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return written
 }
 
@@ -204,9 +203,7 @@ func (c *leaders) checkWrites(t *testing.T) {
 	t.Helper()
 	c.awaitWrites(t)
 	all, err := c.api.Client.NetworkingV1().Ingresses(c.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range all.Items {
 		writers := 0
 		for _, entry := range all.Items[i].ManagedFields {

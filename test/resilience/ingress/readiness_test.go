@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -208,9 +209,7 @@ func (c *readiness) testLastGood(t *testing.T) {
 	first.AwaitReady(t)
 	first.Stop(t)
 	good, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 
 	second := at.Start(t) // nothing listens there yet
 	second.AwaitReady(t)
@@ -230,9 +229,7 @@ func (c *readiness) testLastGood(t *testing.T) {
 		{"exposed", "other users can access", func() error { return os.Chmod(file, 0o644) }},
 	} {
 		// The edge of the case before has written the file anew.
-		if err := damage.inflict(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, damage.inflict())
 		t.Run(damage.name, func(t *testing.T) { c.refusesLastGood(t, at, damage.why) })
 	}
 }

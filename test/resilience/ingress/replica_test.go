@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -16,17 +17,13 @@ type (
 // signal sends a signal to the process of a replica.
 func signal(t *testing.T, r *replica, signal os.Signal) {
 	t.Helper()
-	if err := r.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Signal(signal))
 }
 
 // memory is the resident set of the process of a replica, in bytes.
 func memory(t *testing.T, r *replica) int64 {
 	t.Helper()
 	memory, err := programs.ReadMemory(r.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return memory.Resident
 }

@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -76,9 +77,7 @@ func (w *world) newService(t *testing.T, name string, pods int) *service {
 	s := &service{world: w, name: name}
 	w.services = append(w.services, s)
 	for range pods {
-		if err := s.grow(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.grow())
 	}
 	t.Cleanup(func() {
 		for _, p := range s.pods {
@@ -86,9 +85,7 @@ func (w *world) newService(t *testing.T, name string, pods int) *service {
 		}
 	})
 	w.cluster.Apply(t, w.namespace, fmt.Sprintf(serviceManifest, name))
-	if err := s.publish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.publish(t.Context()))
 	return s
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
@@ -65,9 +66,7 @@ const root = "../../.."
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -76,9 +75,7 @@ func readFile(t *testing.T, path string) string {
 func connect(t *testing.T, cluster *kubetest.Cluster) *kube.Cluster {
 	t.Helper()
 	api, err := kube.Connect(cluster.Kubeconfig, kube.Version("resilience"), kube.Rate(1000, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(api.Close)
 	return api
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -36,9 +37,7 @@ type pair struct {
 func newNetwork(t testing.TB, target string) *network {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := &network{listener: listener, target: target, pairs: map[*pair]bool{}}
 	n.running.Go(n.serve)
 	t.Cleanup(func() {
@@ -243,9 +242,7 @@ func begin(t testing.TB, r *replica, runtimeID, path string, failed chan<- error
 	}
 	request, _ := http.NewRequestWithContext(ctx, method, "http://any.test"+path, body)
 	response, err := r.Transport(runtimeID).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reader := bufio.NewReader(response.Body)
 	if _, err := reader.ReadByte(); err != nil {
 		t.Fatal(err)

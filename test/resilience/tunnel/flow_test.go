@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -96,9 +97,7 @@ func TestGigabyte(t *testing.T) {
 				request, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any.test/app-proxy/", &zeros{size})
 			}
 			response, err := r.Transport(a.ID).RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close()
 			n, err := io.Copy(io.Discard, response.Body)
 			if err != nil || direction == "to the platform" && n != size {
@@ -126,9 +125,7 @@ func TestStalledStreams(t *testing.T) {
 	for range streams {
 		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://any.test/app-proxy/"+strconv.Itoa(gigabyte), nil)
 		response, err := r.Transport(a.ID).RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer response.Body.Close()
 		if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
 			t.Fatal(err)

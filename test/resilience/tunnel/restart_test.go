@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
@@ -87,9 +88,7 @@ func TestPlatformRestart(t *testing.T) {
 func turnAway(t testing.TB, address string) (tries *atomic.Int64, stop func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tries = &atomic.Int64{}
 	done := make(chan struct{})
 	go func() {
@@ -144,9 +143,7 @@ func TestReplicasShareStore(t *testing.T) {
 		return true
 	})
 	began := time.Now()
-	if err := p.store.RevokeCredential(t.Context(), a.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.store.RevokeCredential(t.Context(), a.ID))
 	programs.Until(t, "the revoked agent is gone", func() bool {
 		_, atOne := ask(t.Context(), one, a.ID, "/app-proxy/x")
 		_, atTwo := ask(t.Context(), two, a.ID, "/app-proxy/x")

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -57,22 +58,16 @@ type platform struct {
 func openPlatform(t testing.TB, url string) *platform {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	signer, err := signing.New(t.Context(), s, secret.New("a key of the test, which is long enough"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	account, err := s.CreateAccount(t.Context(), store.Account{Name: "account"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &platform{store: s, signer: signer, account: account.ID}
 }
 
@@ -85,12 +80,8 @@ func sqlite(t testing.TB) string {
 func (p *platform) register(t testing.TB, name string) store.Runtime {
 	t.Helper()
 	runtime, err := p.store.CreateRuntime(t.Context(), store.Runtime{AccountID: p.account, Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.store.PutCredential(t.Context(), store.RuntimeCredential{RuntimeID: runtime.ID, Generation: 1, RefreshHash: []byte(name)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, p.store.PutCredential(t.Context(), store.RuntimeCredential{RuntimeID: runtime.ID, Generation: 1, RefreshHash: []byte(name)}))
 	return runtime
 }
 
@@ -133,17 +124,13 @@ func (p *platform) start(t testing.TB, id, address string, timing hub.Timing) *r
 		address = "127.0.0.1:0"
 	}
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	url := "http://" + listener.Addr().String()
 	h, err := hub.New(hub.Options{
 		Verify: p.verify, Directory: p.store, Peer: p.signer, ReplicaID: id, PeerURL: url, TunnelURL: url,
 		Limits: hub.Limits{BodyBytes: 2 << 30}, Timing: timing, Log: logOf(t),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mux := http.NewServeMux()
 	mux.Handle(wire.TunnelPath, h.Tunnel())
 	mux.Handle(wire.PeerPath, h.PeerHandler())

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // testFlowsAtOnce checks that every write arrives before the next one, in both
@@ -47,9 +48,7 @@ func testFlowsAtOnce(t *testing.T, start Start) {
 	// The pipe lets the test decide when the client sends more.
 	up, feed := io.Pipe()
 	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	buf := make([]byte, 100)
 	for i := range rounds {
@@ -113,12 +112,8 @@ func testLarge(t *testing.T, start Start) {
 		r.ContentLength = tt.length
 		r.Header.Set("X-Size", fmt.Sprint(tt.size))
 		response, err := w.Client.Do(r.WithContext(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := same(response.Body, pattern(tt.size)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, same(response.Body, pattern(tt.size)))
 		response.Body.Close()
 	}
 	// 16 MiB leave room for windows, buffers and garbage, and are less than the
@@ -229,9 +224,7 @@ func testPressureDown(t *testing.T, start Start) {
 		}
 	}))
 	response, err := w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	if n := stalled(t, &written); n > maxBuffered {
 		t.Errorf("%d bytes were buffered without a reader", n)
@@ -297,9 +290,7 @@ func testEarlyResponse(t *testing.T, start Start) {
 	up, feed := io.Pipe()
 	defer feed.Close()
 	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if response.StatusCode != 413 || string(body) != "too much" || err != nil {
@@ -426,9 +417,7 @@ func testDeadlines(t *testing.T, start Start) {
 			up, feed := io.Pipe()
 			defer feed.Close()
 			response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close()
 			for range 2 {
 				err := Within(t, "end", outcome)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // report responds with the request as the origin got it, one part a line. Only
@@ -72,13 +73,9 @@ type unsized struct{ io.Reader }
 func request(t *testing.T, w World, method, path string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(method, w.URL, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plain, err := url.PathUnescape(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// RawPath keeps the escapes; net/url would otherwise normalise them.
 	r.URL.Path, r.URL.RawPath = plain, path
 	return r
@@ -299,9 +296,7 @@ func testInterim(t *testing.T, start Start) {
 	})
 	r := request(t, w, "GET", "/", nil)
 	response, err := w.Client.Do(r.WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	// Headers of an interim response belong to it alone (RFC 8297, section 2).
 	if response.Header.Get("X-Hint") != "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // mirror tells in its answer what it was asked.
@@ -185,7 +186,7 @@ func TestDuplex(t *testing.T) {
 	say(t, s, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
 	reader := bufio.NewReader(s)
 	response, err := http.ReadResponse(reader, nil)
-	must(t, err)
+	must.Do(t, err)
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	for i := range 100 {

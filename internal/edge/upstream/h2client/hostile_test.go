@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -236,7 +237,7 @@ func TestPingFlood(t *testing.T) {
 		for p.framer.WritePing(false, [8]byte{}) == nil {
 		}
 	}))
-	must(t, err)
+	must.Do(t, err)
 	ended := make(chan struct{})
 	cfg := config()
 	cfg.OnClose = func(*h2client.Conn) { close(ended) }

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -80,7 +81,7 @@ func TestDoubt(t *testing.T) {
 	}), cfg)
 	s := open(t, c)
 	say(t, s, get)
-	must(t, s.SetReadDeadline(time.Now().Add(60*time.Millisecond)))
+	must.Do(t, s.SetReadDeadline(time.Now().Add(60*time.Millisecond)))
 	if _, err := s.Read(make([]byte, 1)); err == nil {
 		t.Fatal("there was an answer")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -152,7 +153,7 @@ func TestStart(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			below, err := net.Dial("tcp", play(t, test.act))
-			must(t, err)
+			must.Do(t, err)
 			limit := testTimeout
 			if strings.HasSuffix(test.want, "in time") {
 				limit = 20 * time.Millisecond
@@ -234,7 +235,7 @@ func TestDeadlines(t *testing.T) {
 				say(t, s, post)
 				done := make(chan error, 1)
 				go func() { done <- test.wait(s) }()
-				must(t, test.set(s, when.at()))
+				must.Do(t, test.set(s, when.at()))
 				if err := programs.Receive(t, done, "the end of the wait"); !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("error %v, want a timeout", err)
 				}

@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -40,7 +41,7 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	below, err := net.Dial("tcp", address)
-	must(t, err)
+	must.Do(t, err)
 	c, err := h2client.Start(ctx, below, cfg)
 	if err != nil {
 		t.Fatalf("start: %v", err)
@@ -60,7 +61,7 @@ func open(t testing.TB, c *h2client.Conn) *h2client.Stream {
 		t.Fatal("the connection takes no stream")
 	}
 	t.Cleanup(func() { s.Close() })
-	must(t, s.SetDeadline(time.Now().Add(testTimeout)))
+	must.Do(t, s.SetDeadline(time.Now().Add(testTimeout)))
 	return s
 }
 
@@ -149,7 +150,7 @@ func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 func serve(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	for _, f := range tune {
@@ -253,12 +254,5 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 // drain reads until the client ends.
 func (p *peer) drain() {
 	for p.next() != nil {
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
