@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/must"
 )
 
 // counted is a connection that counts what is written to it.
@@ -32,9 +33,7 @@ func (c *counted) Write(p []byte) (int, error) {
 func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -53,9 +52,7 @@ func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr st
 // A small answer goes out with one write: headers, data and the end.
 func TestOneWrite(t *testing.T) {
 	s, err := h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "hello") })})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn := &counted{}
 	addr := serveOne(t, s, func(c net.Conn) net.Conn {
 		conn.Conn = c
@@ -65,9 +62,7 @@ func TestOneWrite(t *testing.T) {
 	roundTrip(t, p)
 	before := conn.writes.Load()
 	for i := range uint32(20) {
-		if err := p.open(2*i+1, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(2*i+1, true))
 		p.await(t, "the end", func(e event) bool { return e.stream == 2*i+1 && e.ends })
 	}
 	if n := conn.writes.Load() - before; n != 20 {
@@ -84,17 +79,13 @@ func TestWindowChanges(t *testing.T) {
 	p := dial(t, s)
 	window := func(size uint32) {
 		t.Helper()
-		if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size}))
 	}
 	data := func(text string) func(event) bool {
 		return func(e event) bool { return e.kind == http2.FrameData && e.data == text }
 	}
 	window(0)
-	if err := p.open(1, true, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true, ":method: POST"))
 	p.await(t, "headers", answered(1))
 	roundTrip(t, p)
 	if n := p.count(func(e event) bool { return e.kind == http2.FrameData }); n != 0 {
@@ -103,37 +94,27 @@ func TestWindowChanges(t *testing.T) {
 	window(1)
 	p.await(t, "a byte", data("o"))
 	window(0) // which makes that of the stream negative
-	if err := p.WriteWindowUpdate(1, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteWindowUpdate(1, 1))
 	roundTrip(t, p)
 	if n := p.count(data("k")); n != 0 {
 		t.Error("data came with a window of zero")
 	}
 	window(1)
 	p.await(t, "the other byte", data("k"))
-	if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 }
 
 // Windows that are too large are errors: of a stream, or of the connection.
 func TestWindowOverflow(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits()}, nil)
 	p := dial(t, s)
-	if err := p.open(1, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.WriteWindowUpdate(1, 1<<31-1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, true))
+	must.Do(t, p.WriteWindowUpdate(1, 1<<31-1))
 	e := p.await(t, "a reset", func(e event) bool { return e.kind == http2.FrameRSTStream })
 	if e.code != http2.ErrCodeFlowControl || e.stream != 1 {
 		t.Errorf("reset with %v", e)
 	}
-	if err := p.WriteWindowUpdate(0, 1<<31-1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteWindowUpdate(0, 1<<31-1))
 	e = p.await(t, "GOAWAY", func(e event) bool { return e.kind == http2.FrameGoAway })
 	if e.code != http2.ErrCodeFlowControl {
 		t.Errorf("ended with %v", e.code)
@@ -149,18 +130,12 @@ func TestUnannouncedTrailers(t *testing.T) {
 		_ = x.Respond(200, "")
 	})}, nil)
 	p := dial(t, s)
-	if err := p.open(1, false, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.WriteData(1, false, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, false, ":method: POST"))
+	must.Do(t, p.WriteData(1, false, []byte("hello")))
 	p.block.Reset()
 	block := bytes.Clone(p.head(":method: -", ":scheme: -", ":authority: -", ":path: -", "x-sum: 5"))
 	err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if said := bridgetest.Within(t, "the upload", got); said != `hello "X-Sum: 5\n" <nil>` {
 		t.Errorf("got %s", said)
 	}
@@ -195,17 +170,13 @@ func TestBeyondTheLimit(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits(), MaxStreams: 2}, nil)
 	p := dial(t, s)
 	for i := range uint32(3) {
-		if err := p.open(2*i+1, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.open(2*i+1, true))
 	}
 	e := p.await(t, "a reset", func(e event) bool { return e.kind == http2.FrameRSTStream })
 	if e.stream != 5 || e.code != http2.ErrCodeRefusedStream {
 		t.Errorf("stream %d is reset with %v", e.stream, e.code)
 	}
-	if err := p.WriteRSTStream(1, http2.ErrCodeCancel); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteRSTStream(1, http2.ErrCodeCancel))
 	alive(t, p, 7)
 }
 
@@ -216,9 +187,7 @@ func deaf(t *testing.T, cfg h2.Config, send func(*http2.Framer) error) (reason s
 	cfg.Handler = waits()
 	cfg.Hooks.Closed = func(reason string) { reasons <- reason }
 	s, err := h2.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	go s.ServeConn(context.Background(), ours)
@@ -230,9 +199,7 @@ func deaf(t *testing.T, cfg h2.Config, send func(*http2.Framer) error) (reason s
 		t.Fatal(err)
 	}
 	f := http2.NewFramer(theirs, nil)
-	if err := f.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.WriteSettings())
 	if err := send(f); err != nil {
 		t.Logf("the client was cut off: %v", err)
 	}
@@ -259,15 +226,11 @@ func TestUnread(t *testing.T) {
 func TestLateTrailers(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits()}, nil)
 	p := dial(t, s)
-	if err := p.open(1, false, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, false, ":method: POST"))
 	p.await(t, "a reset", func(e event) bool { return e.kind == http2.FrameRSTStream && e.code == http2.ErrCodeNo })
 	block := bytes.Clone(p.head(":method: -", ":scheme: -", ":authority: -", ":path: -", "x-sum: "+strings.Repeat("5", 10)))
 	err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	alive(t, p, 3)
 }
 
@@ -281,16 +244,12 @@ func TestEndWaits(t *testing.T) {
 		outcome <- fmt.Sprint(string(body), err)
 	})}, nil)
 	p := dial(t, s)
-	if err := p.open(1, false, ":method: POST"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.open(1, false, ":method: POST"))
 	e := p.await(t, "the answer", func(e event) bool { return e.kind == http2.FrameData })
 	if e.data != "ok" || e.ends {
 		t.Errorf("the answer is %q and ends: %v", e.data, e.ends)
 	}
-	if err := p.WriteData(1, true, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteData(1, true, []byte("hello")))
 	p.await(t, "the end", func(e event) bool { return e.kind == http2.FrameData && e.ends })
 	if got := bridgetest.Within(t, "the upload", outcome); got != "hello<nil>" {
 		t.Errorf("the upload is %s", got)

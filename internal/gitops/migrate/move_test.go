@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestMove: R4, R29: an Application moves to the runtime while Argo CD runs, with its
@@ -28,9 +29,7 @@ func TestMove(t *testing.T) {
 	before, was := w.identities("shop"), essence(w.app(w.argo, "shop"))
 
 	report, err := migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(report.Resources) != 3 {
 		t.Fatalf("%d resources", len(report.Resources))
 	}
@@ -218,9 +217,7 @@ func TestDryRun(t *testing.T) {
 		t.Helper()
 		var told []string
 		options.Report = func(write migrate.Write) { told = append(told, write.Verb+" "+write.Object) }
-		if err := run(options); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run(options))
 		return told
 	}
 	move := func(options migrate.Options) error { _, err := migrate.Run(t.Context(), options); return err }
@@ -271,9 +268,7 @@ func TestLabelTracking(t *testing.T) {
 	w.patch("shop", strings.ReplaceAll(status, "NS", w.target))
 	before := w.marks()
 	report, err := migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	left := 0
 	for _, resource := range report.Resources {
 		if resource.Left != "" {
