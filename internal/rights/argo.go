@@ -98,7 +98,7 @@ func (p *parser) projectLine(project, subject, line string) *refusal.Refusal {
 	if !slices.ContainsFunc(projectResources, r.resource.match) {
 		return refusal.New("", refusal.NotAllowed, "a role of a project has rights on %s only, not on %s: write the rule in policy.csv of %s", strings.Join(projectResources, ", "), fields[2], ConfigMap)
 	}
-	if named, _, ok := strings.Cut(fields[4], "/"); ok && isPlain(named, p.policy.mode) && named != project {
+	if named, _, ok := strings.Cut(fields[4], "/"); ok && isLiteral(named, p.policy.mode) && named != project {
 		return refusal.New("", refusal.NotAllowed, "the object %q is of project %s, and a role of project %s has no rights there: write %s/*", fields[4], named, project, project)
 	}
 	p.addProjectRule(project, fields, r)

@@ -55,11 +55,8 @@ func (p pattern) match(value string) bool {
 	return p.glob.Match(value)
 }
 
-// isPlain reports whether a text has no special characters in its mode, so that
-// it can be compared with the known names.
-func isPlain(text string, mode Mode) bool {
-	if mode == Regex {
-		return regexp.QuoteMeta(text) == text
-	}
-	return !strings.ContainsAny(text, `*?[]{}\`)
+// isLiteral reports whether a text matches itself only. A regular expression
+// never does: it may match a part of a value.
+func isLiteral(text string, mode Mode) bool {
+	return mode != Regex && !strings.ContainsAny(text, `*?[]{}\`)
 }

@@ -134,11 +134,11 @@ func compileRule(fields []string, mode Mode) (rule, *refusal.Refusal) {
 	if !slices.ContainsFunc(Resources(), r.resource.match) {
 		return rule{}, refusal.New("", refusal.Unknown, "there is no resource %q: write one of %s", resource, strings.Join(Resources(), ", "))
 	}
-	if verb, _, _ := strings.Cut(action, "/"); isPlain(verb, mode) && !slices.Contains(Actions(), verb) {
+	if verb, _, _ := strings.Cut(action, "/"); isLiteral(verb, mode) && !slices.Contains(Actions(), verb) {
 		return rule{}, refusal.New("", refusal.Unknown, "there is no action %q: write one of %s, update/GROUP/KIND/NAMESPACE/NAME, delete/GROUP/KIND/NAMESPACE/NAME, action/GROUP/KIND/ACTION",
 			action, strings.Join(Actions(), ", "))
 	}
-	if resource == Applications && isPlain(object, mode) && !strings.Contains(object, "/") {
+	if resource == Applications && isLiteral(object, mode) && !strings.Contains(object, "/") {
 		return rule{}, refusal.New("", refusal.Invalid, "the object %q names no project, so no Application matches: write PROJECT/%s", object, object)
 	}
 	return r, nil
