@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
@@ -162,14 +163,18 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 		Folder: filepath.Join(given.Folder, "report"), Runtime: given.Name, Client: r.membership.Client(),
 		List: a.listApplications, Log: a.log, Metrics: given.Metrics.report,
 	})
-	r.router = r.newRouter()
+	if err != nil {
+		return nil, err
+	}
+	r.router, err = r.newRouter()
 	return r, err
 }
 
 // newRouter returns the handler that the platform and Git hosts reach, in every
 // access mode. It verifies the platform's token before any service sees the
-// request; webhooks are verified by their signature instead.
-func (r *platformRuntime) newRouter() http.Handler {
+// request; webhooks are verified by their signature instead. It fails if the
+// table of permissions lacks a row.
+func (r *platformRuntime) newRouter() (http.Handler, error) {
 	options := r.agent.options
 	proxy := appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
@@ -179,9 +184,13 @@ func (r *platformRuntime) newRouter() http.Handler {
 	r.traffic = r.newTraffic(proxy)
 	mux := http.NewServeMux()
 	clusterPath, clusterHandler := runtimev1connect.NewClusterServiceHandler(r.clusters)
-	mux.Handle(clusterPath, clusterHandler)
-	for _, handlers := range []map[string]http.Handler{proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers(), r.traffic.Handlers(proxy.HandlerOptions()...)} {
+	for _, handlers := range []map[string]http.Handler{
+		{clusterPath: clusterHandler}, proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers(), r.traffic.Handlers(proxy.HandlerOptions()...),
+	} {
 		for path, handler := range handlers {
+			if err := permission.Check(path); err != nil {
+				return nil, err
+			}
 			mux.Handle(path, handler)
 		}
 	}
@@ -192,7 +201,7 @@ func (r *platformRuntime) newRouter() http.Handler {
 	return router.New(router.Options{
 		Runtime: r.runtimeOptions.Name, AppProxy: mux, Webhooks: hooks, Workflows: r.runtimeOptions.Workflows,
 		Verify: verifier.Verify, Log: r.log, Metrics: r.runtimeOptions.Metrics.router,
-	})
+	}), nil
 }
 
 // serve runs the parts of every replica until the context is done: the

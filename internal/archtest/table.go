@@ -155,7 +155,7 @@ func HouseTable() Table {
 			{Packages: programs, MayUse: []string{must}, Foreign: []string{"golang.org/x/sys/..."}},
 			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
 			// paerser reads files with the two decoders; declare has the nearest name.
-			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire"}, Foreign: []string{
+			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire", "./internal/wire/permission"}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
 			}},
 

@@ -40,6 +40,7 @@ func writeReference(root *cobra.Command, dir string) error {
 		{"edge.md", roleReference("edge", edgeExamples, config.EdgeOptions())},
 		{"agent.md", roleReference("agent", agentExamples, config.AgentOptions())},
 		{"platform.md", roleReference("platform", platformExamples, config.PlatformOptions())},
+		{"rights.md", rightsReference()},
 	}
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, page.name), []byte(page.text), 0o644); err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 // Platform holds every option of `slipway platform`. The description tags are the
@@ -106,13 +107,16 @@ type OIDC struct {
 	ClientSecret   secret.Text `yaml:"clientSecret" description:"Secret of the client. Other users of a machine can see flags: prefer the file or the environment."`
 	AllowedDomains []string    `yaml:"allowedDomains" description:"Email domains whose users may sign in: a list in a file, commas between them elsewhere. When empty, users must exist already."`
 	CreateUsers    bool        `yaml:"createUsers" description:"Create a user at the first sign-in with an email of an allowed domain. When false, an admin creates users first."`
-	RoleClaim      string      `yaml:"roleClaim" description:"Claim of the ID token, such as groups, that decides the role. When empty, new users get the role user and admins change it."`
+	RoleClaim      string      `yaml:"roleClaim" description:"Claim of the ID token, such as groups, that decides the role at each sign-in; the highest role counts. When empty, new users get defaultRole and admins change it."`
 	AdminValues    []string    `yaml:"adminValues" description:"Values of the claim that grant the role admin."`
+	OperatorValues []string    `yaml:"operatorValues" description:"Values of the claim that grant the role operator."`
+	ViewerValues   []string    `yaml:"viewerValues" description:"Values of the claim that grant the role viewer."`
+	DefaultRole    string      `yaml:"defaultRole" description:"Role of new users, and of users without any of these values: viewer, operator or admin."`
 }
 
 // SetDefaults sets every option to its default. The decoder calls it by this
 // name when an option enables the group.
-func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on"} }
+func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on", DefaultRole: permission.RoleOperator} }
 
 // Defaults sets every option to its default: a platform on loopback, without
 // TLS, that needs no configuration.

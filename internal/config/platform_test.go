@@ -60,10 +60,14 @@ func TestPlatformValidate(t *testing.T) {
 		"--identity.passwords=disabled":                                            "no user could sign in",
 		"--identity.passwords=disabled --oidc.issuer=https://id --oidc.clientID=x": "",
 		"--oidc": "oidc.issuer is missing",
-		"--oidc.issuer=http://id.example.com --oidc.clientID=x":         "oidc.issuer is not encrypted",
-		"--oidc.issuer=https://id.example.com --oidc.clientID=x":        "",
-		"--oidc.issuer=https://id --oidc.clientID=x --oidc.createUsers": "needs allowedDomains",
-		"--oidc.issuer=https://id --oidc.clientID=x --oidc.roleClaim=g": "belong together",
+		"--oidc.issuer=http://id.example.com --oidc.clientID=x":                                   "oidc.issuer is not encrypted",
+		"--oidc.issuer=https://id.example.com --oidc.clientID=x":                                  "",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.createUsers":                           "needs allowedDomains",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.roleClaim=g":                           "belong together",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.viewerValues=g":                        "belong together",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.roleClaim=g --oidc.operatorValues=dev": "",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.defaultRole=viewer":                    "",
+		"--oidc.issuer=https://id --oidc.clientID=x --oidc.defaultRole=root":                      "oidc.defaultRole is \"root\"",
 	} {
 		loaded, err := config.LoadPlatform(config.Sources{Args: strings.Fields(args)})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 // Validate checks every option and reports all problems at once, each with the
@@ -188,7 +189,10 @@ func (c *checker) oidc(o *OIDC) {
 	if o.CreateUsers && len(o.AllowedDomains) == 0 {
 		c.add(prefix+"createUsers", "needs allowedDomains: otherwise every user of the identity provider could sign in")
 	}
-	if (o.RoleClaim == "") != (len(o.AdminValues) == 0) {
-		c.add(prefix+"roleClaim", "and adminValues belong together: give both or neither")
+	if (o.RoleClaim == "") != (len(o.AdminValues)+len(o.OperatorValues)+len(o.ViewerValues) == 0) {
+		c.add(prefix+"roleClaim", "and adminValues, operatorValues or viewerValues belong together: give the claim and some of its values, or neither")
+	}
+	if _, err := permission.ParseRole(o.DefaultRole); err != nil {
+		c.add(prefix+"defaultRole", "is %s: write one of %s", quoted(o.DefaultRole), strings.Join(permission.Roles(), ", "))
 	}
 }

@@ -14,7 +14,7 @@ type RuntimeClaims struct {
 	UserID string `json:"sub"`
 	Email  string `json:"email,omitempty"`
 	Name   string `json:"name,omitempty"`
-	// Role is admin or user.
+	// Role is one of package permission.
 	Role      string `json:"role"`
 	AccountID string `json:"account"`
 	// Prefix is the path that the token is valid for, such as /app-proxy/.

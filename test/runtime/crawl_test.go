@@ -78,7 +78,7 @@ func (g *stage) testCrawl(t *testing.T) {
 func (g *stage) crawlers(t *testing.T) []crawler {
 	t.Helper()
 	user := mustMessage(g.admin.accounts.CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{
-		Email: "user@example.com", Name: "User", Role: platformv1.Role_ROLE_USER,
+		Email: "user@example.com", Name: "User", Role: platformv1.Role_ROLE_OPERATOR,
 	})))(t)
 	userKey := g.firstKey(t, "user@example.com", user.GetOneTimePassword(), g.canary("the password of the user", "canary0password0of0the0user"))
 	expired := g.newKey(t, g.admin, &platformv1.CreateKeyRequest{Name: "expired"})
@@ -90,14 +90,22 @@ func (g *stage) crawlers(t *testing.T) []crawler {
 	})))(t).GetCredential()
 	public := func(rule permission.Rule) bool { return rule.Permission == permission.Public }
 	ofUser := func(rule permission.Rule) bool {
-		return rule.Role(permission.RoleUser) && rule.Permission != permission.Session
+		return rule.Role(permission.RoleOperator) && rule.Permission != permission.Session
+	}
+	viewer := mustMessage(g.admin.accounts.CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{
+		Email: "viewer@example.com", Name: "Viewer", Role: platformv1.Role_ROLE_VIEWER,
+	})))(t)
+	viewerKey := g.firstKey(t, "viewer@example.com", viewer.GetOneTimePassword(), g.canary("the password of the viewer", "canary0password0of0the0viewer"))
+	ofViewer := func(rule permission.Rule) bool {
+		return rule.Role(permission.RoleViewer) && rule.Permission != permission.Session
 	}
 	ofAdmin := func(rule permission.Rule) bool {
 		return rule.Role(permission.RoleAdmin) && rule.Permission != permission.Session
 	}
 	return []crawler{
 		{name: "nobody", may: public, otherwise: http.StatusUnauthorized},
-		{name: "a user", token: userKey, may: ofUser, otherwise: http.StatusForbidden},
+		{name: "a viewer", token: viewerKey, may: ofViewer, otherwise: http.StatusForbidden},
+		{name: "an operator", token: userKey, may: ofUser, otherwise: http.StatusForbidden},
 		{name: "an admin", token: g.adminKey, may: ofAdmin, otherwise: http.StatusForbidden},
 		{name: "a key to read", token: g.scoped(t, "read", platformv1.Scope_SCOPE_READ), otherwise: http.StatusForbidden, may: func(rule permission.Rule) bool {
 			return public(rule) || ofAdmin(rule) && rule.Read

@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -23,7 +24,15 @@ func authorise(procedure string, claims wire.RuntimeClaims) error {
 	case !known || !strings.HasPrefix(procedure, runtimeServices):
 		return connect.NewError(connect.CodeUnimplemented, errors.New("the runtime does not implement this procedure: it may be older than the client"))
 	case !rule.Role(claims.Role):
-		return connect.NewError(connect.CodePermissionDenied, errors.New("your role does not permit this: contact an admin of the account"))
+		return connect.NewError(connect.CodePermissionDenied, errors.New(rule.Missing(claims.Role)))
+	}
+	return nil
+}
+
+// authorisePath is authorise for a path that is no procedure.
+func authorisePath(path string, request *http.Request, claims wire.RuntimeClaims) error {
+	if rule := permission.OfPath(path, request.Method, request.Header.Get("Upgrade") != ""); !rule.Role(claims.Role) {
+		return connect.NewError(connect.CodePermissionDenied, errors.New(rule.Missing(claims.Role)))
 	}
 	return nil
 }

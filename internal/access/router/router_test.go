@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 const (
@@ -25,17 +27,16 @@ const (
 	addProcedure  = "/slipway.runtime.v1.ClusterService/AddCluster"
 )
 
-// verify accepts three tokens; package token has the real verification.
+// verify accepts a role, and a role with the suffix -workflows, as a token;
+// package token has the real verification.
 func verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
-	claims := wire.RuntimeClaims{Email: "ada@example.com", Role: "user", Prefix: wire.AppProxyPath}
-	switch bearer {
-	case "Bearer user":
-	case "Bearer admin":
-		claims.Role = "admin"
-	case "Bearer workflows":
-		claims.Prefix = wire.WorkflowsPath
-	default:
+	role, ofWorkflows := strings.CutSuffix(strings.TrimPrefix(bearer, "Bearer "), "-workflows")
+	if !slices.Contains(permission.Roles(), role) {
 		return wire.RuntimeClaims{}, refusal.New("", token.ReasonSignature, "the token is not signed by the platform of this runtime")
+	}
+	claims := wire.RuntimeClaims{Email: "ada@example.com", Role: role, Prefix: wire.AppProxyPath}
+	if ofWorkflows {
+		claims.Prefix = wire.WorkflowsPath
 	}
 	return claims, nil
 }
@@ -90,24 +91,24 @@ func TestRouter(t *testing.T) {
 		status                       int
 		want                         string
 	}{
-		{"API", "POST", "/app-proxy" + listProcedure, "user", 200, listProcedure + "|ada@example.com|||{}"},
+		{"API", "POST", "/app-proxy" + listProcedure, "operator", 200, listProcedure + "|ada@example.com|||{}"},
 		{"API without a token", "POST", "/app-proxy" + listProcedure, "", 401, `"code":"unauthenticated"`},
 		{"API with a wrong token", "POST", "/app-proxy" + listProcedure, "forged", 401, "not signed by the platform"},
-		{"API with a token for another path", "POST", "/app-proxy" + listProcedure, "workflows", 401, "for another path"},
-		{"API for admins, as a user", "POST", "/app-proxy" + addProcedure, "user", 403, `"code":"permission_denied"`},
+		{"API with a token for another path", "POST", "/app-proxy" + listProcedure, "operator-workflows", 401, "for another path"},
+		{"API for admins, as an operator", "POST", "/app-proxy" + addProcedure, "operator", 403, `"code":"permission_denied"`},
 		{"API for admins, as an admin", "POST", "/app-proxy" + addProcedure, "admin", 200, addProcedure},
 		{"API that is not there", "POST", "/app-proxy/slipway.runtime.v1.ApplicationService/Nothing", "admin", 501, `"code":"unimplemented"`},
 		{"API of the platform", "POST", "/app-proxy/slipway.platform.v1.AuthService/Me", "admin", 501, `"code":"unimplemented"`},
 		{"API with GET", "GET", "/app-proxy" + listProcedure, "", 401, "not signed"},
-		{"path with a second form", "POST", "/app-proxy/x/..%2f" + listProcedure, "user", 400, "ambiguous"},
-		{"path with dots", "POST", "/webhooks/../app-proxy" + listProcedure, "user", 400, "ambiguous"},
-		{"path with an empty segment", "POST", "/app-proxy/" + listProcedure, "user", 400, "ambiguous"},
+		{"path with a second form", "POST", "/app-proxy/x/..%2f" + listProcedure, "operator", 400, "ambiguous"},
+		{"path with dots", "POST", "/webhooks/../app-proxy" + listProcedure, "operator", 400, "ambiguous"},
+		{"path with an empty segment", "POST", "/app-proxy/" + listProcedure, "operator", 400, "ambiguous"},
 		{"webhook", "POST", "/webhooks/prod/shop", "", 200, "/webhooks/prod/shop||shop||{}"},
 		{"webhook of another runtime", "POST", "/webhooks/other/shop", "", 404, "/webhooks/prod/<source>"},
 		{"webhook of a longer name", "POST", "/webhooks/prod2/shop", "", 404, "/webhooks/prod/<source>"},
 		{"webhook without a source", "POST", "/webhooks/prod/", "", 404, "/webhooks/prod/<source>"},
 		{"webhook below a source", "POST", "/webhooks/prod/shop/more", "", 404, "/webhooks/prod/<source>"},
-		{"no workflows", "GET", "/workflows/x", "workflows", 404, "no workflow server"},
+		{"no workflows", "GET", "/workflows/x", "operator-workflows", 404, "no workflow server"},
 		{"workflows without a token", "GET", "/workflows/x", "", 401, "not signed"},
 		{"workflows with a token for the API", "GET", "/workflows/x", "admin", 401, "for another path"},
 		{"health", "GET", "/healthz", "", 200, "ok"},
@@ -154,7 +155,7 @@ func TestTwoTokens(t *testing.T) {
 
 // TestBodyIsBounded: a request to the API has an end.
 func TestBodyIsBounded(t *testing.T) {
-	got := ask(newRouter(nil), http.MethodPost, "/app-proxy"+listProcedure, "user", strings.NewReader(strings.Repeat("a", 5<<20)))
+	got := ask(newRouter(nil), http.MethodPost, "/app-proxy"+listProcedure, "operator", strings.NewReader(strings.Repeat("a", 5<<20)))
 	if got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %d", got.Code)
 	}
@@ -188,11 +189,11 @@ func TestOverload(t *testing.T) {
 	done := make(chan int, places)
 	for range places {
 		go func() {
-			done <- ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "user", strings.NewReader("{}")).Code
+			done <- ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "operator", strings.NewReader("{}")).Code
 		}()
 		<-acquired
 	}
-	if got := ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "user", strings.NewReader("{}")); got.Code != http.StatusTooManyRequests {
+	if got := ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "operator", strings.NewReader("{}")); got.Code != http.StatusTooManyRequests {
 		t.Errorf("one more: got %d %s", got.Code, got.Body)
 	}
 	close(release)
@@ -258,7 +259,7 @@ func TestWorkflows(t *testing.T) {
 	address := workflowServer(t, goOn)
 	server := httptest.NewServer(newRouter(func(o *router.Options) { o.Workflows = address }))
 	defer server.Close()
-	header := http.Header{"Authorization": {"Bearer workflows"}, "Cookie": {"session=1"}}
+	header := http.Header{"Authorization": {"Bearer operator-workflows"}, "Cookie": {"session=1"}}
 
 	connection, _, err := websocket.Dial(t.Context(), server.URL+"/workflows/socket", &websocket.DialOptions{HTTPHeader: header})
 	must.Do(t, err)
@@ -298,7 +299,7 @@ func TestWorkflows(t *testing.T) {
 // TestWorkflowsAway: a server that is away is not the runtime's failure.
 func TestWorkflowsAway(t *testing.T) {
 	handler := newRouter(func(o *router.Options) { o.Workflows = &url.URL{Scheme: "http", Host: "127.0.0.1:1"} })
-	if got := ask(handler, http.MethodGet, "/workflows/x", "workflows", nil); got.Code != http.StatusBadGateway {
+	if got := ask(handler, http.MethodGet, "/workflows/x", "operator-workflows", nil); got.Code != http.StatusBadGateway {
 		t.Errorf("got %d %s", got.Code, got.Body)
 	}
 }

@@ -54,9 +54,13 @@ func newWorkflows(server *url.URL, log *slog.Logger) http.Handler {
 	}
 }
 
-// serveWorkflows authenticates a request and proxies it.
+// serveWorkflows authenticates and authorizes a request and proxies it.
 func (r *router) serveWorkflows(w http.ResponseWriter, request *http.Request) {
-	if _, err := r.verify(request, wire.WorkflowsPath); err != nil {
+	claims, err := r.verify(request, wire.WorkflowsPath)
+	if err == nil {
+		err = authorisePath(wire.WorkflowsPath, request, claims)
+	}
+	if err != nil {
 		r.refuse(w, request, partWorkflows, err)
 		return
 	}

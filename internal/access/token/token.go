@@ -96,6 +96,10 @@ func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims,
 	if json.Unmarshal(payload, &claims) != nil {
 		return wire.RuntimeClaims{}, refusal.New("", ReasonClaims, "the token has no valid claims")
 	}
+	// Platforms of earlier versions sign the operator's former name.
+	if claims.Role, err = permission.ParseRole(claims.Role); err != nil {
+		return wire.RuntimeClaims{}, refusal.New("", ReasonClaims, "the token has an unknown role")
+	}
 	if err := v.check(claims, runtimeID); err != nil {
 		return wire.RuntimeClaims{}, err
 	}
@@ -146,7 +150,7 @@ func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 	return nil, refusal.New("", ReasonSignature, "the token is not signed by the platform of this runtime")
 }
 
-// check validates the claims: audience, lifetime, clock, role and prefix.
+// check validates the claims: audience, lifetime, clock and prefix.
 func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 	now := v.now()
 	issued, expires := time.Unix(claims.IssuedAt, 0), time.Unix(claims.ExpiresAt, 0)
@@ -159,8 +163,6 @@ func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 		return refusal.New("", ReasonExpired, "the token has expired: if it is new, the clocks of the platform and of the cluster differ")
 	case issued.After(now.Add(leeway)):
 		return refusal.New("", ReasonEarly, "the token is from the future: the clocks of the platform and of the cluster differ")
-	case claims.Role != permission.RoleAdmin && claims.Role != permission.RoleUser:
-		return refusal.New("", ReasonClaims, "the token has an unknown role")
 	case !knownPrefix(claims.Prefix):
 		return refusal.New("", ReasonPrefix, "the token is for an unknown path")
 	}

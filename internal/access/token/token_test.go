@@ -71,7 +71,7 @@ func sign(t testing.TB, key jose.SigningKey, claims any) string {
 // good are claims that are accepted.
 func good() wire.RuntimeClaims {
 	return wire.RuntimeClaims{
-		Issuer: "https://platform.example", RuntimeID: runtimeID, UserID: "u1", Email: "ada@example.com", Role: "user", AccountID: "a1",
+		Issuer: "https://platform.example", RuntimeID: runtimeID, UserID: "u1", Email: "ada@example.com", Role: "operator", AccountID: "a1",
 		Prefix: wire.AppProxyPath, IssuedAt: begin().Unix(), ExpiresAt: begin().Add(time.Minute).Unix(), ID: "j1",
 	}
 }
@@ -101,6 +101,7 @@ func TestVerify(t *testing.T) {
 		{"good", p.sign(t, good()), ""},
 		{"good, as a header", "Bearer " + p.sign(t, good()), ""},
 		{"good, clocks differ a little", p.sign(t, expired(20*time.Second)), ""},
+		{"the role of an older platform", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Role = "user" })), ""},
 		{"none", "", token.ReasonMissing},
 		{"only the scheme", "Bearer ", token.ReasonMissing},
 		{"garbage", "not.a.token", token.ReasonMalformed},
@@ -127,7 +128,7 @@ func TestVerify(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			claims, err := verifier(keys(t, p)).Verify(t.Context(), c.bearer)
 			if c.want == "" {
-				if err != nil || claims.Email != "ada@example.com" {
+				if err != nil || claims.Email != "ada@example.com" || claims.Role != "operator" {
 					t.Fatalf("got %+v, %v", claims, err)
 				}
 				return

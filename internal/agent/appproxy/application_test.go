@@ -253,7 +253,7 @@ spec:
 	}
 	remove := func(name string, cascade bool) {
 		ref := &runtimev1.ApplicationRef{Name: name}
-		if _, err := apps.DeleteApplication(t.Context(), connect.NewRequest(&runtimev1.DeleteApplicationRequest{Ref: ref, Cascade: cascade})); err != nil {
+		if _, err := w.appsAs(t, "admin").DeleteApplication(t.Context(), connect.NewRequest(&runtimev1.DeleteApplicationRequest{Ref: ref, Cascade: cascade})); err != nil {
 			t.Fatal(err)
 		}
 	}

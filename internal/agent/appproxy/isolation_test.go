@@ -101,7 +101,7 @@ func TestOtherNamespaces(t *testing.T) {
 	w := newWorld(t)
 	other := w.Namespace(t)
 	w.Apply(t, other, strings.ReplaceAll(forgedApp, "NAMESPACE", other))
-	apps := w.apps(t)
+	apps := w.appsAs(t, "admin")
 	messages := map[string]bool{}
 	for _, name := range []string{"forged", "nothing"} {
 		ref := &runtimev1.ApplicationRef{Namespace: other, Name: name}
@@ -221,7 +221,7 @@ func TestWithoutClaims(t *testing.T) {
 			t.Errorf("%s: got %d", path, answer.Code)
 		}
 	}
-	runtime := runtimev1connect.NewRuntimeServiceClient(w.http(t, "user"), w.address+"/app-proxy")
+	runtime := runtimev1connect.NewRuntimeServiceClient(w.http(t, "operator"), w.address+"/app-proxy")
 	if _, err := runtime.ConfigureAsApplication(t.Context(), connect.NewRequest(&runtimev1.ConfigureAsApplicationRequest{})); connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("as a user: %v", err)
 	}

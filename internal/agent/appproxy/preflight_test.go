@@ -93,7 +93,7 @@ func TestPreflightLeavesOut(t *testing.T) {
 
 func TestPreflightRefuses(t *testing.T) {
 	w := newWorld(t, checked)
-	user := runtimev1connect.NewRuntimeServiceClient(w.http(t, "user"), w.address+"/app-proxy", readable())
+	user := runtimev1connect.NewRuntimeServiceClient(w.http(t, "operator"), w.address+"/app-proxy", readable())
 	without := newWorld(t)
 	for _, tt := range []struct {
 		name   string

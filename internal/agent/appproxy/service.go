@@ -181,7 +181,7 @@ func (guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := requireClaims(ctx); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(withVerb(ctx, request.Spec().Procedure), requestTimeout)
 		defer cancel()
 		return next(ctx, request)
 	}
@@ -198,7 +198,7 @@ func (guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.Str
 		if err := requireClaims(ctx); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+		ctx, cancel := context.WithTimeout(withVerb(ctx, stream.Spec().Procedure), streamTimeout)
 		defer cancel()
 		return next(ctx, stream)
 	}
@@ -245,8 +245,6 @@ func (s *Service) resolveRef(ref *runtimev1.ApplicationRef) (tracking.App, error
 	// The same error as for an Application that does not exist: the existence
 	// of other namespaces is not disclosed.
 	if !s.servesNamespace(place.Namespace) {
-		// As for one that does not exist: others' namespaces are none of the asker's
-		// business.
 		return place, notFound(place)
 	}
 	return place, nil
@@ -258,7 +256,8 @@ func (s *Service) servesNamespace(namespace string) bool {
 	return slices.Contains(all, everyNamespace) || slices.Contains(all, namespace)
 }
 
-// application reads the Application that a request names.
+// application reads the Application that a request names, and checks that the
+// user has the right that the called procedure needs.
 func (s *Service) application(ctx context.Context, ref *runtimev1.ApplicationRef) (*inspect.Application, error) {
 	place, err := s.resolveRef(ref)
 	if err != nil {
@@ -268,7 +267,7 @@ func (s *Service) application(ctx context.Context, ref *runtimev1.ApplicationRef
 	if err != nil {
 		return nil, s.toConnectError(err, place)
 	}
-	return app, nil
+	return app, s.authorise(ctx, app)
 }
 
 // target returns the cluster that has the objects of an Application.

@@ -35,6 +35,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
@@ -167,7 +168,12 @@ func (w *world) http(t *testing.T, role string) *http.Client {
 
 func (w *world) apps(t *testing.T) runtimev1connect.ApplicationServiceClient {
 	t.Helper()
-	return runtimev1connect.NewApplicationServiceClient(w.http(t, "user"), w.address+"/app-proxy", readable())
+	return w.appsAs(t, permission.RoleOperator)
+}
+
+func (w *world) appsAs(t *testing.T, role string) runtimev1connect.ApplicationServiceClient {
+	t.Helper()
+	return runtimev1connect.NewApplicationServiceClient(w.http(t, role), w.address+"/app-proxy", readable())
 }
 
 func (w *world) runtime(t *testing.T) runtimev1connect.RuntimeServiceClient {

@@ -54,7 +54,7 @@ func TestChecks(t *testing.T) {
 	}
 	_, err := client.CreateGitSource(t.Context(), create(&runtimev1.GitSource{Name: "apps", RepoUrl: repository}))
 	refused(t, err, connect.CodeFailedPrecondition, "no Shared Configuration Repository")
-	_, err = w.serve(t, permission.RoleUser).CreateGitSource(t.Context(), create(&runtimev1.GitSource{Name: "apps", RepoUrl: repository}))
+	_, err = w.serve(t, permission.RoleOperator).CreateGitSource(t.Context(), create(&runtimev1.GitSource{Name: "apps", RepoUrl: repository}))
 	refused(t, err, connect.CodePermissionDenied)
 	_, err = w.service.ListGitSources(context.Background(), connect.NewRequest(&runtimev1.ListGitSourcesRequest{}))
 	refused(t, err, connect.CodeUnauthenticated)

@@ -111,7 +111,7 @@ func (w *world) testCreate(t *testing.T, apps *runtimev1.GitSource) {
 func (w *world) testEdit(t *testing.T, apps *runtimev1.GitSource) {
 	apps.Exclude = "nothing/*"
 	request := connect.NewRequest(&runtimev1.EditGitSourceRequest{GitSource: apps})
-	_, err := w.serve(t, permission.RoleUser).EditGitSource(t.Context(), request)
+	_, err := w.serve(t, permission.RoleOperator).EditGitSource(t.Context(), request)
 	refused(t, err, connect.CodePermissionDenied)
 	if _, err := w.client.EditGitSource(t.Context(), request); err != nil {
 		t.Fatal(err)

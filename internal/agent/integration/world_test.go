@@ -118,7 +118,7 @@ func (w *world) admin() runtimev1connect.IntegrationServiceClient {
 }
 
 func (w *world) user(name string) runtimev1connect.IntegrationServiceClient {
-	return w.as(name, permission.RoleUser)
+	return w.as(name, permission.RoleOperator)
 }
 
 // asUser adds who asks, and keeps what is answered.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -173,14 +175,12 @@ func showGitSettings(command *cobra.Command, output *printer.Output, settings *p
 	})
 }
 
-// parseRole parses a role as users write it. It is the inverse of
-// apiclient.RoleName.
+// parseRole parses a role as users write it, also by its former name user. It is
+// the inverse of apiclient.RoleName.
 func parseRole(word string) (platformv1.Role, error) {
-	switch word {
-	case "admin":
-		return platformv1.Role_ROLE_ADMIN, nil
-	case "user":
-		return platformv1.Role_ROLE_USER, nil
+	role, err := permission.ParseRole(word)
+	if err != nil {
+		return 0, exit.UsageError{Err: fmt.Errorf("--role: %w", err)}
 	}
-	return 0, exit.UsageError{Err: fmt.Errorf("--role %q is neither admin nor user", word)}
+	return platformv1.Role(platformv1.Role_value["ROLE_"+strings.ToUpper(role)]), nil
 }

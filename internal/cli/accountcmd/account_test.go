@@ -27,13 +27,13 @@ func TestAccount(t *testing.T) {
 	if got.Code != 0 || len(strings.Fields(password)) != 1 || strings.Contains(got.Stderr, password) {
 		t.Fatalf("the password is not alone on standard output: %+v", got)
 	}
-	if got := w.Must(t, "account users list"); !strings.Contains(clitest.TrimLines(got), "grace@example.com grace@example.com user must choose a password -") {
+	if got := w.Must(t, "account users list"); !strings.Contains(clitest.TrimLines(got), "grace@example.com grace@example.com operator must choose a password -") {
 		t.Errorf("list:\n%s", got)
 	}
 	w.Fails(t, "account users update grace@example.com", 2, "name what to change")
 	w.Fails(t, "account users update grace@example.com --role admin --disable --enable", 2, "--disable and --enable exclude each other")
 	w.Fails(t, "account users update nobody@example.com --role user", 1, "the account has no user nobody@example.com")
-	w.Fails(t, "account users create x@example.com --role king", 2, "neither admin nor user")
+	w.Fails(t, "account users create x@example.com --role king", 2, "it is one of viewer, operator, admin")
 	w.Fails(t, "account users delete grace@example.com", 2, "--yes")
 	reset := w.Must(t, "account users reset-password GRACE@example.com")
 	if reset == password+"\n" || strings.TrimSpace(reset) == "" {

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -68,15 +69,15 @@ func printOneTime(command *cobra.Command, email, password string) error {
 // generates the password, so that none travels in a command line. External
 // users sign in through the identity provider and get no password.
 func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
-	// The role with fewer rights is the default.
-	wanted, role := &platformv1.CreateUserRequest{}, "user"
+	// The role with the fewest permissions is the default.
+	wanted, role := &platformv1.CreateUserRequest{}, permission.RoleViewer
 	command := &cobra.Command{
 		Use: "create EMAIL", Short: "Create a user, and print a one-time password", Args: cobra.ExactArgs(1),
 		Example: `  slipway account users create grace@example.com --role admin`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&wanted.Name, "name", "", "display name of the user (default the email)")
-	flags.StringVar(&role, "role", role, "user or admin")
+	flags.StringVar(&role, "role", role, "viewer, operator or admin")
 	flags.BoolVar(&wanted.External, "external", false, "allow sign-in through the identity provider only")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		var err error
@@ -110,11 +111,11 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	var disable, enable bool
 	command := &cobra.Command{
 		Use: "update EMAIL|ID", Short: "Change the name, the role or the state of a user", Args: cobra.ExactArgs(1),
-		Example: `  slipway account users update grace@example.com --role user --disable`,
+		Example: `  slipway account users update grace@example.com --role viewer --disable`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&name, "name", "", "new name")
-	flags.StringVar(&role, "role", "", "user or admin")
+	flags.StringVar(&role, "role", "", "viewer, operator or admin")
 	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and block sign-in")
 	flags.BoolVar(&enable, "enable", false, "allow the user to sign in again")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {

@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// RoleName returns a role as users write it: admin or user. It derives the name
+// RoleName returns a role as users write it: viewer, operator or admin. It derives the name
 // from the enum, so a new role needs no change here.
 func RoleName(role platformv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(role.String(), "ROLE_"))

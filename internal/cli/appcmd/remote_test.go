@@ -93,7 +93,7 @@ func requestToken(t *testing.T, key ed25519.PrivateKey) string {
 	}
 	now := time.Now()
 	payload, err := json.Marshal(wire.RuntimeClaims{
-		RuntimeID: "rt-1", Email: "ada@example.com", Role: "user", Prefix: wire.AppProxyPath, IssuedAt: now.Unix(), ExpiresAt: now.Add(time.Minute).Unix(),
+		RuntimeID: "rt-1", Email: "ada@example.com", Role: "operator", Prefix: wire.AppProxyPath, IssuedAt: now.Unix(), ExpiresAt: now.Add(time.Minute).Unix(),
 	})
 	if err != nil {
 		t.Error(err)

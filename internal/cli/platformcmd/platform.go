@@ -27,6 +27,7 @@ import (
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 // Command returns the command slipway platform. Cobra does not parse its flags:
@@ -186,18 +187,23 @@ func signInPolicy(options *config.Platform) identity.SignInPolicy {
 	return identity.SignInPolicy{PasswordsDisabled: options.Identity.Passwords == config.PasswordsDisabled}
 }
 
-// oidcOptions converts the options of the identity provider. Every configured
-// claim value maps to the admin role.
+// oidcOptions converts validated options of the identity provider. A claim value
+// that is in several lists has the highest role.
 func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	given := &identity.OIDCOptions{
 		Name: options.Name, Issuer: options.Issuer, ClientID: options.ClientID, ClientSecret: options.ClientSecret,
 		AllowedDomains: options.AllowedDomains, CreateUsers: options.CreateUsers, RoleClaim: options.RoleClaim,
+		Roles: map[string]store.Role{},
 	}
-	for _, value := range options.AdminValues {
-		if given.Roles == nil {
-			given.Roles = map[string]store.Role{}
+	role, _ := permission.ParseRole(options.DefaultRole) // it is validated
+	given.DefaultRole = store.Role(role)
+	for _, mapping := range []struct {
+		values []string
+		role   store.Role
+	}{{options.ViewerValues, store.RoleViewer}, {options.OperatorValues, store.RoleOperator}, {options.AdminValues, store.RoleAdmin}} {
+		for _, value := range mapping.values {
+			given.Roles[value] = mapping.role
 		}
-		given.Roles[value] = store.RoleAdmin
 	}
 	return given
 }

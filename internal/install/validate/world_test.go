@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 		w.keys[name] = w.key(t, dir, want[0], want[1])
 	}
 	accounts := platformv1connect.NewAccountServiceClient(http.DefaultClient, w.url)
-	_, err := accounts.CreateUser(t.Context(), authorised(w, &platformv1.CreateUserRequest{Email: userEmail, Name: "User", Role: platformv1.Role_ROLE_USER}))
+	_, err := accounts.CreateUser(t.Context(), authorised(w, &platformv1.CreateUserRequest{Email: userEmail, Name: "User", Role: platformv1.Role_ROLE_OPERATOR}))
 	check(t, err)
 	w.keys["user"] = w.key(t, dir, userEmail, "all")
 	me, err := platformv1connect.NewAuthServiceClient(http.DefaultClient, w.url).Me(t.Context(), authorised(w, &platformv1.MeRequest{}))

@@ -120,11 +120,9 @@ func newFile(name string, content []byte) (file, error) {
 	return f, nil
 }
 
-// Owns reports whether the console serves a path: its prefix, and the root,
-// which redirects there.
-func Owns(path string) bool {
-	return path == "/" || path+"/" == Path || strings.HasPrefix(path, Path)
-}
+// Paths returns the paths that the console serves: its prefix, and two that
+// redirect there.
+func Paths() []string { return []string{"/", strings.TrimSuffix(Path, "/"), Path} }
 
 // ServeHTTP serves a URL of the console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {

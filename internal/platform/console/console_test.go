@@ -102,11 +102,6 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", test.method, test.path, got, test.status)
 		}
 	}
-	for path, want := range map[string]bool{"/": true, "/console": true, "/console/x": true, "/consoles": false, "/runtimes/a": false} {
-		if Owns(path) != want {
-			t.Errorf("Owns(%q) is %v", path, !want)
-		}
-	}
 }
 
 // A binary without the console shows how to build it.

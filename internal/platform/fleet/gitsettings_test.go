@@ -107,7 +107,7 @@ func TestGitSettingsFreeze(t *testing.T) {
 		if err := set(two); err != nil {
 			t.Errorf("after the reset: %v", err)
 		}
-		user := w.with(t, w.key(t, store.RoleUser, identity.ScopeAll))
+		user := w.with(t, w.key(t, store.RoleOperator, identity.ScopeAll))
 		_, err := user.git.ResetGitSettings(t.Context(), connect.NewRequest(&platformv1.ResetGitSettingsRequest{}))
 		wantError(t, "a user", err, connect.CodePermissionDenied, "")
 		if got, err := user.git.GetGitSettings(t.Context(), connect.NewRequest(&platformv1.GetGitSettingsRequest{})); err != nil || got.Msg.GetSettings().GetSharedRepository() != two {

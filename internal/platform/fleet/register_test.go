@@ -23,8 +23,8 @@ func TestRegisterNeedsAdmin(t *testing.T) {
 		}{
 			"admin":        {store.RoleAdmin, identity.ScopeAll, 0},
 			"register key": {store.RoleAdmin, identity.ScopeRuntimeRegister, 0},
-			"user":         {store.RoleUser, identity.ScopeAll, connect.CodePermissionDenied},
-			"user's key":   {store.RoleUser, identity.ScopeRuntimeRegister, connect.CodePermissionDenied},
+			"user":         {store.RoleOperator, identity.ScopeAll, connect.CodePermissionDenied},
+			"user's key":   {store.RoleOperator, identity.ScopeRuntimeRegister, connect.CodePermissionDenied},
 			"reading key":  {store.RoleAdmin, identity.ScopeRead, connect.CodePermissionDenied},
 		} {
 			given := registration("r-"+strings.NewReplacer(" ", "", "'", "").Replace(name), name)

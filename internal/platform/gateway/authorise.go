@@ -14,14 +14,6 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// Permissions of the pages of a workflow server, which has no procedures:
-// reading is permitted to users who may list applications, everything else to
-// users who may sync.
-const (
-	readProcedure   = "/slipway.runtime.v1.ApplicationService/ListApplications"
-	changeProcedure = "/slipway.runtime.v1.ApplicationService/Sync"
-)
-
 // authorise checks whether the caller may send the request, and audits
 // denials.
 func (q *request) authorise(r *http.Request) error {
@@ -29,7 +21,8 @@ func (q *request) authorise(r *http.Request) error {
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "a runtime may not send requests to other runtimes"}
 	}
 	upgrade := r.Header.Get("Upgrade") != ""
-	procedure := readProcedure
+	// A procedure or path without a row has a rule that is denied.
+	var rule permission.Rule
 	switch {
 	case q.prefix == wire.AppProxyPath:
 		// Only POST: GET requests are exempt from the CSRF check.
@@ -37,19 +30,18 @@ func (q *request) authorise(r *http.Request) error {
 			return statusError{http.StatusMethodNotAllowed, "procedures of a runtime are called with POST"}
 		}
 		q.procedure = strings.TrimPrefix(q.path, strings.TrimSuffix(wire.AppProxyPath, "/"))
-		procedure = q.procedure
-		if strings.HasPrefix(procedure, "/slipway.platform.") {
-			procedure = "" // the platform's procedures are not forwarded
+		// The platform's procedures are not forwarded.
+		if !strings.HasPrefix(q.procedure, "/slipway.platform.") {
+			rule, _ = permission.Of(q.procedure)
 		}
 	case upgrade && r.Header.Get("Origin") != "" && r.Header.Get("Origin") != q.gateway.origin:
 		// Any page can open a WebSocket with its visitor's cookies, because
 		// it is a GET.
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "another site may not open a WebSocket here"}
-	case upgrade || (r.Method != http.MethodGet && r.Method != http.MethodHead):
-		procedure = changeProcedure
+	default:
+		rule = permission.OfPath(q.prefix, r.Method, upgrade)
 	}
-	// An empty procedure has no row in the table and is denied.
-	err := q.gateway.Identity.Authorise(q.caller, procedure)
+	err := q.gateway.Identity.AuthoriseRule(q.caller, rule)
 	if err != nil {
 		q.gateway.Identity.Audit(r.Context(), q.caller, q.action(), "runtime", identity.OutcomeDenied, err.Error())
 	}

@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -101,7 +102,8 @@ func TestAnswerIsTamed(t *testing.T) {
 // TestWhoMay: callers are known and allowed before anything reaches a runtime.
 func TestWhoMay(t *testing.T) {
 	w := newWorld(t)
-	user := w.key(t, store.RoleUser, identity.ScopeAll)
+	user := w.key(t, store.RoleOperator, identity.ScopeAll)
+	viewer := w.key(t, store.RoleViewer, identity.ScopeAll)
 	reader := w.key(t, store.RoleAdmin, identity.ScopeRead)
 	installer := w.key(t, store.RoleAdmin, identity.ScopeRuntimeRegister)
 	agent, _, err := w.signer.RuntimeAccess(w.runtime, 1)
@@ -111,7 +113,11 @@ func TestWhoMay(t *testing.T) {
 	if err := w.store.PutCredential(t.Context(), store.RuntimeCredential{RuntimeID: w.runtime.ID, Generation: 1, RefreshHash: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	const sync, addCluster = "/app-proxy/slipway.runtime.v1.ApplicationService/Sync", "/app-proxy/slipway.runtime.v1.ClusterService/AddCluster"
+	const (
+		sync       = "/app-proxy/slipway.runtime.v1.ApplicationService/Sync"
+		remove     = "/app-proxy/slipway.runtime.v1.ApplicationService/DeleteApplication"
+		addCluster = "/app-proxy/slipway.runtime.v1.ClusterService/AddCluster"
+	)
 	for _, c := range []struct {
 		name, method, path, token string
 		want                      int
@@ -120,6 +126,11 @@ func TestWhoMay(t *testing.T) {
 		{"user syncs", "POST", sync, user, 200},
 		{"user adds a cluster", "POST", addCluster, user, 403},
 		{"admin adds a cluster", "POST", addCluster, w.admin, 200},
+		{"viewer lists", "POST", list, viewer, 200},
+		{"viewer syncs", "POST", sync, viewer, 403},
+		{"viewer reads logs", "POST", "/app-proxy/slipway.runtime.v1.ApplicationService/Logs", viewer, 403},
+		{"user deletes", "POST", remove, user, 403},
+		{"admin deletes", "POST", remove, w.admin, 200},
 		{"reader lists", "POST", list, reader, 200},
 		{"reader syncs", "POST", sync, reader, 403},
 		{"installer lists", "POST", list, installer, 403},
@@ -130,6 +141,9 @@ func TestWhoMay(t *testing.T) {
 		{"no procedure", "POST", "/app-proxy/slipway.runtime.v1.ApplicationService/Nope", w.admin, 403},
 		{"a procedure of the platform", "POST", "/app-proxy/slipway.platform.v1.AuthService/Methods", w.admin, 403},
 		{"workflows", "GET", "/workflows/x", user, 200},
+		{"workflows, viewer", "GET", "/workflows/x", viewer, 200},
+		{"workflows, viewer changes", "POST", "/workflows/x", viewer, 403},
+		{"workflows, user changes", "POST", "/workflows/x", user, 200},
 		{"workflows, reader", "POST", "/workflows/x", reader, 403},
 		{"workflows, nobody", "GET", "/workflows/x", "", 401},
 		{"webhooks without a host", "POST", "/webhooks/prod/github", w.admin, 404},
@@ -378,7 +392,7 @@ func TestChangesAreAudited(t *testing.T) {
 	w := newWorld(t)
 	const addCluster = "/runtimes/prod/app-proxy/slipway.runtime.v1.ClusterService/AddCluster"
 	w.call(t, http.MethodPost, addCluster, bearer(w.admin))
-	w.call(t, http.MethodPost, addCluster, bearer(w.key(t, store.RoleUser, identity.ScopeAll)))
+	w.call(t, http.MethodPost, addCluster, bearer(w.key(t, store.RoleOperator, identity.ScopeAll)))
 	w.call(t, http.MethodPost, "/runtimes/prod"+list, bearer(w.admin))
 	entries, _, err := w.store.AuditEntries(t.Context(), w.account.ID, store.AuditFilter{}, store.Page{})
 	if err != nil {
@@ -391,5 +405,35 @@ func TestChangesAreAudited(t *testing.T) {
 	want := "cluster.add runtime denied, cluster.add runtime/prod ok, cluster.add runtime/prod begun"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, ", "), want)
+	}
+}
+
+// TestMatrix: every procedure of a runtime with every role and scope, through the
+// platform. What is denied does not reach the runtime.
+func TestMatrix(t *testing.T) {
+	w := newWorld(t)
+	calls := 0
+	for _, role := range permission.Roles() {
+		for _, scope := range []string{identity.ScopeAll, identity.ScopeRead} {
+			key := w.key(t, store.Role(role), scope)
+			for _, procedure := range permission.Procedures() {
+				rule, _ := permission.Of(procedure)
+				want := http.StatusForbidden
+				if strings.HasPrefix(procedure, "/slipway.runtime.") && rule.Role(role) && (rule.Read || scope == identity.ScopeAll) {
+					want = http.StatusOK
+				}
+				response, body := w.call(t, http.MethodPost, "/runtimes/prod/app-proxy"+procedure, bearer(key))
+				if response.StatusCode != want {
+					t.Errorf("%s as %s with a key to %s: %d %s", procedure, role, scope, response.StatusCode, body)
+				}
+				if got := len(w.received()); (got == 1) != (want == http.StatusOK) {
+					t.Errorf("%s as %s with a key to %s: the runtime got %d requests", procedure, role, scope, got)
+				}
+				calls++
+			}
+		}
+	}
+	if calls < 400 {
+		t.Errorf("only %d calls", calls)
 	}
 }

@@ -21,12 +21,12 @@ func TestUsers(t *testing.T) {
 		request *platformv1.CreateUserRequest
 		code    connect.Code
 	}{
-		{"no email", &platformv1.CreateUserRequest{Role: platformv1.Role_ROLE_USER}, connect.CodeInvalidArgument},
-		{"a name in the email", &platformv1.CreateUserRequest{Email: "Eve <eve@example.com>", Role: platformv1.Role_ROLE_USER}, connect.CodeInvalidArgument},
-		{"a line in the name", &platformv1.CreateUserRequest{Email: "eve@example.com", Name: "a\nb", Role: platformv1.Role_ROLE_USER}, connect.CodeInvalidArgument},
+		{"no email", &platformv1.CreateUserRequest{Role: platformv1.Role_ROLE_OPERATOR}, connect.CodeInvalidArgument},
+		{"a name in the email", &platformv1.CreateUserRequest{Email: "Eve <eve@example.com>", Role: platformv1.Role_ROLE_OPERATOR}, connect.CodeInvalidArgument},
+		{"a line in the name", &platformv1.CreateUserRequest{Email: "eve@example.com", Name: "a\nb", Role: platformv1.Role_ROLE_OPERATOR}, connect.CodeInvalidArgument},
 		{"no role", &platformv1.CreateUserRequest{Email: "eve@example.com"}, connect.CodeInvalidArgument},
-		{"there is one", &platformv1.CreateUserRequest{Email: strings.ToUpper(userEmail), Role: platformv1.Role_ROLE_USER}, connect.CodeAlreadyExists},
-		{"external, without a provider", &platformv1.CreateUserRequest{Email: "eve@example.com", Role: platformv1.Role_ROLE_USER, External: true}, connect.CodeFailedPrecondition},
+		{"there is one", &platformv1.CreateUserRequest{Email: strings.ToUpper(userEmail), Role: platformv1.Role_ROLE_OPERATOR}, connect.CodeAlreadyExists},
+		{"external, without a provider", &platformv1.CreateUserRequest{Email: "eve@example.com", Role: platformv1.Role_ROLE_OPERATOR, External: true}, connect.CodeFailedPrecondition},
 	} {
 		_, err := admin.accounts().CreateUser(t.Context(), connect.NewRequest(tt.request))
 		want(t, tt.name, err, tt.code)
@@ -61,7 +61,7 @@ func TestLastAdmin(t *testing.T) {
 	admin := w.admin()
 	me, err := admin.auth().Me(t.Context(), connect.NewRequest(&platformv1.MeRequest{}))
 	must(t, err)
-	id, disabled, role := me.Msg.GetUser().GetId(), true, platformv1.Role_ROLE_USER
+	id, disabled, role := me.Msg.GetUser().GetId(), true, platformv1.Role_ROLE_OPERATOR
 	for name, request := range map[string]*platformv1.UpdateUserRequest{"disable": {Id: id, Disabled: &disabled}, "demote": {Id: id, Role: &role}} {
 		_, err := admin.accounts().UpdateUser(t.Context(), connect.NewRequest(request))
 		want(t, name, err, connect.CodeFailedPrecondition)

@@ -221,15 +221,19 @@ func orElse(text, other string) string {
 	return text
 }
 
+// roleMessages are the roles of the API by their stored names.
+var roleMessages = map[store.Role]platformv1.Role{
+	store.RoleViewer: platformv1.Role_ROLE_VIEWER, store.RoleOperator: platformv1.Role_ROLE_OPERATOR, store.RoleAdmin: platformv1.Role_ROLE_ADMIN,
+}
+
 // roleOf converts a role of the API.
 func roleOf(role platformv1.Role) (store.Role, error) {
-	switch role {
-	case platformv1.Role_ROLE_ADMIN:
-		return store.RoleAdmin, nil
-	case platformv1.Role_ROLE_USER:
-		return store.RoleUser, nil
+	for name, message := range roleMessages {
+		if message == role {
+			return name, nil
+		}
 	}
-	return "", invalid("the role must be ROLE_USER or ROLE_ADMIN")
+	return "", invalid("the role must be ROLE_VIEWER, ROLE_OPERATOR or ROLE_ADMIN")
 }
 
 // paged is a request for a page of a list.
@@ -250,13 +254,9 @@ func accountMessage(account store.Account) *platformv1.Account {
 
 // userMessage converts a user to its API message, without the password hash.
 func userMessage(user store.User) *platformv1.User {
-	message := &platformv1.User{
-		Id: user.ID, Email: user.Email, Name: user.Name, Role: platformv1.Role_ROLE_USER,
+	return &platformv1.User{
+		Id: user.ID, Email: user.Email, Name: user.Name, Role: roleMessages[user.Role],
 		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
 		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: wire.Timestamp(user.LastSignInAt),
 	}
-	if user.Role == store.RoleAdmin {
-		message.Role = platformv1.Role_ROLE_ADMIN
-	}
-	return message
 }

@@ -66,7 +66,7 @@ user | ann@example.com | account.create-user | user/bob@example.com | ok |  | fr
 user | bob@example.com | auth.sign-in | auth/bob@example.com | ok |  | from 127.0.0.1
 user | bob@example.com | auth.change-password | user/bob@example.com | ok |  | from 127.0.0.1
 user | bob@example.com | key.create | key/laptop | ok | PREFIX | from 198.51.100.8
-user | bob@example.com | account.delete-user |  | denied | only an admin of the account is permitted to do this | from 198.51.100.8
+user | bob@example.com | account.delete-user |  | denied | this needs the role admin, and yours is operator: an admin of the account can change it | from 198.51.100.8
 user | bob@example.com | auth.sign-in | auth/bob@example.com | denied | the email or the password is wrong | from 198.51.100.9
 user | ann@example.com | account.delete-user | account/absent | begun |  | from 198.51.100.7
 user | ann@example.com | account.delete-user | account/absent | failed | not_found | from 198.51.100.7`
@@ -95,7 +95,7 @@ func TestAuditFailsClosed(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(t.Context(), "CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'no room'); END")
 	must(t, err)
-	_, err = admin.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Role: platformv1.Role_ROLE_USER}))
+	_, err = admin.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Role: platformv1.Role_ROLE_OPERATOR}))
 	if err == nil {
 		t.Error("the change went through")
 	}
@@ -108,7 +108,7 @@ func TestAuditFailsClosed(t *testing.T) {
 	must(t, admin.may())
 	_, err = db.ExecContext(t.Context(), "DROP TRIGGER refuse")
 	must(t, err)
-	_, err = admin.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Role: platformv1.Role_ROLE_USER}))
+	_, err = admin.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Role: platformv1.Role_ROLE_OPERATOR}))
 	want(t, "when there is room again", err, 0)
 }
 

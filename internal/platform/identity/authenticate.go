@@ -117,9 +117,16 @@ func (i *Identity) loadUser(ctx context.Context, caller *Caller, userID, account
 // about roles.
 func (i *Identity) Authorise(caller Caller, procedure string) error {
 	rule, ok := permission.Of(procedure)
-	switch {
-	case !ok:
+	if !ok {
 		return forbidden("%s is not a procedure of this platform", clean(procedure))
+	}
+	return i.AuthoriseRule(caller, rule)
+}
+
+// AuthoriseRule is Authorise for the row of a procedure or path.
+func (i *Identity) AuthoriseRule(caller Caller, rule permission.Rule) error {
+	role := string(caller.User.Role)
+	switch {
 	case rule.Permission == permission.Public:
 		return nil
 	case !caller.known():
@@ -135,8 +142,8 @@ func (i *Identity) Authorise(caller Caller, procedure string) error {
 		return forbidden("change your password first: %s has a one-time password", caller.User.Email)
 	case caller.Key != nil && !scoped(caller.Key, rule):
 		return forbidden("the API key %s does not permit this: its scope is %s", caller.Key.Prefix, strings.Join(caller.Key.Scopes, ", "))
-	case !rule.Role(string(caller.User.Role)):
-		return forbidden("only an admin of the account is permitted to do this")
+	case !rule.Role(role):
+		return forbidden("%s", rule.Missing(role))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 // Endpoints of the OpenID sign-in.
@@ -53,7 +54,7 @@ type OIDCOptions struct {
 	// the only account if that is empty.
 	CreateUsers bool
 	AccountID   string
-	// DefaultRole is the role of created users; empty means RoleUser.
+	// DefaultRole is the role of created users; empty means RoleOperator.
 	DefaultRole store.Role
 	// RoleClaim names a claim of the ID token whose values Roles maps to
 	// roles at each sign-in; users without a mapped value get DefaultRole.
@@ -75,15 +76,15 @@ func (o OIDCOptions) validate() error {
 		return errors.New("the identity provider needs a client ID")
 	}
 	for value, role := range o.Roles {
-		if role != store.RoleAdmin && role != store.RoleUser {
-			return fmt.Errorf("the value %q of the claim for roles must give admin or user", value)
+		if _, exists := roleMessages[role]; !exists {
+			return fmt.Errorf("the value %q of the claim for roles gives the role %q, which does not exist", value, role)
 		}
 	}
 	if len(o.Roles) > 0 && o.RoleClaim == "" {
 		return errors.New("roles of the identity provider need the name of the claim that has them")
 	}
-	if o.DefaultRole != "" && o.DefaultRole != store.RoleAdmin && o.DefaultRole != store.RoleUser {
-		return errors.New("the default role of the identity provider's users must be admin or user")
+	if _, exists := roleMessages[o.DefaultRole]; o.DefaultRole != "" && !exists {
+		return fmt.Errorf("the default role %q of the identity provider's users does not exist", o.DefaultRole)
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	options.DefaultRole = cmp.Or(options.DefaultRole, store.RoleUser)
+	options.DefaultRole = cmp.Or(options.DefaultRole, store.RoleOperator)
 	options.Name = cmp.Or(options.Name, "Single sign-on")
 	transport := options.Transport
 	if transport == nil {
@@ -267,15 +268,15 @@ func (o *oidcLogin) mappedRole(claim any) store.Role {
 	if !ok {
 		values = []any{claim}
 	}
-	role := o.options.DefaultRole
-	found := false
+	var mapped []string
 	for _, value := range values {
 		text, _ := value.(string)
-		mapped, ok := o.options.Roles[text]
-		if !ok || (found && role == store.RoleAdmin) {
-			continue
-		}
-		role, found = mapped, true
+		mapped = append(mapped, string(o.options.Roles[text]))
 	}
-	return role
+	for _, role := range slices.Backward(permission.Roles()) {
+		if slices.Contains(mapped, role) {
+			return store.Role(role)
+		}
+	}
+	return o.options.DefaultRole
 }

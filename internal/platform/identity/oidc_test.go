@@ -77,7 +77,7 @@ func TestOIDC(t *testing.T) {
 	}
 	user, err := p.me()
 	must(t, err)
-	if user.GetEmail() != "carol@example.com" || user.GetRole() != platformv1.Role_ROLE_USER || !user.GetExternal() || user.GetName() != "Carol" {
+	if user.GetEmail() != "carol@example.com" || user.GetRole() != platformv1.Role_ROLE_OPERATOR || !user.GetExternal() || user.GetName() != "Carol" {
 		t.Errorf("signed in as %v", user)
 	}
 	must(t, p.may())
@@ -251,18 +251,20 @@ func TestOIDCRoles(t *testing.T) {
 	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) {
 		o.RoleClaim = "groups"
-		o.Roles = map[string]store.Role{"ops": store.RoleAdmin, "dev": store.RoleUser}
+		o.Roles = map[string]store.Role{"ops": store.RoleAdmin, "dev": store.RoleOperator, "guests": store.RoleViewer}
 	})
 	for _, tt := range []struct {
 		groups any
 		role   platformv1.Role
 	}{
-		{[]string{"dev"}, platformv1.Role_ROLE_USER},
+		{[]string{"dev"}, platformv1.Role_ROLE_OPERATOR},
 		{[]string{"ops", "dev"}, platformv1.Role_ROLE_ADMIN},
 		{[]string{"dev", "ops"}, platformv1.Role_ROLE_ADMIN},
 		{"ops", platformv1.Role_ROLE_ADMIN},
-		{[]any{1, nil}, platformv1.Role_ROLE_USER},
-		{nil, platformv1.Role_ROLE_USER},
+		{[]string{"guests", "others"}, platformv1.Role_ROLE_VIEWER},
+		{[]string{"dev", "guests"}, platformv1.Role_ROLE_OPERATOR},
+		{[]any{1, nil}, platformv1.Role_ROLE_OPERATOR},
+		{nil, platformv1.Role_ROLE_OPERATOR},
 	} {
 		p.Next(map[string]any{"groups": tt.groups}, nil)
 		who := w.nobody()

@@ -25,7 +25,7 @@ func TestOperatorKey(t *testing.T) {
 	}
 	all := fresh(identity.ScopeAll, 0)
 	want(t, "everything", all.may(), 0)
-	_, err := all.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Name: "Bob", Role: platformv1.Role_ROLE_USER}))
+	_, err := all.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Name: "Bob", Role: platformv1.Role_ROLE_OPERATOR}))
 	want(t, "everything, changing", err, 0)
 	reading := fresh(identity.ScopeRead, 0)
 	want(t, "reading", reading.may(), 0)

@@ -58,7 +58,7 @@ func TestPasswordsDisabled(t *testing.T) {
 	want(t, "the key of a password user", with.may(), 0)
 	_, err = with.accounts().ResetPassword(t.Context(), connect.NewRequest(&platformv1.ResetPasswordRequest{Id: user.GetId()}))
 	reason("reset a password", err, connect.CodeFailedPrecondition)
-	_, err = with.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: "new@example.com", Role: platformv1.Role_ROLE_USER}))
+	_, err = with.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: "new@example.com", Role: platformv1.Role_ROLE_OPERATOR}))
 	reason("create a user with a password", err, connect.CodeFailedPrecondition)
 	w.listen()
 	want(t, "the session when passwords are enabled again", bob.may(), 0)

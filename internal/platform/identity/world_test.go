@@ -246,7 +246,7 @@ func (w *world) choose(p *person, old, chosen string) {
 // user makes a user and signs in.
 func (w *world) user(admin *person) (*person, *platformv1.User) {
 	w.t.Helper()
-	made, err := admin.accounts().CreateUser(w.t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Name: "Bob", Role: platformv1.Role_ROLE_USER}))
+	made, err := admin.accounts().CreateUser(w.t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Name: "Bob", Role: platformv1.Role_ROLE_OPERATOR}))
 	must(w.t, err)
 	p := w.nobody()
 	_, err = p.signIn(userEmail, made.Msg.GetOneTimePassword())

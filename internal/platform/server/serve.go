@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 const (
@@ -45,8 +47,12 @@ func (p *platform) serve(ctx context.Context) error {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(p.Certificate != nil)
 	protocols.SetUnencryptedHTTP2(p.Certificate == nil)
+	handler, err := p.handler()
+	if err != nil {
+		return err
+	}
 	server := &http.Server{
-		Handler: p.handler(), Protocols: protocols,
+		Handler: handler, Protocols: protocols,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
 	// Watches end when Shutdown begins, which would otherwise wait for them
@@ -62,54 +68,86 @@ func (p *platform) serve(ctx context.Context) error {
 	return observe.Serve(ctx, listener, server, agentGrace+requestDrain, p.Log.With(observe.KeyServer, "platform", "scheme", scheme, "url", p.PublicURL.String()))
 }
 
-// handler routes requests. Paths are matched literally: a mux that cleans
-// paths would give two spellings the same meaning.
-func (p *platform) handler() http.Handler {
-	services := maps.Clone(p.identity.Handlers())
-	for path, handler := range p.fleet.Handlers(p.identity.HandlerOptions(fleet.MaxMessage)) {
-		services[path] = uncached(handler)
+// handler routes requests. It fails if the table of permissions lacks a row.
+func (p *platform) handler() (http.Handler, error) {
+	routes, unknown := p.routes(), p.secured(http.HandlerFunc(notFound))
+	if err := permission.Check(slices.Sorted(maps.Keys(routes))...); err != nil {
+		return nil, err
 	}
-	tunnel, peers := p.hub.Tunnel(), p.hub.PeerHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
+		handler := match(routes, r.URL.Path)
 		switch {
-		case p.gateway.OwnsHost(r.Host), strings.HasPrefix(path, wire.RuntimesPath):
-			p.gateway.ServeHTTP(w, r)
-		case path == wire.TunnelPath:
-			tunnel.ServeHTTP(w, r)
-		case strings.HasPrefix(path, wire.PeerPath):
-			peers.ServeHTTP(w, r)
-		case console.Owns(path):
-			p.secure(w.Header())
-			p.console.ServeHTTP(w, r)
-		default:
-			p.service(w, r, services)
+		case p.gateway.OwnsHost(r.Host):
+			handler = p.gateway
+		case handler == nil:
+			handler = unknown
 		}
+		handler.ServeHTTP(w, r)
+	}), nil
+}
+
+// routes returns everything that the platform serves, by path. A path that ends
+// with a slash is a prefix; the root is not.
+func (p *platform) routes() map[string]http.Handler {
+	routes := map[string]http.Handler{
+		wire.RuntimesPath: p.gateway, wire.TunnelPath: p.hub.Tunnel(), wire.PeerPath: p.hub.PeerHandler(),
+	}
+	for _, path := range console.Paths() {
+		routes[path] = p.secured(p.console)
+	}
+	for path, handler := range p.identity.Handlers() {
+		routes[path] = p.secured(service(handler))
+	}
+	for path, handler := range p.fleet.Handlers(p.identity.HandlerOptions(fleet.MaxMessage)) {
+		routes[path] = p.secured(service(uncached(handler)))
+	}
+	return routes
+}
+
+// match returns the handler of a path, or nil. Paths are matched literally: a mux that
+// cleans paths would give two spellings the same meaning.
+func match(routes map[string]http.Handler, path string) http.Handler {
+	if handler, ok := routes[path]; ok {
+		return handler
+	}
+	for prefix, handler := range routes {
+		if prefix != "/" && strings.HasSuffix(prefix, "/") && strings.HasPrefix(path, prefix) {
+			return handler
+		}
+	}
+	return nil
+}
+
+// notFound is the response for paths that the platform does not serve.
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_ = json.NewEncoder(w).Encode(map[string]string{"code": "not_found", "message": "the platform does not serve this path"})
+}
+
+// service bounds reading the request of one of the platform's own services. It
+// serves nothing without a row in the table of permissions.
+func service(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawPath != "" || !permission.Known(r.URL.Path) {
+			notFound(w, r)
+			return
+		}
+		// Streams last longer; their callers are authenticated before the body
+		// is read.
+		if content := r.Header.Get("Content-Type"); !strings.HasPrefix(content, "application/connect+") && !strings.HasPrefix(content, "application/grpc") {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // writers of tests do not support it
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
-// service serves one of the platform's own services.
-func (p *platform) service(w http.ResponseWriter, r *http.Request, services map[string]http.Handler) {
-	header := w.Header()
-	p.secure(header)
-	handler := services[r.URL.Path]
-	if handler == nil {
-		if cut := strings.LastIndexByte(r.URL.Path, '/'); cut >= 0 {
-			handler = services[r.URL.Path[:cut+1]]
-		}
-	}
-	if handler == nil || r.URL.RawPath != "" {
-		header.Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(map[string]string{"code": "not_found", "message": "the platform does not serve this path"})
-		return
-	}
-	// Streams last longer; their callers are authenticated before the body is
-	// read.
-	if content := r.Header.Get("Content-Type"); !strings.HasPrefix(content, "application/connect+") && !strings.HasPrefix(content, "application/grpc") {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // writers of tests do not support it
-	}
-	handler.ServeHTTP(w, r)
+// secured adds the security headers to the responses of a handler.
+func (p *platform) secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.secure(w.Header())
+		next.ServeHTTP(w, r)
+	})
 }
 
 // secure sets the security headers of a response.

@@ -133,7 +133,7 @@ func resigned(t *testing.T, token string) string {
 func TestRequest(t *testing.T) {
 	at := &clock{time.Now()}
 	signer := newSigner(t, openStore(t), at)
-	token := mustSign(t)(signer.Request(wire.RuntimeClaims{RuntimeID: "r1", Prefix: wire.AppProxyPath, Role: "user", ExpiresAt: 1 << 40}))
+	token := mustSign(t)(signer.Request(wire.RuntimeClaims{RuntimeID: "r1", Prefix: wire.AppProxyPath, Role: "operator", ExpiresAt: 1 << 40}))
 	var keys jose.JSONWebKeySet
 	if err := json.Unmarshal([]byte(signer.PublicKeys()), &keys); err != nil || len(keys.Keys) != 1 || !keys.Keys[0].IsPublic() {
 		t.Fatalf("%v in %s", err, signer.PublicKeys())
@@ -150,7 +150,7 @@ func TestRequest(t *testing.T) {
 	if err := json.Unmarshal(payload, &claims); err != nil {
 		t.Fatal(err)
 	}
-	if claims.RuntimeID != "r1" || claims.Role != "user" || claims.ID == "" || claims.ExpiresAt-claims.IssuedAt != 60 || claims.IssuedAt != at.at.Unix() {
+	if claims.RuntimeID != "r1" || claims.Role != "operator" || claims.ID == "" || claims.ExpiresAt-claims.IssuedAt != 60 || claims.IssuedAt != at.at.Unix() {
 		t.Errorf("got %+v", claims)
 	}
 	if _, err := signer.Request(wire.RuntimeClaims{Prefix: wire.AppProxyPath}); err == nil {

@@ -120,7 +120,7 @@ func TestPageSizes(t *testing.T) {
 		ctx := t.Context()
 		account := w.account("Harbour")
 		for i := range store.MaxPageSize + 2 {
-			w.user(account, fmt.Sprintf("user%04d@example.org", i), store.RoleUser)
+			w.user(account, fmt.Sprintf("user%04d@example.org", i), store.RoleOperator)
 		}
 		for size, want := range map[int]int{0: store.DefaultPageSize, -1: store.DefaultPageSize, 7: 7, 1 << 40: store.MaxPageSize} {
 			users, next, err := w.Users(ctx, account.ID, store.Page{Size: size})

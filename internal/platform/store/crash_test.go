@@ -83,7 +83,7 @@ func writeForever(folder string) error {
 	for writer := range 4 {
 		go func() {
 			for i := int64(1); ; i++ {
-				user, err := s.CreateUser(ctx, store.User{AccountID: account.ID, Email: fmt.Sprintf("%d-%d@%s", writer, i, account.ID), Role: store.RoleUser})
+				user, err := s.CreateUser(ctx, store.User{AccountID: account.ID, Email: fmt.Sprintf("%d-%d@%s", writer, i, account.ID), Role: store.RoleOperator})
 				if err != nil {
 					failures <- err
 					return

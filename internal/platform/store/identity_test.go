@@ -59,9 +59,9 @@ func TestAccountsAndUsers(t *testing.T) {
 				wantError(t, err, store.ErrNotFound)
 			}
 		}
-		_, err := w.CreateUser(ctx, store.User{AccountID: account.ID, Email: "ada@EXAMPLE.org", Role: store.RoleUser})
+		_, err := w.CreateUser(ctx, store.User{AccountID: account.ID, Email: "ada@EXAMPLE.org", Role: store.RoleOperator})
 		wantConflict(t, err)
-		_, err = w.CreateUser(ctx, store.User{AccountID: "nobody", Email: "b@example.org", Role: store.RoleUser})
+		_, err = w.CreateUser(ctx, store.User{AccountID: "nobody", Email: "b@example.org", Role: store.RoleOperator})
 		wantError(t, err, store.ErrNotFound)
 		_, err = w.CreateUser(ctx, store.User{AccountID: account.ID, Email: "b@example.org", Role: "root"})
 		wantInvalid(t, err)
@@ -74,9 +74,9 @@ func TestLastAdmin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		account := w.account("Harbour")
-		ada, bob := w.user(account, "ada@example.org", store.RoleAdmin), w.user(account, "bob@example.org", store.RoleUser)
+		ada, bob := w.user(account, "ada@example.org", store.RoleAdmin), w.user(account, "bob@example.org", store.RoleOperator)
 		w.user(w.account("Other"), "eve@example.org", store.RoleAdmin)
-		demote := func(user *store.User) { user.Role = store.RoleUser }
+		demote := func(user *store.User) { user.Role = store.RoleOperator }
 		disable := func(user *store.User) { user.Disabled = true }
 		wantError(t, w.DeleteUser(ctx, account.ID, ada.ID), store.ErrLastAdmin)
 		wantError(t, w.change(ada, store.EndAllKeys, demote), store.ErrLastAdmin)
@@ -94,7 +94,7 @@ func TestSessions(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		account := w.account("Harbour")
-		user := w.user(account, "ada@example.org", store.RoleUser)
+		user := w.user(account, "ada@example.org", store.RoleOperator)
 		expires := w.clock.advance(time.Hour)
 		session := func(hash string) store.Session {
 			s := store.Session{Hash: []byte(hash), UserID: user.ID, AccountID: account.ID, CSRFHash: []byte("csrf"),
@@ -152,7 +152,7 @@ func TestEndings(t *testing.T) {
 		} {
 			var left []string
 			name := fmt.Sprint("user", test.ending)
-			user, other := w.user(account, name+"@example.org", store.RoleUser), w.user(account, name+"other@example.org", store.RoleUser)
+			user, other := w.user(account, name+"@example.org", store.RoleOperator), w.user(account, name+"other@example.org", store.RoleOperator)
 			for _, owner := range []store.User{user, other} {
 				check(t, w.CreateSession(ctx, store.Session{Hash: []byte(owner.ID), UserID: owner.ID, AccountID: account.ID, CSRFHash: []byte("csrf")}))
 				for suffix, scopes := range map[string][]string{"-own": {"all"}, "-operator": {"all", store.OperatorScope}} {
@@ -187,7 +187,7 @@ func TestConcurrentUserChanges(t *testing.T) {
 	w := newWorld(t, pgtest.URL(t))
 	other := &world{Store: w.open(), t: t}
 	account := w.account("Harbour")
-	user := w.user(account, "ada@example.org", store.RoleUser)
+	user := w.user(account, "ada@example.org", store.RoleOperator)
 	runs := 0
 	changed, err := w.ChangeUser(t.Context(), account.ID, user.ID, func(now *store.User) (store.Ending, error) {
 		if runs++; runs == 1 {
@@ -208,7 +208,7 @@ func TestParallelUserChanges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
 		account := w.account("Harbour")
-		user := w.user(account, "ada@example.org", store.RoleUser)
+		user := w.user(account, "ada@example.org", store.RoleOperator)
 		var all sync.WaitGroup
 		for _, change := range []func(*store.User){
 			func(now *store.User) { now.Disabled = true },
@@ -237,7 +237,7 @@ func TestRevokeFamily(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		account := w.account("Harbour")
-		user := w.user(account, "ada@example.org", store.RoleUser)
+		user := w.user(account, "ada@example.org", store.RoleOperator)
 		for _, names := range [][2]string{{"root", ""}, {"child", "root"}, {"grandchild", "child"}, {"sibling", "root"}, {"other", ""}} {
 			key := must(w.CreateKey(ctx, store.Key{ID: names[0], ParentID: names[1], AccountID: account.ID, UserID: user.ID, Hash: []byte{1}}))(t)
 			if got := must(w.KeyByID(ctx, key.ID))(t); got.ParentID != names[1] {
@@ -271,7 +271,7 @@ func TestKeys(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		account := w.account("Harbour")
-		ada, bob := w.user(account, "ada@example.org", store.RoleUser), w.user(account, "bob@example.org", store.RoleUser)
+		ada, bob := w.user(account, "ada@example.org", store.RoleOperator), w.user(account, "bob@example.org", store.RoleOperator)
 		var keys []store.Key
 		for i, owner := range []store.User{ada, bob, ada} {
 			w.clock.advance(time.Second)

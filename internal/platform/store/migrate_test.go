@@ -154,6 +154,34 @@ func TestMigrationNames(t *testing.T) {
 	}
 }
 
+// A user of the first versions is an operator.
+func TestUsersBecomeOperators(t *testing.T) {
+	t.Parallel()
+	older := fstest.MapFS{}
+	for _, name := range []string{"0001_first.sql", "0002_key_parents.sql"} {
+		text, err := fs.ReadFile(shippedMigrations(), name)
+		must(t, err)
+		older[name] = &fstest.MapFile{Data: text}
+	}
+	eachKind(t, func(t *testing.T, url string) {
+		s := connected(t, url)
+		must(t, s.migrate(t.Context(), older))
+		must(t, s.write(t.Context(), func(c *call) error {
+			_, err := c.exec(`INSERT INTO accounts (id, name, created_at) VALUES ('a', 'A', 0);
+				INSERT INTO users (` + userColumns + `, email_folded) VALUES
+				('1', 'a', 'ada@example.org', '', 'user', '', false, false, '', 0, 0, 'ada@example.org'),
+				('2', 'a', 'bob@example.org', '', 'admin', '', false, false, '', 0, 0, 'bob@example.org')`)
+			return err
+		}))
+		must(t, s.migrate(t.Context(), shippedMigrations()))
+		for id, want := range map[string]Role{"1": RoleOperator, "2": RoleAdmin} {
+			if user, err := s.User(t.Context(), "a", id); err != nil || user.Role != want {
+				t.Errorf("user %s is %q, %v", id, user.Role, err)
+			}
+		}
+	})
+}
+
 // Replicas that start together on an empty database migrate it once.
 func TestConcurrentMigration(t *testing.T) {
 	t.Parallel()

@@ -2,17 +2,21 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/internal/wire/permission"
 )
 
 // Role is the set of permissions of a user in an account.
 type Role string
 
-// Roles.
+// Roles; each includes those before it.
 const (
-	RoleAdmin Role = "admin"
-	RoleUser  Role = "user"
+	RoleViewer   Role = permission.RoleViewer
+	RoleOperator Role = permission.RoleOperator
+	RoleAdmin    Role = permission.RoleAdmin
 )
 
 // User is a user of an account. An email is unique in the platform,
@@ -60,8 +64,8 @@ func checkUser(user User) error {
 	if strings.TrimSpace(user.Email) == "" {
 		return invalid("a user needs an email")
 	}
-	if user.Role != RoleAdmin && user.Role != RoleUser {
-		return invalid("the role %q must be %s or %s", user.Role, RoleAdmin, RoleUser)
+	if !slices.Contains(permission.Roles(), string(user.Role)) {
+		return invalid("the role %q does not exist", user.Role)
 	}
 	return nil
 }

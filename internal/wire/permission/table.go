@@ -1,6 +1,10 @@
 package permission
 
-import "sync"
+import (
+	"sync"
+
+	"slipway.dev/slipway/internal/wire"
+)
 
 // table maps procedure paths to rules. It is built once and never changes.
 var table = sync.OnceValue(func() map[string]Rule {
@@ -23,6 +27,35 @@ type service struct {
 func read(p Permission) Rule   { return Rule{Permission: p, Read: true} }
 func change(p Permission) Rule { return Rule{Permission: p} }
 func quiet(p Permission) Rule  { return Rule{Permission: p, Quiet: true} }
+
+// pathRule is the row of a path: for requests that read, and for all others.
+type pathRule struct{ read, change Rule }
+
+// paths maps the paths of the platform and of a runtime's router that are no
+// procedures to rules. A path that ends with a slash is a prefix.
+var paths = sync.OnceValue(func() map[string]pathRule {
+	same := func(rule Rule) pathRule { return pathRule{rule, rule} }
+	return map[string]pathRule{
+		"/":                same(read(Public)), // leads to the console
+		"/console":         same(read(Public)),
+		"/console/":        same(read(Public)),
+		"/healthz":         same(read(Public)),
+		"/readyz":          same(read(Public)),
+		"/auth/oidc/login": same(read(Public)),
+		// The identity provider's code authenticates the request.
+		"/auth/oidc/callback": same(change(Public)),
+		wire.TunnelPath:       same(quiet(RuntimeOnly)),
+		wire.PeerPath:         same(quiet(ReplicaOnly)),
+		// A runtime verifies the signatures of webhooks.
+		wire.WebhooksPath: same(change(Public)),
+		// The procedures and paths below these two have rows of their own.
+		wire.RuntimesPath: same(read(SignedIn)),
+		wire.AppProxyPath: same(read(SignedIn)),
+		// A workflow server acts with rights of its own, so that a viewer only
+		// reads there.
+		wire.WorkflowsPath: {read(View), change(Operate)},
+	}
+})
 
 func services() []service { return append(platformServices(), runtimeServices()...) }
 
@@ -47,9 +80,9 @@ func platformServices() []service {
 		}},
 		// The service itself limits users to their own keys.
 		{v1 + "KeyService", map[string]Rule{
-			"CreateKey": change(Operate),
+			"CreateKey": change(SignedIn),
 			"ListKeys":  read(SignedIn),
-			"RevokeKey": change(Operate),
+			"RevokeKey": change(SignedIn),
 		}},
 		{v1 + "AuditService", map[string]Rule{
 			"ListEntries": read(Admin),
@@ -67,13 +100,13 @@ func platformServices() []service {
 			"RevokeCredentials": change(Admin),
 		}},
 		{v1 + "GitService", map[string]Rule{
-			"GetGitSettings":   read(SignedIn),
+			"GetGitSettings":   read(View),
 			"SetGitSettings":   change(Admin),
 			"ResetGitSettings": change(Admin),
 		}},
 		{v1 + "ApplicationService", map[string]Rule{
-			"ListApplications":  read(SignedIn),
-			"WatchApplications": read(SignedIn),
+			"ListApplications":  Get.Rule(),
+			"WatchApplications": Get.Rule(),
 		}},
 		{v1 + "AgentService", map[string]Rule{
 			// The request contains a refresh token, which the procedure
@@ -90,25 +123,28 @@ func runtimeServices() []service {
 	const v1 = "slipway.runtime.v1."
 	return []service{
 		{v1 + "ApplicationService", map[string]Rule{
-			"ListApplications":  read(SignedIn),
-			"GetApplication":    read(SignedIn),
-			"WatchApplication":  read(SignedIn),
-			"GetTree":           read(SignedIn),
-			"WatchTree":         read(SignedIn),
-			"GetResource":       read(SignedIn),
-			"Diff":              read(SignedIn),
-			"GetHistory":        read(SignedIn),
-			"ListEvents":        read(SignedIn),
-			"WatchEvents":       read(SignedIn),
-			"Logs":              read(SignedIn),
-			"Sync":              change(Operate),
-			"Rollback":          change(Operate),
-			"Terminate":         change(Operate),
-			"Refresh":           change(Operate),
-			"DeleteApplication": change(Operate),
+			"ListApplications": Get.Rule(),
+			"GetApplication":   Get.Rule(),
+			"WatchApplication": Get.Rule(),
+			"GetTree":          Get.Rule(),
+			"WatchTree":        Get.Rule(),
+			"GetResource":      Get.Rule(),
+			"Diff":             Get.Rule(),
+			"GetHistory":       Get.Rule(),
+			"ListEvents":       Get.Rule(),
+			"WatchEvents":      Get.Rule(),
+			"Logs":             Logs.Rule(),
+			// The service also requires Override for another revision.
+			"Sync":      Sync.Rule(),
+			"Rollback":  Rollback.Rule(),
+			"Terminate": Sync.Rule(),
+			// Argo CD lets readers refresh. Here it needs the right to sync: an
+			// automated sync may follow.
+			"Refresh":           Sync.Rule(),
+			"DeleteApplication": Delete.Rule(),
 		}},
 		{v1 + "RuntimeService", map[string]Rule{
-			"GetInfo":                read(SignedIn),
+			"GetInfo":                read(View),
 			"ComponentLogs":          read(Admin),
 			"ConfigureAsApplication": change(Admin),
 			// The results contain nodes, classes and certificates of the
@@ -118,20 +154,20 @@ func runtimeServices() []service {
 		// A Git Source determines what is deployed, so it is a setting of the
 		// runtime.
 		{v1 + "GitSourceService", map[string]Rule{
-			"ListGitSources":  read(SignedIn),
+			"ListGitSources":  read(View),
 			"CreateGitSource": change(Admin),
 			"EditGitSource":   change(Admin),
 			"DeleteGitSource": change(Admin),
 		}},
 		{v1 + "ClusterService", map[string]Rule{
-			"ListClusters":  read(SignedIn),
+			"ListClusters":  read(View),
 			"AddCluster":    change(Admin),
 			"RemoveCluster": change(Admin),
 		}},
 		// Register and OAuth store the token of the calling user. OAuth for the
 		// runtime's own token is limited to admins by the service.
 		{v1 + "IntegrationService", map[string]Rule{
-			"ListIntegrations":      read(SignedIn),
+			"ListIntegrations":      read(View),
 			"AddIntegration":        change(Admin),
 			"EditIntegration":       change(Admin),
 			"RemoveIntegration":     change(Admin),
@@ -142,11 +178,10 @@ func runtimeServices() []service {
 			"BeginOAuth":            change(Operate),
 			"FinishOAuth":           change(Operate),
 		}},
-		// Traffic follows from Ingresses of Applications, which each user can
-		// see.
+		// Traffic follows from Ingresses of Applications, which viewers can see.
 		{v1 + "TrafficService", map[string]Rule{
-			"WatchTraffic": read(SignedIn),
-			"Explain":      read(SignedIn),
+			"WatchTraffic": read(View),
+			"Explain":      read(View),
 		}},
 	}
 }

@@ -28,23 +28,28 @@ type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
-	// Reads, and operates applications.
-	Role_ROLE_USER Role = 1
-	// Also runtimes, users, keys, settings and the audit log.
+	// Reads, and syncs, rolls back and reads logs of applications.
+	Role_ROLE_OPERATOR Role = 1
+	// Also deletes applications, and manages runtimes, users, keys, settings and the
+	// audit log.
 	Role_ROLE_ADMIN Role = 2
+	// Reads, without logs.
+	Role_ROLE_VIEWER Role = 3
 )
 
 // Enum value maps for Role.
 var (
 	Role_name = map[int32]string{
 		0: "ROLE_UNSPECIFIED",
-		1: "ROLE_USER",
+		1: "ROLE_OPERATOR",
 		2: "ROLE_ADMIN",
+		3: "ROLE_VIEWER",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
-		"ROLE_USER":        1,
+		"ROLE_OPERATOR":    1,
 		"ROLE_ADMIN":       2,
+		"ROLE_VIEWER":      3,
 	}
 )
 
@@ -2297,12 +2302,13 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"page_token\x18\a \x01(\tR\tpageToken\"x\n" +
 	"\x13ListEntriesResponse\x129\n" +
 	"\aentries\x18\x01 \x03(\v2\x1f.slipway.platform.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*;\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*P\n" +
 	"\x04Role\x12\x14\n" +
-	"\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tROLE_USER\x10\x01\x12\x0e\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rROLE_OPERATOR\x10\x01\x12\x0e\n" +
 	"\n" +
-	"ROLE_ADMIN\x10\x02*Y\n" +
+	"ROLE_ADMIN\x10\x02\x12\x0f\n" +
+	"\vROLE_VIEWER\x10\x03*Y\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSCOPE_ALL\x10\x01\x12\x0e\n" +

@@ -33,6 +33,7 @@ export interface Session {
   userID: string;
   email: string;
   name: string;
+  role: Role;
   isAdmin: boolean;
   accountID: string;
   accountName: string;
@@ -46,6 +47,7 @@ export function useSession(): Session {
     userID: data?.user?.id ?? "",
     email: data?.user?.email ?? "",
     name: data?.user?.name || data?.user?.email || "",
+    role: data?.user?.role ?? Role.UNSPECIFIED,
     isAdmin: data?.user?.role === Role.ADMIN,
     accountID: data?.account?.id ?? "",
     accountName: data?.account?.name ?? "",

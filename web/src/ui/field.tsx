@@ -131,7 +131,7 @@ export interface RadioCardsProps {
   label: string;
   value: string;
   onChange: (value: string) => void;
-  options: { value: string; title: string; description: string }[];
+  options: readonly { value: string; title: string; description: string }[];
 }
 
 /** RadioCards is a choice whose options need a description. */

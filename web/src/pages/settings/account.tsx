@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { platform } from "../../api/transport";
+import { roleChoice } from "../../app/roles";
 import { sessionQuery, useSession } from "../../app/session";
 import { Button, buttonClass } from "../../ui/button";
 import { TextField } from "../../ui/field";
@@ -49,7 +50,7 @@ export function AccountSection() {
             items={[
               ["Name", session.name],
               ["Email", session.email],
-              ["Role", session.isAdmin ? "Admin" : "User"],
+              ["Role", roleChoice(session.role).title],
               ["Last sign-in", <Time key="last" at={me.data?.user?.lastSignInAt} />],
             ]}
           />
@@ -70,8 +71,8 @@ export function AccountSection() {
           )}
           {!session.isAdmin && (
             <p className="sentence">
-              As a user you see everything and operate applications. Runtimes, users and these settings are changed by
-              admins.
+              {roleChoice(session.role).description} Runtimes, users and these settings are changed by admins, who can
+              change your role too.
             </p>
           )}
         </div>

@@ -4,17 +4,14 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
+import { roleChoice, roles } from "../../app/roles";
 import { methodsQuery, useSession } from "../../app/session";
 import { Checkbox, RadioCards, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";
 import { usersQuery } from "./users-query";
 
-const roles = [
-  { value: "user", title: "User", description: "Sees everything, and operates applications." },
-  { value: "admin", title: "Admin", description: "Also changes runtimes, users, keys and settings." },
-];
-const roleOf = (text: string): Role => (text === "admin" ? Role.ADMIN : Role.USER);
+const roleOf = (value: string): Role => roles.find((one) => one.value === value)?.role ?? Role.UNSPECIFIED;
 
 interface CreateProps {
   onClose: () => void;
@@ -26,7 +23,7 @@ export function CreateUserDialog({ onClose, onMade }: CreateProps) {
   const methods = useQuery(methodsQuery);
   const [email, setEmail] = useState("");
   const [name, setName] = useState("");
-  const [role, setRole] = useState("user");
+  const [role, setRole] = useState("viewer");
   const [chosen, setExternal] = useState(false);
   const hasProvider = Boolean(methods.data?.oidcUrl);
   // Without passwords there is nothing to choose.
@@ -66,7 +63,7 @@ export function EditUserDialog({ user, onClose }: { user: User; onClose: () => v
   const queries = useQueryClient();
   const { userID } = useSession();
   const own = user.id === userID;
-  const before = user.role === Role.ADMIN ? "admin" : "user";
+  const before = roleChoice(user.role).value;
   const [name, setName] = useState(user.name);
   const [role, setRole] = useState(before);
   return (

@@ -2,8 +2,9 @@
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
+import type { User } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
+import { roleChoice } from "../../app/roles";
 import { methodsQuery, useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
@@ -58,7 +59,7 @@ function Users() {
         </div>
       ),
     },
-    { id: "role", header: "Role", width: "90px", cell: (user) => (user.role === Role.ADMIN ? "Admin" : "User") },
+    { id: "role", header: "Role", width: "90px", cell: (user) => roleChoice(user.role).title },
     { id: "state", header: "State", width: "190px", cell: (user) => <UserState user={user} /> },
     {
       id: "last",
@@ -101,8 +102,8 @@ function Users() {
       </Panel>
       {users.data?.cut && <Note tone="warn">Not all users are shown.</Note>}
       <p className="sentence muted">
-        Users see everything and operate applications. Admins also change runtimes, users, keys and settings, and read
-        the audit log. An account always has an admin.
+        Viewers see everything but logs. Operators also sync and roll back applications. Admins also delete them, change
+        runtimes, users, keys and settings, and read the audit log. An account always has an admin.
       </p>
       {creating && <CreateUserDialog onClose={() => setCreating(false)} onMade={setHanded} />}
       {doing && <UserAction doing={doing} onClose={() => setDoing(null)} onHanded={setHanded} />}

@@ -1,0 +1,130 @@
+package router_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/access/router"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
+)
+
+// enough is the lowest role for each procedure of a runtime. The procedures are
+// written out once more, so that a change of the table of permissions is seen
+// here.
+const enough = `
+ApplicationService/ListApplications viewer
+ApplicationService/GetApplication viewer
+ApplicationService/WatchApplication viewer
+ApplicationService/GetTree viewer
+ApplicationService/WatchTree viewer
+ApplicationService/GetResource viewer
+ApplicationService/Diff viewer
+ApplicationService/GetHistory viewer
+ApplicationService/ListEvents viewer
+ApplicationService/WatchEvents viewer
+ApplicationService/Logs operator
+ApplicationService/Sync operator
+ApplicationService/Rollback operator
+ApplicationService/Terminate operator
+ApplicationService/Refresh operator
+ApplicationService/DeleteApplication admin
+RuntimeService/GetInfo viewer
+RuntimeService/ComponentLogs admin
+RuntimeService/ConfigureAsApplication admin
+RuntimeService/Preflight admin
+GitSourceService/ListGitSources viewer
+GitSourceService/CreateGitSource admin
+GitSourceService/EditGitSource admin
+GitSourceService/DeleteGitSource admin
+ClusterService/ListClusters viewer
+ClusterService/AddCluster admin
+ClusterService/RemoveCluster admin
+IntegrationService/ListIntegrations viewer
+IntegrationService/AddIntegration admin
+IntegrationService/EditIntegration admin
+IntegrationService/RemoveIntegration admin
+IntegrationService/Register operator
+IntegrationService/Deregister operator
+IntegrationService/SetRuntimeCredentials admin
+IntegrationService/GetRuntimeCredentials admin
+IntegrationService/BeginOAuth operator
+IntegrationService/FinishOAuth operator
+TrafficService/WatchTraffic viewer
+TrafficService/Explain viewer
+`
+
+// TestProcedureMatrix: every procedure of a runtime with every role.
+func TestProcedureMatrix(t *testing.T) {
+	const prefix = "/slipway.runtime.v1."
+	handler := newRouter(nil)
+	missing := slices.DeleteFunc(permission.Procedures(), func(procedure string) bool { return !strings.HasPrefix(procedure, prefix) })
+	for line := range strings.Lines(strings.TrimSpace(enough)) {
+		cells := strings.Fields(line)
+		procedure := prefix + cells[0]
+		at := slices.Index(missing, procedure)
+		if at < 0 {
+			t.Errorf("%s is no procedure of a runtime, or is here twice", procedure)
+			continue
+		}
+		missing = slices.Delete(missing, at, at+1)
+		for rank, role := range permission.Roles() {
+			want := http.StatusForbidden
+			if rank >= slices.Index(permission.Roles(), cells[1]) {
+				want = http.StatusOK
+			}
+			if got := ask(handler, http.MethodPost, "/app-proxy"+procedure, role, strings.NewReader("{}")); got.Code != want {
+				t.Errorf("%s as %s: %d %s", procedure, role, got.Code, got.Body)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("there is no line for %v", missing)
+	}
+}
+
+// TestPathMatrix: every other path of the router with every role.
+func TestPathMatrix(t *testing.T) {
+	workflows := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer workflows.Close()
+	server, err := url.Parse(workflows.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := newRouter(func(o *router.Options) { o.Workflows = server })
+	for _, c := range []struct {
+		method, path                    string
+		nobody, viewer, operator, admin int
+	}{
+		{"GET", "/healthz", 200, 200, 200, 200},
+		{"GET", "/readyz", 200, 200, 200, 200},
+		{"POST", wire.WebhooksPath + "prod/shop", 200, 200, 200, 200},
+		{"GET", wire.WorkflowsPath + "x", 401, 200, 200, 200},
+		{"POST", wire.WorkflowsPath + "x", 401, 403, 200, 200},
+		{"DELETE", wire.WorkflowsPath + "x", 401, 403, 200, 200},
+		{"POST", wire.AppProxyPath + "x", 401, 501, 501, 501},
+	} {
+		suffix := ""
+		if strings.HasPrefix(c.path, wire.WorkflowsPath) {
+			suffix = "-workflows"
+		}
+		for bearer, want := range map[string]int{"": c.nobody, "viewer" + suffix: c.viewer, "operator" + suffix: c.operator, "admin" + suffix: c.admin} {
+			if got := ask(handler, c.method, c.path, bearer, strings.NewReader("{}")); got.Code != want {
+				t.Errorf("%s %s as %q: %d, want %d: %s", c.method, c.path, bearer, got.Code, want, got.Body)
+			}
+		}
+	}
+	// An upgraded connection may change something.
+	request := httptest.NewRequest(http.MethodGet, wire.WorkflowsPath+"x", nil)
+	request.Header.Set("Authorization", "Bearer viewer-workflows")
+	request.Header.Set("Upgrade", "websocket")
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, request)
+	if response.Code != http.StatusForbidden {
+		t.Errorf("a viewer upgrades a connection: %d", response.Code)
+	}
+}
