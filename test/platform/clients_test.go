@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/cookiejar"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -23,6 +24,22 @@ type api struct {
 	runtimes     platformv1connect.RuntimeServiceClient
 	applications platformv1connect.ApplicationServiceClient
 	agent        platformv1connect.AgentServiceClient
+	audit        platformv1connect.AuditServiceClient
+}
+
+// audited returns the actions of a kind in the audit log with their actors and
+// outcomes, the oldest first.
+func (a api) audited(t *testing.T, action string) string {
+	t.Helper()
+	list, err := a.audit.ListEntries(t.Context(), connect.NewRequest(&platformv1.ListEntriesRequest{Action: action, OldestFirst: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, entry := range list.Msg.GetEntries() {
+		lines = append(lines, strings.Join([]string{entry.GetActor(), entry.GetTarget(), entry.GetOutcome(), entry.GetDetail()}, "|"))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func dial(t *testing.T, client *http.Client, url string) api {
@@ -30,6 +47,7 @@ func dial(t *testing.T, client *http.Client, url string) api {
 	return api{
 		auth: platformv1connect.NewAuthServiceClient(client, url), keys: platformv1connect.NewKeyServiceClient(client, url),
 		runtimes:     platformv1connect.NewRuntimeServiceClient(client, url),
+		audit:        platformv1connect.NewAuditServiceClient(client, url),
 		applications: platformv1connect.NewApplicationServiceClient(client, url), agent: platformv1connect.NewAgentServiceClient(client, url),
 	}
 }

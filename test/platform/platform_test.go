@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5"
 
+	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -259,6 +260,17 @@ func TestCreateKey(t *testing.T) {
 			}
 		}
 		again := start(t, at)
+		// A command leaves its entries whether the platform runs or not, and none
+		// when it was refused.
+		self := server.OperatorName(os.Getuid())
+		admin := again.with(t, offline)
+		if got, want := admin.audited(t, "account.reset-password"), self+"|user/"+email+"|begun|\n"+self+"|user/"+email+"|ok|"; got != want {
+			t.Errorf("resets in the audit log:\n%s\nwant\n%s", got, want)
+		}
+		created := admin.audited(t, "key.create")
+		if strings.Count(created, self+"|key/") != 6 || strings.Count(created, "|key/offline|ok|slw_") != 1 || strings.Contains(created, offline) {
+			t.Errorf("keys in the audit log:\n%s", created)
+		}
 		list, err := again.with(t, offline).keys.ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{}))
 		if err != nil {
 			t.Fatal(err)

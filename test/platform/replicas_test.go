@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -305,7 +307,15 @@ func TestBackup(t *testing.T) {
 				t.Errorf("%s: a database that is not empty is written over: %s", name, out)
 			}
 			restored := start(t, target)
-			list, err := restored.with(t, key).runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
+			admin, self := restored.with(t, key), server.OperatorName(os.Getuid())
+			// The backup was made while the entry of its end did not exist yet.
+			if got, want := admin.audited(t, "platform.backup"), self+"|platform|begun|"; got != want {
+				t.Errorf("%s: backups in the audit log:\n%s\nwant\n%s", name, got, want)
+			}
+			if got, want := admin.audited(t, "platform.restore"), self+"|platform|ok|"; got != want {
+				t.Errorf("%s: restores in the audit log:\n%s\nwant\n%s", name, got, want)
+			}
+			list, err := admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
 			if err != nil || len(list.Msg.GetRuntimes()) != 1 || restored.Out.String() != "" {
 				t.Errorf("%s: %v, %v, %q", name, list, err, restored.Out)
 			}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
@@ -121,4 +123,45 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%d entries, %v", len(entries.Entries), err)
 	}
 	w.Fails(t, "audit list --since yesterday", 2, "neither a length of time")
+	lines := strings.Split(strings.TrimSpace(w.Must(t, "audit export --since 1h --action key.create")), "\n")
+	if len(lines) != more+2 {
+		t.Fatalf("%d lines of %d", len(lines), more+2)
+	}
+	last := ""
+	for n, line := range lines {
+		var entry struct{ At, Action, Code, UserEmail, KeyID string }
+		// The first key is that of the login, which a session created.
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Action != "key.create" || entry.Code != "ok" || entry.UserEmail == "" ||
+			entry.KeyID == "" && n > 0 || entry.At < last {
+			t.Fatalf("%v in %s", err, line)
+		}
+		last = entry.At
+	}
+	w.Fails(t, "audit export --until tomorrow", 2, "neither a length of time")
+}
+
+// TestFollowAudit: entries come once each, as they are made, until the command is
+// interrupted.
+func TestFollowAudit(t *testing.T) {
+	w := clitest.NewPlatformWorld(t)
+	w.Login(t)
+	var out programs.Output
+	command := w.Command(t.Context(), strings.Fields("audit export --action key.create --follow"))
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		w.Must(t, fmt.Sprintf("api-key create key-%d", n))
+		programs.Until(t, "the entry of the key", func() bool { return strings.Contains(out.String(), fmt.Sprintf("key/key-%d", n)) })
+	}
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err := command.Wait()
+	if lines := strings.Count(out.String(), "\n"); lines != 4 { // one is the key of the login
+		t.Errorf("%d lines, %v:\n%s", lines, err, out.String())
+	}
+	w.Environ = []string{"SLIPWAY_URL=" + w.Url, "SLIPWAY_API_KEY=slw_x"}
+	w.Fails(t, "audit export --follow", 1, "the platform does not accept the key")
 }

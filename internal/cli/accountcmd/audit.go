@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/internal/cli/apiclient"
@@ -19,15 +20,14 @@ import (
 func Audit() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("audit", "Read the audit log", choice, false)
-	command.AddCommand(auditListCommand(choice))
+	command.AddCommand(auditListCommand(choice), auditExportCommand(choice))
 	return command
 }
 
 // auditListCommand returns the command that lists entries, the newest first.
 // The default limit keeps a terminal usable; a note reports if there are more.
 func auditListCommand(choice *apiclient.Choice) *cobra.Command {
-	wanted := &platformv1.ListEntriesRequest{}
-	var since, until string
+	wanted := &auditFilter{}
 	limit := 500
 	command := &cobra.Command{
 		Use:   "list",
@@ -36,25 +36,15 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
   slipway audit list --since 2026-01-01T00:00:00Z --actor ada@example.com --action runtime.register -o json`,
 		Args: cobra.NoArgs,
 	}
-	flags := command.Flags()
-	flags.StringVar(&since, "since", "", "only newer entries: a duration such as 24h or 7d, or an RFC 3339 time")
-	flags.StringVar(&until, "until", "", "only older entries, in the format of --since")
-	flags.StringVar(&wanted.Actor, "actor", "", "only entries of this email, key or runtime")
-	flags.StringVar(&wanted.Action, "action", "", "only this action, such as runtime.register")
-	flags.StringVar(&wanted.Target, "target", "", "only entries about this object")
-	flags.IntVar(&limit, "limit", limit, "maximum number of entries; 0 means all")
+	wanted.addFlags(command.Flags())
+	command.Flags().IntVar(&limit, "limit", limit, "maximum number of entries; 0 means all")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
-		var err error
-		// Both bounds are resolved when the command runs: a duration is
-		// relative to now.
-		if wanted.Since, err = moment("since", since, time.Now()); err != nil {
+		request, err := wanted.request(time.Now())
+		if err != nil {
 			return err
 		}
-		if wanted.Until, err = moment("until", until, time.Now()); err != nil {
-			return err
-		}
-		entries, more, err := client.AuditEntries(command.Context(), wanted, limit)
+		entries, more, err := client.AuditEntries(command.Context(), request, limit)
 		if err != nil {
 			return err
 		}
@@ -65,6 +55,33 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 		return printer.Show(command, output, &platformv1.ListEntriesResponse{Entries: entries}, func(w io.Writer) error { return printAudit(w, entries) })
 	})
 	return command
+}
+
+// auditFilter holds the flags that select entries.
+type auditFilter struct {
+	since, until          string
+	actor, action, target string
+}
+
+// addFlags adds the flags to a command.
+func (f *auditFilter) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.since, "since", "", "only newer entries: a duration such as 24h or 7d, or an RFC 3339 time")
+	flags.StringVar(&f.until, "until", "", "only older entries, in the format of --since")
+	flags.StringVar(&f.actor, "actor", "", "only entries of this email, key or runtime")
+	flags.StringVar(&f.action, "action", "", "only this action, such as runtime.register")
+	flags.StringVar(&f.target, "target", "", "only entries about this object, such as application/argocd/shop")
+}
+
+// request returns the request of the flags. Bounds are resolved when the
+// command runs: a duration is relative to now.
+func (f *auditFilter) request(now time.Time) (*platformv1.ListEntriesRequest, error) {
+	request := &platformv1.ListEntriesRequest{Actor: f.actor, Action: f.action, Target: f.target}
+	var err error
+	if request.Since, err = moment("since", f.since, now); err != nil {
+		return nil, err
+	}
+	request.Until, err = moment("until", f.until, now)
+	return request, err
 }
 
 // moment parses a time in RFC 3339, or a duration before now. An empty text is
@@ -86,8 +103,12 @@ func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 
 // printAudit prints entries as a table, in the order of the platform.
 func printAudit(w io.Writer, entries []*platformv1.AuditEntry) error {
-	return printer.List(w, []string{"AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL"}, entries, func(one *platformv1.AuditEntry) []string {
+	return printer.List(w, []string{"AT", "ACTOR", "KIND", "ACTION", "TARGET", "RUNTIME", "REVISION", "OUTCOME", "ADDRESS", "DETAIL"}, entries, func(one *platformv1.AuditEntry) []string {
+		outcome := one.GetOutcome()
+		if code := one.GetCode(); code != "" && code != outcome {
+			outcome += " (" + code + ")"
+		}
 		return []string{printer.Timestamp(one.GetAt()), one.GetActor(), one.GetActorKind(), one.GetAction(), printer.OrDash(one.GetTarget()),
-			one.GetOutcome(), printer.OrDash(one.GetAddress()), one.GetDetail()}
+			printer.OrDash(one.GetRuntime()), printer.OrDash(one.GetRevision()), outcome, printer.OrDash(one.GetAddress()), one.GetDetail()}
 	})
 }

@@ -51,7 +51,7 @@ func createKeyTask(ctx context.Context, call taskCall) error {
 	// one.
 	var response strings.Builder
 	err = call.request(ctx, "/users/create-key?"+request.Encode(), &response, func(database *store.Store) error {
-		key, err := identity.CreateOperatorKey(ctx, database, wanted)
+		key, err := operator(database).CreateKey(ctx, wanted)
 		response.WriteString(key.Reveal())
 		return err
 	})

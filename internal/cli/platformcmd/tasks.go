@@ -178,11 +178,21 @@ func (c taskCall) request(ctx context.Context, request string, response io.Write
 			}
 		}
 	}
+	return c.open(ctx, otherwise)
+}
+
+// open runs a task directly on the database.
+func (c taskCall) open(ctx context.Context, do func(*store.Store) error) error {
 	database, err := store.Open(ctx, store.Options{URL: c.place.database})
 	if err != nil {
 		return err
 	}
-	return errors.Join(otherwise(database), database.Close())
+	return errors.Join(do(database), database.Close())
+}
+
+// operator returns the local user, whose actions are recorded in the audit log.
+func operator(database *store.Store) identity.System {
+	return identity.System{Store: database, Actor: server.OperatorName(os.Getuid())}
 }
 
 // backupTask writes the backup to a temporary file in the same folder and links
@@ -199,7 +209,7 @@ func backupTask(ctx context.Context, call taskCall) error {
 		return fmt.Errorf("the backup: %w", err)
 	}
 	defer os.Remove(file.Name()) // it has another name then
-	err = call.request(ctx, "/backup", file, func(database *store.Store) error { return database.Backup(ctx, file) })
+	err = call.request(ctx, "/backup", file, func(database *store.Store) error { return operator(database).Backup(ctx, file) })
 	// The data is on disk before the file gets its name.
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
@@ -226,6 +236,13 @@ func restoreTask(ctx context.Context, call taskCall) error {
 	if err := store.Restore(ctx, store.Options{URL: call.place.database}, file); err != nil {
 		return err
 	}
+	// The accounts, and so their audit logs, exist since the restore.
+	err = call.open(ctx, func(database *store.Store) error {
+		return operator(database).Record(ctx, identity.Event{Action: identity.ActionRestore, Target: "platform", Outcome: identity.OutcomeOK, Code: identity.CodeOK})
+	})
+	if err != nil {
+		return fmt.Errorf("everything is restored, but not recorded in the audit log: %w", err)
+	}
 	fmt.Fprintln(call.out, "Everything is restored. The platform needs the key file of the one that was backed up:", call.place.keyFile)
 	return nil
 }
@@ -245,7 +262,7 @@ func rotateTask(ctx context.Context, call taskCall) error {
 		if err != nil {
 			return err
 		}
-		return signer.Rotate(ctx, revoke)
+		return operator(database).RotateKeys(ctx, signer, revoke)
 	})
 	if err != nil {
 		return err
@@ -263,7 +280,7 @@ func resetPasswordTask(ctx context.Context, call taskCall) error {
 	}
 	var response strings.Builder
 	err := call.request(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &response, func(database *store.Store) error {
-		password, err := identity.ResetPassword(ctx, database, email)
+		password, err := operator(database).ResetPassword(ctx, email)
 		response.WriteString(password.Reveal())
 		return err
 	})

@@ -11,9 +11,12 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
 const (
@@ -110,7 +113,7 @@ func (a agentService) RenewCredential(ctx context.Context, request *connect.Requ
 	switch {
 	case errors.Is(err, store.ErrReused):
 		label = "reused"
-		a.log.Warn("refresh token reused; revoked the credentials of the runtime", "address", request.Peer().Addr)
+		a.recordReuse(ctx, request.Msg.GetRefreshToken())
 		err = errRevoked
 	case errors.Is(err, errRefresh), errors.Is(err, errRevoked):
 		label = "denied"
@@ -120,6 +123,26 @@ func (a agentService) RenewCredential(ctx context.Context, request *connect.Requ
 		return nil, a.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.RenewCredentialResponse{Credential: credential}), nil
+}
+
+// recordReuse writes to the audit log that a refresh token was used twice. The
+// runtime exists: its ID is in the token, whose hash the store knew.
+func (a agentService) recordReuse(ctx context.Context, token string) {
+	id, _ := runtimeOf(token)
+	caller, _ := identity.CallerFrom(ctx) // of a public procedure, it has the address alone
+	runtime, err := a.store.RuntimeByID(ctx, id)
+	if err == nil {
+		a.log.Warn("refresh token reused; revoked the credentials of the runtime", "runtime", runtime.Name, "account", runtime.AccountID, "address", caller.Address)
+		err = a.store.AppendAudit(ctx, store.AuditEntry{
+			AccountID: runtime.AccountID, Actor: runtime.Name, ActorKind: identity.KindRuntime, Address: caller.Address,
+			Action: identity.Action(platformv1connect.AgentServiceRenewCredentialProcedure), Target: "runtime/" + runtime.Name,
+			Outcome: identity.OutcomeDenied, Code: errRevoked.Code().String(), AuditObject: store.AuditObject{Runtime: runtime.Name},
+			Detail: "a refresh token was used twice, so two parties have it; the credentials of the runtime are revoked",
+		})
+	}
+	if err != nil {
+		a.log.Error("recording a reused refresh token failed", "runtimeID", id, observe.KeyError, err)
+	}
 }
 
 // renew rotates the refresh token. The store decides atomically between

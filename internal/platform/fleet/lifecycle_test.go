@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,16 @@ func TestRenew(t *testing.T) {
 		}
 		_, err = renew(first.GetRefreshToken())
 		wantError(t, "the first token again", err, connect.CodePermissionDenied, "revoked")
+		_, err = renew(first.GetRefreshToken())
+		wantError(t, "once more", err, connect.CodePermissionDenied, "revoked")
+		entries, _, err := w.store.AuditEntries(t.Context(), w.accountID, store.AuditFilter{Action: "agent.renew-credential"}, store.Page{})
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("the audit log has %+v, %v", entries, err)
+		}
+		if got := entries[0]; got.Actor != "prod" || got.Runtime != "prod" || got.Outcome != "denied" || got.Code != "permission_denied" || got.Address != "127.0.0.1" ||
+			strings.Contains(fmt.Sprint(got), "slwr_") {
+			t.Errorf("the entry is %+v", got)
+		}
 	})
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -29,7 +28,6 @@ func (q *request) authorise(r *http.Request) error {
 		if r.Method != http.MethodPost || upgrade {
 			return statusError{http.StatusMethodNotAllowed, "procedures of a runtime are called with POST"}
 		}
-		q.procedure = strings.TrimPrefix(q.path, strings.TrimSuffix(wire.AppProxyPath, "/"))
 		// The platform's procedures are not forwarded.
 		if !strings.HasPrefix(q.procedure, "/slipway.platform.") {
 			rule, _ = permission.Of(q.procedure)
@@ -43,57 +41,31 @@ func (q *request) authorise(r *http.Request) error {
 	}
 	err := q.gateway.Identity.AuthoriseRule(q.caller, rule)
 	if err != nil {
-		q.gateway.Identity.Audit(r.Context(), q.caller, q.action(), "runtime", identity.OutcomeDenied, err.Error())
+		q.gateway.Identity.Deny(r.Context(), q.caller, q.event(), err)
 	}
 	return err
 }
 
-// action returns the audit action.
+// event returns the audit event of a request whose message is not read yet.
+func (q *request) event() identity.Event {
+	event := identity.Event{Action: q.action(), Target: "runtime/" + q.name}
+	event.Runtime = q.name
+	return event
+}
+
+// action returns the audit action. Paths that are no procedure have one for
+// all: unauthenticated callers choose them.
 func (q *request) action() string {
-	if q.procedure != "" {
+	if _, known := permission.Of(q.procedure); known {
 		return identity.Action(q.procedure)
 	}
-	return "workflows.request"
-}
-
-// audited reports whether the request is recorded in the audit log, and
-// whether that happens before it is sent.
-func (q *request) audited() (is, before bool) {
-	if q.procedure == "" {
-		return false, false // the workflow server has its own audit log
-	}
-	rule, _ := permission.Of(q.procedure)
-	is = !rule.Read && !rule.Quiet
-	return is, is && rule.Permission == permission.Admin
-}
-
-// auditBegin records a change by an admin before it is sent. If that fails,
-// the request is not sent.
-func (q *request) auditBegin(ctx context.Context) error {
-	if _, before := q.audited(); !before {
-		return nil
-	}
-	return q.gateway.Identity.Record(ctx, q.caller, identity.Event{
-		Action: q.action(), Target: "runtime/" + q.runtime.Name, Outcome: identity.OutcomeBegun,
-	})
-}
-
-// auditEnd records the result of a change.
-func (q *request) auditEnd(ctx context.Context, status int) {
-	if is, _ := q.audited(); !is {
-		return
-	}
-	outcome, detail := identity.OutcomeOK, ""
-	if status != http.StatusOK {
-		outcome, detail = identity.OutcomeFailed, http.StatusText(status)
-	}
-	q.gateway.Identity.Audit(ctx, q.caller, q.action(), "runtime/"+q.runtime.Name, outcome, detail)
+	return strings.Trim(q.prefix, "/") + ".request"
 }
 
 // deadline returns the timeout of a request. Streams have a long one; they
 // end with their caller.
 func (q *request) deadline(r *http.Request) time.Duration {
-	if q.prefix == wire.AppProxyPath && !streams(r) {
+	if q.change != nil || q.prefix == wire.AppProxyPath && !streams(r) {
 		return q.gateway.Limits.Unary
 	}
 	return q.gateway.Limits.Stream

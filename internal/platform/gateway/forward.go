@@ -32,15 +32,21 @@ var errNotRouter = errors.New("the response at the runtime's address is not from
 // runtime verifies their signatures.
 func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 	g := q.gateway
+	fail := func(w http.ResponseWriter, r *http.Request, cause, err error) {
+		if q.change != nil {
+			q.change.cause, q.change.failure = cause, err
+		}
+		g.writeError(w, r, err)
+	}
 	target, transport, err := q.target()
 	if err != nil {
-		g.writeError(w, r, err)
+		fail(w, r, err, err)
 		return
 	}
 	token := ""
 	if q.prefix != wire.WebhooksPath {
 		if token, err = g.Signer.Request(q.claims()); err != nil {
-			g.writeError(w, r, err)
+			fail(w, r, connect.NewError(connect.CodeInternal, err), err)
 			return
 		}
 	}
@@ -55,7 +61,7 @@ func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 		Rewrite:        func(out *httputil.ProxyRequest) { q.rewrite(out, target, token) },
 		ModifyResponse: q.sanitizeResponse,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			g.writeError(w, r, q.failure(r.Context(), err))
+			fail(w, r, err, q.failure(r.Context(), err))
 		},
 	}
 	proxy.ServeHTTP(w, r)
@@ -145,6 +151,9 @@ func (q *request) sanitizeResponse(response *http.Response) error {
 		if strings.HasPrefix(location, wire.WorkflowsPath) && q.prefix == wire.WorkflowsPath {
 			response.Header.Set("Location", q.base+location)
 		}
+	}
+	if q.change != nil {
+		q.change.response = record(response)
 	}
 	q.isolate(response.Header)
 	return nil

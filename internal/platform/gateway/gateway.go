@@ -135,11 +135,13 @@ func (g *Gateway) label(host string) (string, bool) {
 type request struct {
 	gateway   *Gateway
 	runtime   store.Runtime
+	name      string // requested name of the runtime
 	caller    identity.Caller
-	prefix    string // wire.AppProxyPath, WebhooksPath or WorkflowsPath
-	path      string // path at the router
-	base      string // part of the caller's URL before path
-	procedure string // app-proxy only
+	prefix    string  // wire.AppProxyPath, WebhooksPath or WorkflowsPath
+	path      string  // path at the router
+	base      string  // part of the caller's URL before path
+	procedure string  // app-proxy only
+	change    *change // nil for requests that are not audited
 	started   time.Time
 }
 
@@ -191,8 +193,17 @@ func (q *request) serve(w *statusRecorder, r *http.Request) error {
 // caller without permission learns nothing about runtimes.
 func (q *request) authorised(w *statusRecorder, r *http.Request, label, name string) error {
 	g := q.gateway
+	account := ""
+	if label != "" {
+		account, name, _ = strings.Cut(label, "-")
+	}
+	q.name = name
+	if q.prefix == wire.AppProxyPath {
+		q.procedure = strings.TrimPrefix(q.path, strings.TrimSuffix(wire.AppProxyPath, "/"))
+	}
 	caller, err := g.Identity.Authenticate(r)
 	if err != nil {
+		g.Identity.Deny(r.Context(), identity.Caller{Address: g.Identity.Address(r)}, q.event(), err)
 		return err
 	}
 	q.caller = caller
@@ -201,11 +212,8 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	}
 	// The account of the host must be the caller's: a session is never valid
 	// for another account's runtime.
-	if label != "" {
-		account := ""
-		if account, name, _ = strings.Cut(label, "-"); account != caller.Account.ID {
-			return notFound("the account has no such runtime")
-		}
+	if label != "" && account != caller.Account.ID {
+		return notFound("the account has no such runtime")
 	}
 	if q.runtime, err = g.Store.RuntimeByName(r.Context(), caller.Account.ID, name); err != nil {
 		return lookupError(err)
@@ -215,7 +223,7 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 		return connect.NewError(connect.CodeResourceExhausted, errors.New("the account has reached its limit of concurrent requests to runtimes: retry later"))
 	}
 	defer release()
-	if err := q.auditBegin(r.Context()); err != nil {
+	if err := q.beginChange(w, r); err != nil {
 		return err
 	}
 	// The watch aborts the request when the session ends or the key is
@@ -225,8 +233,8 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	ctx, cancel := context.WithTimeout(ctx, q.deadline(r))
 	defer cancel()
 	r.Body = http.MaxBytesReader(w, r.Body, g.Limits.BodyBytes)
+	defer q.endChange(ctx)
 	q.forward(w, r.WithContext(ctx))
-	q.auditEnd(ctx, w.status)
 	return nil
 }
 

@@ -44,6 +44,7 @@ type world struct {
 	admin   string // API key
 	runtime store.Runtime
 	router  *httptest.Server
+	unary   time.Duration // 0 is the default
 
 	mu       sync.Mutex
 	response http.HandlerFunc
@@ -69,9 +70,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*world)) *world {
 	t.Helper()
 	w := &world{response: func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") }}
+	for _, f := range change {
+		f(w)
+	}
 	opened, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -92,12 +96,15 @@ func newWorld(t *testing.T) *world {
 	direct := &http.Transport{}
 	gate, err := gateway.New(gateway.Options{
 		Store: opened, Identity: callers, Signer: w.signer, Hub: tunnels{w}, Direct: direct, PublicURL: public,
-		TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20},
+		TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20, Unary: w.unary},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: gate}}
+	protocols := new(http.Protocols) // gRPC needs HTTP/2
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: gate, Protocols: protocols}}
 	server.Start()
 	w.url = server.URL
 	w.router = httptest.NewServer(http.HandlerFunc(w.serveRouter))

@@ -23,7 +23,13 @@ const (
 	// OutcomeBegun is written before a change by an admin; a second entry
 	// follows with the result.
 	OutcomeBegun = "begun"
+	// OutcomeUnknown is a change that was sent to a runtime whose response did
+	// not arrive: it may have been made.
+	OutcomeUnknown = "unknown"
 )
+
+// CodeOK is the status code of a successful call; Connect has no name for it.
+const CodeOK = "ok"
 
 // auditText bounds each text of an entry.
 const auditText = 256
@@ -37,17 +43,10 @@ type Event struct {
 	Target string
 	// Outcome is one of the Outcome constants.
 	Outcome string
-	Detail  string
-}
-
-// Audit writes an entry; words are its outcome and optional detail. A failed
-// write is only logged. Callers that must not continue then use Record.
-func (i *Identity) Audit(ctx context.Context, caller Caller, action, target string, words ...string) {
-	event := Event{Action: action, Target: target, Outcome: OutcomeOK}
-	if len(words) > 0 {
-		event.Outcome, event.Detail = words[0], strings.Join(words[1:], " ")
-	}
-	_ = i.Record(ctx, caller, event)
+	// Code is the status code of a call that has ended.
+	Code   string
+	Detail string
+	store.AuditObject
 }
 
 // Record writes an entry for the account of the caller. It completes even if
@@ -59,23 +58,37 @@ func (i *Identity) Record(ctx context.Context, caller Caller, event Event) error
 		account = caller.Runtime.AccountID
 	}
 	actor, kind := caller.Actor()
-	return i.record(ctx, store.AuditEntry{AccountID: account, Actor: actor, ActorKind: kind, Address: caller.Address}, event)
+	if caller.Runtime != nil && event.Runtime == "" {
+		event.Runtime = caller.Runtime.Name
+	}
+	return i.record(ctx, store.AuditEntry{AccountID: account, Actor: actor, ActorKind: kind, Address: caller.Address, AuditPerson: caller.person()}, event)
 }
 
 // record writes an entry, with a timeout independent of the request's.
 func (i *Identity) record(ctx context.Context, entry store.AuditEntry, event Event) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	// All texts are cleaned here, at the single place that writes entries.
 	entry.At = i.now().UTC()
-	entry.Actor, entry.Address = clean(entry.Actor), clean(entry.Address)
-	entry.Action, entry.Target, entry.Outcome, entry.Detail = clean(event.Action), clean(event.Target), clean(event.Outcome), clean(event.Detail)
-	err := i.store.AppendAudit(ctx, entry)
+	err := i.store.AppendAudit(ctx, event.in(entry))
 	if err != nil {
 		i.log.Error("writing an audit entry failed", "action", entry.Action, "target", entry.Target, "outcome", entry.Outcome, "actor", entry.Actor, "err", err)
 		return fmt.Errorf("write audit log: %w", err)
 	}
 	return nil
+}
+
+// in returns the entry with the event. All texts are cleaned here, because
+// every entry about a call passes here.
+func (e Event) in(entry store.AuditEntry) store.AuditEntry {
+	entry.Action, entry.Target, entry.Outcome, entry.Code, entry.Detail = e.Action, e.Target, e.Outcome, e.Code, e.Detail
+	entry.AuditObject = e.AuditObject
+	for _, text := range []*string{
+		&entry.Actor, &entry.Address, &entry.Action, &entry.Target, &entry.Outcome, &entry.Code, &entry.Detail,
+		&entry.UserEmail, &entry.Runtime, &entry.Project, &entry.Application, &entry.Revision,
+	} {
+		*text = clean(*text)
+	}
+	return entry
 }
 
 // clean makes untrusted text safe for an entry: bounded, printable, on one
@@ -176,22 +189,34 @@ func auditsFirst(rule permission.Rule) bool {
 	return isAudited(rule) && (rule.Permission == permission.Admin || rule.Permission == permission.RegisterRuntime)
 }
 
-// auditTarget derives the target from the request: the first non-empty field
-// of name, id and email.
-func auditTarget(procedure string, message any) string {
+// auditEvent derives action and target from the request: the target is the
+// first non-empty field of name, id and email.
+func auditEvent(procedure string, message any) Event {
+	event := Event{Action: Action(procedure)}
 	request, ok := message.(proto.Message)
 	if !ok {
-		return ""
+		return event
 	}
-	noun, _, _ := strings.Cut(Action(procedure), ".")
+	noun, _, _ := strings.Cut(event.Action, ".")
+	event.Target = noun
 	reflected := request.ProtoReflect()
 	for _, name := range []protoreflect.Name{"name", "id", "email"} {
-		field := reflected.Descriptor().Fields().ByName(name)
-		if field != nil && field.Kind() == protoreflect.StringKind && !field.IsList() {
-			if value := reflected.Get(field).String(); value != "" {
-				return noun + "/" + value
+		if value := textField(reflected, name); value != "" {
+			event.Target = noun + "/" + value
+			if noun == "runtime" {
+				event.Runtime = value
 			}
+			break
 		}
 	}
-	return noun
+	return event
+}
+
+// textField returns a string field of a message; it is empty if there is none.
+func textField(message protoreflect.Message, name protoreflect.Name) string {
+	field := message.Descriptor().Fields().ByName(name)
+	if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
+		return ""
+	}
+	return message.Get(field).String()
 }

@@ -2,11 +2,13 @@ package identity_test
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	_ "modernc.org/sqlite"
@@ -39,7 +41,7 @@ func (w *world) entries() []string {
 	must(w.t, err)
 	lines := make([]string, len(entries))
 	for n, e := range entries {
-		lines[len(entries)-1-n] = strings.Join([]string{e.ActorKind, e.Actor, e.Action, e.Target, e.Outcome, e.Detail, "from " + e.Address}, " | ")
+		lines[len(entries)-1-n] = strings.Join([]string{e.ActorKind, e.Actor, e.Action, e.Target, e.Outcome, e.Code, e.Detail, "from " + e.Address}, " | ")
 	}
 	return lines
 }
@@ -59,22 +61,22 @@ func TestAudit(t *testing.T) {
 	_, err = admin.accounts().DeleteUser(t.Context(), connect.NewRequest(&platformv1.DeleteUserRequest{Id: "absent"}))
 	want(t, "no such user", err, connect.CodeNotFound)
 	must(t, admin.may())
-	const want = `user | ann@example.com | auth.sign-in | auth/ann@example.com | ok |  | from 127.0.0.1
-user | ann@example.com | auth.change-password | user/ann@example.com | ok |  | from 127.0.0.1
-user | ann@example.com | account.create-user | account/Bob | begun |  | from 198.51.100.7
-user | ann@example.com | account.create-user | user/bob@example.com | ok |  | from 198.51.100.7
-user | bob@example.com | auth.sign-in | auth/bob@example.com | ok |  | from 127.0.0.1
-user | bob@example.com | auth.change-password | user/bob@example.com | ok |  | from 127.0.0.1
-user | bob@example.com | key.create | key/laptop | ok | PREFIX | from 198.51.100.8
-user | bob@example.com | account.delete-user |  | denied | this needs the role admin, and yours is operator: an admin of the account can change it | from 198.51.100.8
-user | bob@example.com | auth.sign-in | auth/bob@example.com | denied | the email or the password is wrong | from 198.51.100.9
-user | ann@example.com | account.delete-user | account/absent | begun |  | from 198.51.100.7
-user | ann@example.com | account.delete-user | account/absent | failed | not_found | from 198.51.100.7`
+	const want = `user | ann@example.com | auth.sign-in | auth/ann@example.com | ok | ok |  | from 127.0.0.1
+user | ann@example.com | auth.change-password | user/ann@example.com | ok | ok |  | from 127.0.0.1
+user | ann@example.com | account.create-user | account/Bob | begun |  |  | from 198.51.100.7
+user | ann@example.com | account.create-user | user/bob@example.com | ok | ok |  | from 198.51.100.7
+user | bob@example.com | auth.sign-in | auth/bob@example.com | ok | ok |  | from 127.0.0.1
+user | bob@example.com | auth.change-password | user/bob@example.com | ok | ok |  | from 127.0.0.1
+user | bob@example.com | key.create | key/laptop | ok | ok | PREFIX | from 198.51.100.8
+user | bob@example.com | account.delete-user |  | denied | permission_denied | this needs the role admin, and yours is operator: an admin of the account can change it | from 198.51.100.8
+user | bob@example.com | auth.sign-in | auth/bob@example.com | denied | unauthenticated | the email or the password is wrong | from 198.51.100.9
+user | ann@example.com | account.delete-user | account/absent | begun |  |  | from 198.51.100.7
+user | ann@example.com | account.delete-user | account/absent | failed | not_found |  | from 198.51.100.7`
 	list, err := bob.keys().ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{}))
 	must(t, err)
 	got := strings.ReplaceAll(strings.Join(w.entries(), "\n"), list.Msg.GetKeys()[0].GetPrefix(), "PREFIX")
 	// The first sign-in that the test tries is with a password that is not chosen yet.
-	got = strings.TrimPrefix(got, "user | ann@example.com | auth.sign-in | auth/ann@example.com | denied | the email or the password is wrong | from 127.0.0.1\n")
+	got = strings.TrimPrefix(got, "user | ann@example.com | auth.sign-in | auth/ann@example.com | denied | unauthenticated | the email or the password is wrong | from 127.0.0.1\n")
 	if got != want {
 		t.Errorf("the audit log is\n%s\nwant\n%s", got, want)
 	}
@@ -126,6 +128,54 @@ func TestDenialsAreBounded(t *testing.T) {
 	}
 	if more := len(w.entries()) - auditsFirst; more != 1 {
 		t.Errorf("%d entries for the same denial, want 1", more)
+	}
+}
+
+// Failed sign-ins of unknown users are recorded without what they typed, and all
+// strangers together cannot fill the log.
+func TestStrangersAreRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.admin()
+	before := len(w.entries())
+	for n := range 30 {
+		_, err := w.nobody().from(fmt.Sprintf("198.51.100.%d", n)).signIn(fmt.Sprintf("canary-%d@example.com", n), "canary")
+		want(t, "a stranger", err, connect.CodeUnauthenticated)
+	}
+	entries := w.entries()[before:]
+	const line = "user | unknown user | auth.sign-in | auth | denied | unauthenticated | the email or the password is wrong | from 198.51.100.0"
+	if len(entries) != 1 || entries[0] != line {
+		t.Fatalf("the log has %q, want %q", entries, line)
+	}
+	w.clock.forward(time.Minute)
+	_, err := w.nobody().signIn("canary@example.com", "canary")
+	want(t, "later", err, connect.CodeUnauthenticated)
+	if entries = w.entries()[before:]; len(entries) != 2 || !strings.Contains(entries[1], "(and 29 more times before)") || strings.Contains(entries[1], "canary") {
+		t.Errorf("the log has %q", entries)
+	}
+}
+
+// The person behind a key is in the entry, also when the key is no good any more.
+func TestPersonBehindKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bob, user := w.user(w.admin())
+	made := bob.key("ci", 0)
+	scripted := w.bearer(made.GetSecret())
+	_, err := scripted.keys().CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "child"}))
+	must(t, err)
+	must(t, w.store.RevokeKey(t.Context(), account(t, w).ID, made.GetKey().GetId()))
+	want(t, "a revoked key", scripted.may(), connect.CodeUnauthenticated)
+	entries, _, err := w.store.AuditEntries(t.Context(), account(t, w).ID, store.AuditFilter{}, store.Page{Size: 2})
+	must(t, err)
+	for n, want := range []string{"denied", "ok"} {
+		got := entries[n]
+		if got.Outcome != want || got.ActorKind != identity.KindKey || got.KeyID != made.GetKey().GetId() || got.UserID != user.GetId() {
+			t.Errorf("got %+v", got)
+		}
+	}
+	if entries[1].UserEmail != userEmail || entries[1].Actor != userEmail+" (key ci)" {
+		t.Errorf("got %+v", entries[1])
 	}
 }
 

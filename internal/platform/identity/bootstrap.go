@@ -84,8 +84,8 @@ func firstAccount(ctx context.Context, database *store.Store, name, email string
 
 // ResetPassword sets a one-time password for a user. It is for an operator on
 // the platform's machine when no admin can sign in.
-func ResetPassword(ctx context.Context, database *store.Store, email string) (secret.Text, error) {
-	user, err := database.UserByEmail(ctx, email)
+func (s System) ResetPassword(ctx context.Context, email string) (secret.Text, error) {
+	user, err := s.Store.UserByEmail(ctx, email)
 	if errors.Is(err, store.ErrNotFound) {
 		return secret.Text{}, fmt.Errorf("there is no user with the email %s", clean(email))
 	}
@@ -99,7 +99,12 @@ func ResetPassword(ctx context.Context, database *store.Store, email string) (se
 	if err != nil {
 		return secret.Text{}, err
 	}
-	return resetPassword(ctx, database, passwords, user)
+	var once secret.Text
+	err = s.Run(ctx, Event{Action: "account.reset-password", Target: "user/" + user.Email}, func() (err error) {
+		once, err = resetPassword(ctx, s.Store, passwords, user)
+		return err
+	}, user.AccountID)
+	return once, err
 }
 
 // resetPassword stores the hash of a new one-time password and ends all

@@ -57,6 +57,16 @@ func (c Caller) Actor() (name, kind string) {
 	return "", KindSystem
 }
 
+// person returns the user and the key for the audit log; both are empty for a
+// runtime.
+func (c Caller) person() store.AuditPerson {
+	person := store.AuditPerson{UserID: c.User.ID, UserEmail: c.User.Email}
+	if c.Key != nil {
+		person.KeyID = c.Key.ID
+	}
+	return person
+}
+
 // known reports whether there is an authenticated caller.
 func (c Caller) known() bool { return c.Runtime != nil || c.User.ID != "" }
 

@@ -51,23 +51,29 @@ func (d *denialThrottle) take(kind denialKey, now time.Time) (more int, write bo
 	return more, true
 }
 
-// deny writes a denied call to the audit log of the concerned account. A call
-// by an unknown caller concerns no account and is only logged.
-func (i *Identity) deny(ctx context.Context, caller Caller, event Event, err error) {
+// Deny writes a denied call to the audit log of the concerned account. A call
+// by an unknown caller concerns no account and is only logged, unless it is an
+// attempt to sign in.
+func (i *Identity) Deny(ctx context.Context, caller Caller, event Event, err error) {
 	var denied *DeniedError
 	if !errors.As(err, &denied) {
 		return
 	}
 	// The reason is written for callers and contains no secrets, so it can be
 	// stored.
-	event.Outcome, event.Detail = OutcomeDenied, denied.Reason
+	event.Outcome, event.Code, event.Detail = OutcomeDenied, denied.Code.String(), denied.Reason
 	actor, mark := caller.Actor()
-	entry := store.AuditEntry{AccountID: caller.Account.ID, Actor: actor, ActorKind: mark, Address: caller.Address}
+	entry := store.AuditEntry{AccountID: caller.Account.ID, Actor: actor, ActorKind: mark, Address: caller.Address, AuditPerson: caller.person()}
 	// A wrong password for a known user is recorded in that user's account.
 	if !caller.known() {
-		entry.AccountID, entry.Actor, entry.ActorKind = denied.account, denied.actor, denied.kind
+		entry.AccountID, entry.Actor, entry.ActorKind, entry.AuditPerson = denied.account, denied.actor, denied.kind, denied.person
 	}
 	kind := denialKey{entry.AccountID, entry.Actor, event.Action, entry.Address}
+	stranger := entry.AccountID == "" && event.Action == signInAction
+	if stranger {
+		// Strangers have many addresses, so all of them share one throttle.
+		kind.address = ""
+	}
 	more, write := i.denials.take(kind, i.now())
 	if !write {
 		return
@@ -75,9 +81,24 @@ func (i *Identity) deny(ctx context.Context, caller Caller, event Event, err err
 	if more > 0 {
 		event.Detail = fmt.Sprintf("%s (and %d more times before)", event.Detail, more)
 	}
+	if stranger {
+		// The text in the place of the email may be a password, so the target
+		// does not have it.
+		entry.AccountID, entry.Actor, entry.ActorKind, event.Target = i.onlyAccount(ctx), "unknown user", KindUser, "auth"
+	}
 	if entry.AccountID == "" {
 		i.log.Info("call denied", "action", event.Action, "address", entry.Address, "reason", event.Detail)
 		return
 	}
 	_ = i.record(ctx, entry, event)
+}
+
+// onlyAccount returns the ID of the account if there is one: a platform with
+// several does not know which one a stranger meant.
+func (i *Identity) onlyAccount(ctx context.Context) string {
+	accounts, err := i.store.Accounts(ctx)
+	if err != nil || len(accounts) != 1 {
+		return ""
+	}
+	return accounts[0].ID
 }

@@ -27,6 +27,7 @@ type DeniedError struct {
 	// known before the caller is; actor and kind describe the attempted
 	// identity.
 	account, actor, kind string
+	person               store.AuditPerson
 }
 
 // Error returns the reason.
@@ -54,6 +55,7 @@ func forbidden(format string, args ...any) *DeniedError {
 // of sets the account and actor of the audit entry.
 func (e *DeniedError) of(user store.User, actor, kind string) *DeniedError {
 	e.account, e.actor, e.kind = user.AccountID, actor, kind
+	e.person.UserID, e.person.UserEmail = user.ID, user.Email
 	return e
 }
 

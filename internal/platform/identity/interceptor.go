@@ -34,18 +34,18 @@ func (i *Identity) checkCaller(ctx context.Context, procedure string, peer conne
 		// Login CSRF: another site must not sign its visitor in to an
 		// attacker's account.
 		if err := i.sameOrigin(in); err != nil {
-			i.deny(ctx, anonymous, event, err)
+			i.Deny(ctx, anonymous, event, err)
 			return anonymous, err
 		}
 		return anonymous, nil
 	}
 	caller, err := i.authenticate(ctx, in)
 	if err != nil {
-		i.deny(ctx, anonymous, event, err)
+		i.Deny(ctx, anonymous, event, err)
 		return anonymous, err
 	}
 	if err := i.Authorise(caller, procedure); err != nil {
-		i.deny(ctx, caller, event, err)
+		i.Deny(ctx, caller, event, err)
 		return caller, err
 	}
 	return caller, nil
@@ -79,7 +79,7 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		var response connect.AnyResponse
 		// The target is derived from the request, because the handler may
 		// fail before it describes it.
-		err = i.runAudited(ctx, caller, procedure, auditTarget(procedure, request.Any()), func(ctx context.Context) (err error) {
+		err = i.runAudited(ctx, caller, procedure, auditEvent(procedure, request.Any()), func(ctx context.Context) (err error) {
 			response, err = next(ctx, request)
 			return err
 		})
@@ -98,7 +98,7 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		if err != nil {
 			return err
 		}
-		return i.runAudited(ctx, caller, procedure, auditTarget(procedure, nil), func(ctx context.Context) error {
+		return i.runAudited(ctx, caller, procedure, auditEvent(procedure, nil), func(ctx context.Context) error {
 			// The watch ends with the stream; without stop its goroutine
 			// would leak.
 			ctx, stop := i.Watch(ctx, caller)
@@ -127,16 +127,15 @@ func (i interceptor) gatedCaller(ctx context.Context, procedure string, peer con
 }
 
 // runAudited runs a call and writes the audit entries that its rule requires.
-func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, target string, do func(context.Context) error) error {
+func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure string, begun Event, do func(context.Context) error) error {
 	rule, _ := permission.Of(procedure)
 	if !isAudited(rule) {
 		return do(ctx)
 	}
-	detail := &auditDetail{caller: &caller, event: Event{Action: Action(procedure), Target: target}}
+	detail := &auditDetail{caller: &caller, event: begun}
 	if auditsFirst(rule) {
-		_, event := detail.snapshot()
-		event.Outcome = OutcomeBegun
-		if err := i.Record(ctx, caller, event); err != nil {
+		begun.Outcome = OutcomeBegun
+		if err := i.Record(ctx, caller, begun); err != nil {
 			return i.apiError(err)
 		}
 	}
@@ -146,15 +145,12 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 	switch {
 	// A denial by the handler is recorded like one of the gate.
 	case errors.As(err, &denied):
-		i.deny(ctx, *who, event, err)
+		i.Deny(ctx, *who, event, err)
 		return err
 	case err != nil:
-		event.Outcome = OutcomeFailed
-		if event.Detail == "" {
-			event.Detail = connect.CodeOf(err).String()
-		}
+		event.Outcome, event.Code = OutcomeFailed, codeOf(err).String()
 	default:
-		event.Outcome = OutcomeOK
+		event.Outcome, event.Code = OutcomeOK, CodeOK
 	}
 	// A public procedure that did not identify its caller concerns no
 	// account.
@@ -167,6 +163,21 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 		return i.apiError(written)
 	}
 	return err
+}
+
+// codeOf returns the status code that the caller gets for an error.
+func codeOf(err error) connect.Code {
+	switch code := connect.CodeOf(err); {
+	case code != connect.CodeUnknown:
+		return code
+	// Connect converts these after the interceptor.
+	case errors.Is(err, context.Canceled):
+		return connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return connect.CodeDeadlineExceeded
+	default:
+		return code
+	}
 }
 
 // watchedConn is a stream that sends nothing after its caller has lost

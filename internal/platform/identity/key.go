@@ -76,11 +76,13 @@ func (i *Identity) authenticateKey(ctx context.Context, in inbound, text string)
 	if err != nil {
 		return Caller{}, err
 	}
-	user := store.User{AccountID: key.AccountID}
+	user := store.User{AccountID: key.AccountID, ID: key.UserID}
+	unknown.person.KeyID = key.ID
 	if subtle.ConstantTimeCompare(hashOf(value), key.Hash) != 1 {
 		return Caller{}, unknown.of(user, "key "+key.Name, KindKey)
 	}
 	if err := i.keyInvalid(key); err != nil {
+		err.person.KeyID = key.ID
 		return Caller{}, err.of(user, "key "+key.Name, KindKey)
 	}
 	caller := Caller{Key: &key, Address: in.address}

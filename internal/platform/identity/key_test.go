@@ -323,7 +323,7 @@ func TestKeyFollowsItsUser(t *testing.T) {
 		}
 	}
 	keys, hers := pair(bob), pair(admin)
-	operator, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: userEmail, Name: "up", Scope: identity.ScopeAll})
+	operator, err := identity.System{Store: w.store, Actor: "root"}.CreateKey(t.Context(), identity.OperatorKey{Email: userEmail, Name: "up", Scope: identity.ScopeAll})
 	must(t, err)
 	machine := w.bearer(operator.Reveal())
 	w.choose(bob, userPassword, "another password of bob")

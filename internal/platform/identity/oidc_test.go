@@ -88,7 +88,7 @@ func TestOIDC(t *testing.T) {
 	}
 	_, err = w.nobody().signIn("carol@example.com", "")
 	want(t, "an empty password for an external user", err, connect.CodeUnauthenticated)
-	if text := strings.Join(w.entries(), "\n"); !strings.Contains(text, "user | carol@example.com | auth.sign-in | auth/carol@example.com | ok | through Example SSO") {
+	if text := strings.Join(w.entries(), "\n"); !strings.Contains(text, "user | carol@example.com | auth.sign-in | auth/carol@example.com | ok | ok | through Example SSO") {
 		t.Errorf("the audit log is\n%s", text)
 	}
 	if strings.Contains(w.logs.String(), oidctest.ClientSecret) {

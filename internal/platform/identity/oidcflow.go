@@ -156,7 +156,7 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	address := o.identity.Address(r)
 	if denied, ok := errors.AsType[*DeniedError](err); ok {
-		o.identity.deny(r.Context(), Caller{Address: address}, Event{Action: signInAction}, err)
+		o.identity.Deny(r.Context(), Caller{Address: address}, Event{Action: signInAction}, err)
 		errorPage(w, http.StatusForbidden, denied.Reason)
 		return
 	}
@@ -207,7 +207,7 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	if err != nil {
 		return signedInSession{}, "", err
 	}
-	event := Event{Action: signInAction, Target: "auth/" + user.Email, Outcome: OutcomeOK, Detail: "through " + o.options.Name}
+	event := Event{Action: signInAction, Target: "auth/" + user.Email, Outcome: OutcomeOK, Code: CodeOK, Detail: "through " + o.options.Name}
 	if err := o.identity.Record(ctx, caller, event); err != nil {
 		return signedInSession{}, "", errors.Join(err, o.identity.store.DeleteSession(ctx, opened.Hash))
 	}

@@ -22,9 +22,9 @@ type OperatorKey struct {
 	Life time.Duration
 }
 
-// CreateOperatorKey creates an API key for a user, audited as an action of
-// the system. The returned secret is not stored anywhere.
-func CreateOperatorKey(ctx context.Context, database *store.Store, wanted OperatorKey) (secret.Text, error) {
+// CreateKey creates an API key for a user. The returned secret is not stored
+// anywhere.
+func (s System) CreateKey(ctx context.Context, wanted OperatorKey) (secret.Text, error) {
 	name, err := checkName("the key", wanted.Name)
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("the name of a key must have 1 to %d printable characters", nameMax)
@@ -32,7 +32,7 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	if wanted.Life < 0 || wanted.Life > keyLifeMax {
 		return secret.Text{}, errors.New("a key is good for ten years at most, or for ever when it has no days")
 	}
-	user, err := database.UserByEmail(ctx, wanted.Email)
+	user, err := s.Store.UserByEmail(ctx, wanted.Email)
 	if errors.Is(err, store.ErrNotFound) {
 		return secret.Text{}, fmt.Errorf("there is no user with the email %s", clean(wanted.Email))
 	}
@@ -56,16 +56,12 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	if wanted.Life > 0 {
 		key.ExpiresAt = key.CreatedAt.Add(wanted.Life)
 	}
-	// The entry is written first: there must be no key that is missing from
-	// the audit log.
-	err = database.AppendAudit(ctx, store.AuditEntry{
-		AccountID: user.AccountID, Actor: "command line", ActorKind: KindSystem, Action: "key.create", Target: clean("key/" + name),
-		Outcome: OutcomeOK, Detail: clean(key.Prefix + " for " + user.Email),
-	})
+	event := Event{Action: "key.create", Target: "key/" + name, Detail: key.Prefix + " for " + user.Email}
+	err = s.Run(ctx, event, func() error {
+		_, err := s.Store.CreateKey(ctx, key)
+		return err
+	}, user.AccountID)
 	if err != nil {
-		return secret.Text{}, fmt.Errorf("write audit log, no key was created: %w", err)
-	}
-	if _, err := database.CreateKey(ctx, key); err != nil {
 		return secret.Text{}, err
 	}
 	return keyText(id, value), nil

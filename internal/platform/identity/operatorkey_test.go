@@ -19,7 +19,7 @@ func TestOperatorKey(t *testing.T) {
 	w := newWorld(t)
 	fresh := func(scope string, life time.Duration) *person {
 		t.Helper()
-		key, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: strings.ToUpper(adminEmail), Name: "up", Scope: scope, Life: life})
+		key, err := identity.System{Store: w.store, Actor: "root"}.CreateKey(t.Context(), identity.OperatorKey{Email: strings.ToUpper(adminEmail), Name: "up", Scope: scope, Life: life})
 		must(t, err)
 		return w.bearer(key.Reveal())
 	}
@@ -48,7 +48,8 @@ func TestOperatorKey(t *testing.T) {
 	want(t, "a revoked one", all.may(), connect.CodeUnauthenticated)
 	entries, _, err := w.store.AuditEntries(t.Context(), account(t, w).ID, store.AuditFilter{Action: "key.create"}, store.Page{})
 	must(t, err)
-	if len(entries) != 4 || entries[0].ActorKind != identity.KindSystem || entries[0].Target != "key/up" || entries[0].Outcome != identity.OutcomeOK {
+	last := entries[0]
+	if len(entries) != 8 || last.ActorKind != identity.KindSystem || last.Actor != "root" || last.Target != "key/up" || last.Outcome != identity.OutcomeOK || entries[1].Outcome != identity.OutcomeBegun {
 		t.Errorf("the audit log has %+v", entries)
 	}
 }
@@ -78,13 +79,13 @@ func TestOperatorKeyRefused(t *testing.T) {
 		"in the past":  {identity.OperatorKey{Email: adminEmail, Name: "k", Scope: identity.ScopeAll, Life: -time.Hour}, "ten years"},
 		"other's name": {identity.OperatorKey{Email: adminEmail, Name: "a\nb", Scope: identity.ScopeAll}, "printable"},
 	} {
-		key, err := identity.CreateOperatorKey(t.Context(), w.store, c.wanted)
+		key, err := identity.System{Store: w.store, Actor: "root"}.CreateKey(t.Context(), c.wanted)
 		if err == nil || !strings.Contains(err.Error(), c.says) || !key.IsZero() {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
 	w.changeUser(userEmail, func(bob *store.User) { bob.Disabled = true })
-	_, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: userEmail, Name: "k", Scope: identity.ScopeAll})
+	_, err := identity.System{Store: w.store, Actor: "root"}.CreateKey(t.Context(), identity.OperatorKey{Email: userEmail, Name: "k", Scope: identity.ScopeAll})
 	if err == nil || !strings.Contains(err.Error(), "is disabled") {
 		t.Errorf("for one who is disabled: %v", err)
 	}

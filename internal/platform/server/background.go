@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/identity"
 )
 
 const (
@@ -53,5 +54,14 @@ func (p *platform) cleanupLoop(ctx context.Context) error {
 		if backoff.Sleep(ctx, cleanupInterval) != nil {
 			return nil
 		}
+	}
+}
+
+// recordRotation writes to the audit log that the platform created a signing
+// key by itself.
+func (p *platform) recordRotation(ctx context.Context) {
+	event := identity.Event{Action: identity.ActionRotateKeys, Target: "platform", Outcome: identity.OutcomeOK, Code: identity.CodeOK, Detail: "by age"}
+	if err := (identity.System{Store: p.store, Actor: "platform"}).Record(ctx, event); err != nil {
+		p.Log.Error("recording a key rotation failed", observe.KeyError, err)
 	}
 }

@@ -10,8 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/identity"
@@ -75,7 +79,10 @@ func (p *platform) serveControl(ctx context.Context, listener net.Listener) erro
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: controlBytes,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, operatorKey{}, peerUser(conn))
+		},
+		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -89,12 +96,48 @@ func (p *platform) serveControl(ctx context.Context, listener net.Listener) erro
 	return nil
 }
 
+// operatorKey is the context key of the local user of a connection.
+type operatorKey struct{}
+
+// operator returns the local user who sends a command.
+func (p *platform) operator(r *http.Request) identity.System {
+	name, _ := r.Context().Value(operatorKey{}).(string)
+	return identity.System{Store: p.store, Actor: name}
+}
+
+// peerUser returns the user at the other end of a socket. The kernel knows it,
+// so that it cannot be forged.
+func peerUser(conn net.Conn) string {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return OperatorName(-1)
+	}
+	uid := -1
+	if raw, err := socket.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // without credentials the user stays unknown
+			if credentials, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+				uid = int(credentials.Uid)
+			}
+		})
+	}
+	return OperatorName(uid)
+}
+
+// OperatorName returns the actor in the audit log for a local user.
+func OperatorName(uid int) string {
+	name := "uid " + strconv.Itoa(uid)
+	if known, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		name = known.Username
+	}
+	return "command line (" + name + ")"
+}
+
 // backup streams a backup. The trailer distinguishes an aborted one from a
 // complete one.
 func (p *platform) backup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", problemHeader)
 	w.Header().Set("Content-Type", "application/octet-stream")
-	if err := p.store.Backup(r.Context(), w); err != nil {
+	if err := p.operator(r).Backup(r.Context(), w); err != nil {
 		p.Log.Error("backup failed", observe.KeyError, err)
 		w.Header().Set(problemHeader, "the backup was aborted; the platform's log has the reason")
 	}
@@ -102,7 +145,7 @@ func (p *platform) backup(w http.ResponseWriter, r *http.Request) {
 
 // rotate creates a new signing key.
 func (p *platform) rotate(w http.ResponseWriter, r *http.Request) {
-	if err := p.signer.Rotate(r.Context(), r.FormValue("revoke") == "true"); err != nil {
+	if err := p.operator(r).RotateKeys(r.Context(), p.signer, r.FormValue("revoke") == "true"); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -115,7 +158,7 @@ func (p *platform) resetPassword(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, identity.NoPasswordsAdvice, http.StatusConflict)
 		return
 	}
-	password, err := identity.ResetPassword(r.Context(), p.store, r.FormValue("email"))
+	password, err := p.operator(r).ResetPassword(r.Context(), r.FormValue("email"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -132,7 +175,7 @@ func (p *platform) createKey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted := identity.OperatorKey{Email: r.FormValue("email"), Name: r.FormValue("name"), Scope: r.FormValue("scope"), Life: life}
-	key, err := identity.CreateOperatorKey(r.Context(), p.store, wanted)
+	key, err := p.operator(r).CreateKey(r.Context(), wanted)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

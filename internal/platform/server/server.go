@@ -139,7 +139,7 @@ func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
 	tasks.Go(func() error { return p.watchDatabase(taskCtx, ready) })
 	tasks.Go(func() error { return p.cleanupLoop(taskCtx) })
 	tasks.Go(func() error {
-		return p.signer.Run(taskCtx, func(err error) {
+		return p.signer.Run(taskCtx, func() { p.recordRotation(taskCtx) }, func(err error) {
 			p.Log.Warn("signing key maintenance failed", observe.KeyError, err)
 		})
 	})

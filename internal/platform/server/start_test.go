@@ -6,14 +6,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
 // TestAnnouncedOnce: of replicas that start at the same time one hands out the
@@ -133,5 +138,43 @@ func TestControl(t *testing.T) {
 	p.stop()
 	if _, err := ask("/keys/rotate"); !errors.Is(err, server.ErrNotRunning) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestCommandsAreRecorded: what is done on the platform's machine is in the audit
+// log with the local user, and without what it printed.
+func TestCommandsAreRecorded(t *testing.T) {
+	p := launch(t)
+	key := p.key("all")
+	var printed strings.Builder
+	for _, command := range []string{"/users/reset-password?email=" + email, "/keys/rotate?revoke=true"} {
+		check(t, server.SendCommand(t.Context(), p.dir, command, &printed))
+	}
+	check(t, server.SendCommand(t.Context(), p.dir, "/backup", io.Discard))
+	var got []string
+	programs.Until(t, "the entry of the backup", func() bool {
+		list, err := platformv1connect.NewAuditServiceClient(client(t, key, nil), p.url).ListEntries(t.Context(), connect.NewRequest(&platformv1.ListEntriesRequest{OldestFirst: true}))
+		check(t, err)
+		got = nil
+		for _, entry := range list.Msg.GetEntries() {
+			got = append(got, entry.GetAction()+" "+entry.GetTarget()+" "+entry.GetOutcome()+" "+entry.GetCode()+" "+entry.GetDetail())
+			if entry.GetActor() != server.OperatorName(os.Getuid()) || entry.GetActorKind() != "system" {
+				t.Errorf("the actor is %q, %s", entry.GetActor(), entry.GetActorKind())
+			}
+		}
+		return len(got) == 8
+	})
+	prefix := key[:12]
+	want := []string{
+		"key.create key/tests begun  " + prefix + " for " + email, "key.create key/tests ok ok " + prefix + " for " + email,
+		"account.reset-password user/" + email + " begun  ", "account.reset-password user/" + email + " ok ok ",
+		"platform.rotate-keys platform begun  revoke", "platform.rotate-keys platform ok ok revoke",
+		"platform.backup platform begun  ", "platform.backup platform ok ok ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if printed.Len() < 16 || strings.Contains(strings.Join(got, "\n"), printed.String()) {
+		t.Errorf("the log has the password: %d", printed.Len())
 	}
 }

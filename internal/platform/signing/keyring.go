@@ -76,10 +76,15 @@ func (r keyring) find(id string, now time.Time) ed25519.PublicKey {
 }
 
 // Run maintains the keys until the context is done: it creates the next key,
-// deletes expired ones, and loads those of other replicas.
-func (s *Signer) Run(ctx context.Context, failed func(error)) error {
+// deletes expired ones, and loads those of other replicas. rotated is called
+// after it has created a key.
+func (s *Signer) Run(ctx context.Context, rotated func(), failed func(error)) error {
 	for backoff.Sleep(ctx, maintainInterval) == nil {
-		if err := s.Maintain(ctx); err != nil && ctx.Err() == nil {
+		created, err := s.Maintain(ctx)
+		if created {
+			rotated()
+		}
+		if err != nil && ctx.Err() == nil {
 			failed(err)
 		}
 	}
@@ -87,37 +92,37 @@ func (s *Signer) Run(ctx context.Context, failed func(error)) error {
 }
 
 // Maintain reloads the keys, deletes expired ones, and creates one if the
-// newest is too old or there is none. Replicas may create keys concurrently;
-// extra keys are harmless.
-func (s *Signer) Maintain(ctx context.Context) error {
+// newest is too old or there is none, which it reports. Replicas may create
+// keys concurrently; extra keys are harmless.
+func (s *Signer) Maintain(ctx context.Context) (created bool, err error) {
 	if err := s.reload(ctx); err != nil {
-		return err
+		return false, err
 	}
 	s.mu.RLock()
 	// The lock is not held during store calls.
 	keys := slices.Clone(s.keyring.keys)
 	s.mu.RUnlock()
-	now, newest, changed := s.now(), time.Time{}, false
+	now, newest, deleted := s.now(), time.Time{}, false
 	for _, key := range keys {
 		if !now.Before(key.notAfter) {
 			if err := s.store.DeleteSigningKey(ctx, key.id); err != nil {
-				return fmt.Errorf("delete expired signing key: %w", err)
+				return false, fmt.Errorf("delete expired signing key: %w", err)
 			}
-			changed = true
+			deleted = true
 			continue
 		}
 		newest = key.created
 	}
 	if newest.IsZero() || now.Sub(newest) >= rotateAfter {
 		if err := s.add(ctx); err != nil {
-			return err
+			return false, err
 		}
-		changed = true
+		created = true
 	}
-	if changed {
-		return s.reload(ctx)
+	if created || deleted {
+		return created, s.reload(ctx)
 	}
-	return nil
+	return false, nil
 }
 
 // Rotate creates a new key. With revoke all others are deleted and their

@@ -87,7 +87,7 @@ func New(ctx context.Context, keys KeyStore, key secret.Text, now func() time.Ti
 		now = time.Now
 	}
 	s := &Signer{store: keys, sealer: sealed, now: now}
-	if err := s.Maintain(ctx); err != nil {
+	if _, err := s.Maintain(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil

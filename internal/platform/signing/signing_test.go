@@ -166,8 +166,8 @@ func TestRotation(t *testing.T) {
 	signer := newSigner(t, database, at)
 	first := mustSign(t)(signer.Peer("p"))
 	at.at = at.at.Add(31 * 24 * time.Hour)
-	if err := signer.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
+	if created, err := signer.Maintain(t.Context()); err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
 	}
 	expectKeys(t, signer, 2)
 	if kid(t, mustSign(t)(signer.Peer("p"))) != kid(t, first) {
@@ -183,8 +183,8 @@ func TestRotation(t *testing.T) {
 		t.Errorf("another replica: %v", err)
 	}
 	at.at = at.at.Add(15 * 24 * time.Hour)
-	if err := signer.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
+	if created, err := signer.Maintain(t.Context()); err != nil || created {
+		t.Fatalf("created %v, %v", created, err)
 	}
 	expectKeys(t, signer, 1)
 }

@@ -12,6 +12,31 @@ type AuditEntry struct {
 	ID, AccountID                                              string
 	At                                                         time.Time
 	Actor, ActorKind, Action, Target, Outcome, Detail, Address string
+	AuditPerson
+	AuditObject
+	// Code is the status code of a call, as Connect names it; ok for success.
+	// Entries before schema version 4 have none, nor person and object.
+	Code string
+}
+
+// AuditPerson is the user behind an action, also behind one with an API key.
+// The email is that at the time of the action.
+type AuditPerson struct{ UserID, UserEmail, KeyID string }
+
+// AuditObject is what an action concerned, as far as it applies.
+type AuditObject struct {
+	// Runtime is a name, Application is namespace/name.
+	Runtime, Project, Application string
+	// Revision is the requested one, or that which the runtime responded with.
+	Revision string
+}
+
+// texts returns the fields that are truncated to maxAuditText.
+func (e *AuditEntry) texts() []*string {
+	return []*string{
+		&e.Actor, &e.ActorKind, &e.Action, &e.Target, &e.Outcome, &e.Address,
+		&e.UserID, &e.UserEmail, &e.KeyID, &e.Runtime, &e.Project, &e.Application, &e.Revision, &e.Code,
+	}
 }
 
 const (
@@ -26,12 +51,19 @@ const (
 type AuditFilter struct {
 	Since, Until          time.Time // half-open interval
 	Actor, Action, Target string
+	// OldestFirst reverses the order, for an export.
+	OldestFirst bool
 }
 
-const auditColumns = "id, account_id, at, actor, actor_kind, action, target, outcome, detail, address"
+const auditColumns = `id, account_id, at, detail,
+	actor, actor_kind, action, target, outcome, address, user_id, user_email, key_id, runtime, project, application, revision, code`
 
 func scanAudit(r row) (e AuditEntry, err error) {
-	return e, r.Scan(&e.ID, &e.AccountID, timeColumn{&e.At}, &e.Actor, &e.ActorKind, &e.Action, &e.Target, &e.Outcome, &e.Detail, &e.Address)
+	fields := []any{&e.ID, &e.AccountID, timeColumn{&e.At}, &e.Detail}
+	for _, text := range e.texts() {
+		fields = append(fields, text)
+	}
+	return e, r.Scan(fields...)
 }
 
 // AppendAudit stores an entry and sets ID and time if they are empty.
@@ -39,16 +71,22 @@ func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 	s.setDefaults(&entry.ID, &entry.At)
 	// Truncation keeps a hostile client from filling the database through
 	// long names.
-	for _, text := range []*string{&entry.Actor, &entry.ActorKind, &entry.Action, &entry.Target, &entry.Outcome, &entry.Address} {
-		*text = truncate(*text, maxAuditText)
-	}
 	entry.Detail = truncate(entry.Detail, maxAuditDetail)
-	_, err := s.exec(ctx, "INSERT INTO audit_entries ("+auditColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-		entry.ID, entry.AccountID, micros(entry.At), entry.Actor, entry.ActorKind, entry.Action, entry.Target, entry.Outcome, entry.Detail, entry.Address)
+	values := []any{entry.ID, entry.AccountID, micros(entry.At), entry.Detail}
+	for _, text := range entry.texts() {
+		*text = truncate(*text, maxAuditText)
+		values = append(values, *text)
+	}
+	_, err := s.exec(ctx, `INSERT INTO audit_entries (`+auditColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, values...)
+	if err == nil && s.audited != nil {
+		s.audited(entry)
+	}
 	return orConflict(err, "an audit entry with the ID %s", entry.ID)
 }
 
-// AuditEntries lists entries of an account, the newest first.
+// AuditEntries lists entries of an account, the newest first unless the filter
+// reverses it.
 func (s *Store) AuditEntries(ctx context.Context, accountID string, filter AuditFilter, page Page) (entries []AuditEntry, next string, err error) {
 	list := newListID("audit", accountID, filter)
 	query, err := auditQuery(list, accountID, filter, page)
@@ -73,10 +111,14 @@ func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (p
 	if !filter.Until.IsZero() {
 		where.add("at < ?", micros(filter.Until))
 	}
-	if err := where.before(list, page.Token, "(at, id)"); err != nil {
+	comparison, order := "(at, id) <", "at DESC, id DESC"
+	if filter.OldestFirst {
+		comparison, order = "(at, id) >", "at, id"
+	}
+	if err := where.beyond(list, page.Token, comparison); err != nil {
 		return pageQuery{}, err
 	}
-	return page.query("SELECT "+auditColumns+" FROM audit_entries", where, "at DESC, id DESC"), nil
+	return page.query("SELECT "+auditColumns+" FROM audit_entries", where, order), nil
 }
 
 // ExpireAudit deletes the entries of all accounts before a time and returns

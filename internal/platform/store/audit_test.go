@@ -37,6 +37,8 @@ func TestAudit(t *testing.T) {
 			{store.AuditFilter{Since: begin.Add(time.Minute)}, "[4 2]"},
 			{store.AuditFilter{Until: begin.Add(time.Minute)}, "[1]"},
 			{store.AuditFilter{Since: begin.Add(time.Minute), Until: begin.Add(2 * time.Minute), Actor: "bob"}, "[2]"},
+			{store.AuditFilter{OldestFirst: true}, "[1 2 4]"},
+			{store.AuditFilter{OldestFirst: true, Since: begin.Add(time.Minute)}, "[2 4]"},
 		} {
 			got := allPages(t, 1, func(page store.Page) ([]store.AuditEntry, string, error) {
 				return w.AuditEntries(ctx, account.ID, test.filter, page)
@@ -58,6 +60,37 @@ func TestAudit(t *testing.T) {
 			t.Errorf("got %+v, want %+v", entries, want)
 		}
 	})
+}
+
+// All of an entry is stored, and handed to the export as it is stored.
+func TestAuditFields(t *testing.T) {
+	t.Parallel()
+	for _, kind := range databases() {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			var exported []store.AuditEntry
+			s, err := store.Open(t.Context(), store.Options{URL: kind.url(t), Audited: func(e store.AuditEntry) { exported = append(exported, e) }})
+			check(t, err)
+			t.Cleanup(func() { check(t, s.Close()) })
+			account := must(s.CreateAccount(t.Context(), store.Account{Name: "Harbour"}))(t)
+			entry := store.AuditEntry{
+				ID: "1", AccountID: account.ID, At: time.UnixMicro(7).UTC(), Actor: "ada (key ci)", ActorKind: "key", Action: "application.sync",
+				Target: "application/argocd/shop", Outcome: "failed", Detail: "prune", Address: "192.0.2.1", Code: "unavailable",
+				AuditPerson: store.AuditPerson{UserID: "u1", UserEmail: "ada", KeyID: "k1"},
+				AuditObject: store.AuditObject{Runtime: "prod", Project: "web", Application: "argocd/shop", Revision: "main"},
+			}
+			check(t, s.AppendAudit(t.Context(), entry))
+			wantConflict(t, s.AppendAudit(t.Context(), entry))
+			entries, _, err := s.AuditEntries(t.Context(), account.ID, store.AuditFilter{}, store.Page{})
+			check(t, err)
+			if len(entries) != 1 || entries[0] != entry {
+				t.Errorf("stored %+v, want %+v", entries, entry)
+			}
+			if len(exported) != 1 || exported[0] != entry {
+				t.Errorf("exported %+v, want %+v", exported, entry)
+			}
+		})
+	}
 }
 
 // What comes from a request cannot break the log: neither its size nor its bytes.

@@ -69,7 +69,7 @@ func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, pa
 	if !filter.IncludeRevoked {
 		where.add("revoked_at = 0")
 	}
-	if err := where.before(list, page.Token, "(created_at, id)"); err != nil {
+	if err := where.beyond(list, page.Token, "(created_at, id) <"); err != nil {
 		return nil, "", err
 	}
 	query := page.query("SELECT "+keyColumns+" FROM api_keys", where, "created_at DESC, id DESC")

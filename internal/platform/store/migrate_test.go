@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 )
@@ -91,6 +92,41 @@ func TestMigrationsFromEveryVersion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// firstAuditColumns are the columns of an audit entry in the first version.
+const firstAuditColumns = "id, account_id, at, actor, actor_kind, action, target, outcome, detail, address"
+
+// Audit entries of the first version are read as they were written.
+func TestOldAuditEntries(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, url string) {
+		old := connected(t, url)
+		steps, err := loadMigrations(shippedMigrations(), old.engine)
+		must(t, err)
+		must(t, old.exclusively(t.Context(), func(c *call) error { return old.migrateTo(c, steps, 2) }))
+		must(t, old.write(t.Context(), func(c *call) error {
+			if _, err := c.exec("INSERT INTO accounts (id, name, created_at) VALUES ('a', 'Harbour', 1)"); err != nil {
+				return err
+			}
+			_, err := c.exec("INSERT INTO audit_entries (" + firstAuditColumns +
+				") VALUES ('1', 'a', 5, 'ada (key ci)', 'key', 'application.sync', 'runtime/prod', 'ok', 'x', '192.0.2.1')")
+			return err
+		}))
+		must(t, old.Close())
+		s, err := Open(t.Context(), Options{URL: url})
+		must(t, err)
+		t.Cleanup(func() { must(t, s.Close()) })
+		entries, _, err := s.AuditEntries(t.Context(), "a", AuditFilter{}, Page{})
+		must(t, err)
+		want := AuditEntry{
+			ID: "1", AccountID: "a", At: time.UnixMicro(5).UTC(), Actor: "ada (key ci)", ActorKind: "key",
+			Action: "application.sync", Target: "runtime/prod", Outcome: "ok", Detail: "x", Address: "192.0.2.1",
+		}
+		if len(entries) != 1 || entries[0] != want {
+			t.Errorf("got %+v, want %+v", entries, want)
+		}
+	})
 }
 
 // A step that fails leaves the database as it was.

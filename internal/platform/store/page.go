@@ -115,8 +115,9 @@ func (c *condition) addText(part, value string) {
 	}
 }
 
-// before continues a list in descending order of time and ID.
-func (c *condition) before(list listID, token, columns string) error {
+// beyond continues a list that is ordered by time and ID. The comparison is
+// with the last row of the page before, such as "(at, id) <".
+func (c *condition) beyond(list listID, token, comparison string) error {
 	after, err := list.after(token, 2)
 	if err != nil || after == nil {
 		return err
@@ -125,7 +126,7 @@ func (c *condition) before(list listID, token, columns string) error {
 	if err != nil {
 		return invalid("the page token is damaged: begin with the first page")
 	}
-	c.add(columns+" < (?, ?)", at, after[1])
+	c.add(comparison+" (?, ?)", at, after[1])
 	return nil
 }
 

@@ -44,6 +44,7 @@ func TestListsUseIndexes(t *testing.T) {
 			{"audit by time", "audit_entries_by_time", func() pageQuery {
 				return audit(AuditFilter{Since: time.Unix(1, 0), Until: time.Unix(1<<31, 0)})
 			}},
+			{"audit, oldest first", "audit_entries_by_time", func() pageQuery { return audit(AuditFilter{OldestFirst: true}) }},
 			{"audit by actor", "audit_entries_by_actor", func() pageQuery { return audit(AuditFilter{Actor: "actor 1"}) }},
 			{"audit by action", "audit_entries_by_action", func() pageQuery { return audit(AuditFilter{Action: "action 1"}) }},
 			{"audit by target", "audit_entries_by_target", func() pageQuery { return audit(AuditFilter{Target: "target 1"}) }},
@@ -78,7 +79,7 @@ func crowd(t testing.TB, s *Store, size int) (accountID, runtimeID string) {
 		must(t, err)
 		must(t, s.write(t.Context(), func(c *call) error {
 			for i := range size / 2 {
-				_, err := c.exec("INSERT INTO audit_entries ("+auditColumns+") VALUES ($1, $2, $3, $4, 'user', $5, $6, 'ok', '', '')", newID(), account.ID,
+				_, err := c.exec("INSERT INTO audit_entries ("+firstAuditColumns+") VALUES ($1, $2, $3, $4, 'user', $5, $6, 'ok', '', '')", newID(), account.ID,
 					int64(1700000000000000+i), fmt.Sprint("actor ", i%50), fmt.Sprint("action ", i%50), fmt.Sprint("target ", i%50))
 				if err != nil {
 					return err

@@ -19,12 +19,16 @@ type Options struct {
 	URL string
 	Log *slog.Logger     // nil discards
 	Now func() time.Time // nil means time.Now
+	// Audited receives every audit entry after it is stored, for an export. It
+	// must not block.
+	Audited func(AuditEntry)
 }
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
-	log *slog.Logger
-	now func() time.Time
+	log     *slog.Logger
+	now     func() time.Time
+	audited func(AuditEntry)
 
 	engine  engine
 	writer  *sql.DB // one connection for SQLite; same as readers for PostgreSQL
@@ -87,7 +91,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // connect opens the database without migrating it.
 func connect(ctx context.Context, options Options) (*Store, error) {
-	s := &Store{log: options.Log, now: options.Now, release: func() error { return nil }}
+	s := &Store{log: options.Log, now: options.Now, audited: options.Audited, release: func() error { return nil }}
 	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.now == nil {
 		s.now = time.Now

@@ -1910,10 +1910,25 @@ type AuditEntry struct {
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	// On what: the kind and name of the object.
 	Target string `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
-	// ok, denied or failed.
-	Outcome       string `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Detail        string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	Address       string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
+	// ok, denied, failed; begun for a change of an admin that follows; unknown for
+	// one whose runtime did not respond.
+	Outcome string `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Detail  string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
+	Address string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
+	// The status code of the call as Connect names it, such as permission_denied,
+	// or ok.
+	Code string `protobuf:"bytes,10,opt,name=code,proto3" json:"code,omitempty"`
+	// The person, also behind a key; empty for a runtime and the system.
+	UserId    string `protobuf:"bytes,11,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	UserEmail string `protobuf:"bytes,12,opt,name=user_email,json=userEmail,proto3" json:"user_email,omitempty"`
+	// The key that was used.
+	KeyId string `protobuf:"bytes,13,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// The object, as far as it applies; application is namespace/name.
+	Runtime     string `protobuf:"bytes,14,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Project     string `protobuf:"bytes,15,opt,name=project,proto3" json:"project,omitempty"`
+	Application string `protobuf:"bytes,16,opt,name=application,proto3" json:"application,omitempty"`
+	// The requested revision, or that which the runtime responded with.
+	Revision      string `protobuf:"bytes,17,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2011,15 +2026,73 @@ func (x *AuditEntry) GetAddress() string {
 	return ""
 }
 
+func (x *AuditEntry) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetUserEmail() string {
+	if x != nil {
+		return x.UserEmail
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
 type ListEntriesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	Actor         string                 `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
-	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
-	Target        string                 `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
-	PageSize      int32                  `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Since     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	Until     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	Actor     string                 `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	Action    string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
+	Target    string                 `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
+	PageSize  int32                  `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string                 `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The newest first by default.
+	OldestFirst   bool `protobuf:"varint,8,opt,name=oldest_first,json=oldestFirst,proto3" json:"oldest_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2101,6 +2174,13 @@ func (x *ListEntriesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListEntriesRequest) GetOldestFirst() bool {
+	if x != nil {
+		return x.OldestFirst
+	}
+	return false
 }
 
 type ListEntriesResponse struct {
@@ -2278,7 +2358,7 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\"\n" +
 	"\x10RevokeKeyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x13\n" +
-	"\x11RevokeKeyResponse\"\xf9\x01\n" +
+	"\x11RevokeKeyResponse\"\xce\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -2290,7 +2370,17 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x06target\x18\x06 \x01(\tR\x06target\x12\x18\n" +
 	"\aoutcome\x18\a \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12\x18\n" +
-	"\aaddress\x18\t \x01(\tR\aaddress\"\xfa\x01\n" +
+	"\aaddress\x18\t \x01(\tR\aaddress\x12\x12\n" +
+	"\x04code\x18\n" +
+	" \x01(\tR\x04code\x12\x17\n" +
+	"\auser_id\x18\v \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"user_email\x18\f \x01(\tR\tuserEmail\x12\x15\n" +
+	"\x06key_id\x18\r \x01(\tR\x05keyId\x12\x18\n" +
+	"\aruntime\x18\x0e \x01(\tR\aruntime\x12\x18\n" +
+	"\aproject\x18\x0f \x01(\tR\aproject\x12 \n" +
+	"\vapplication\x18\x10 \x01(\tR\vapplication\x12\x1a\n" +
+	"\brevision\x18\x11 \x01(\tR\brevision\"\x9d\x02\n" +
 	"\x12ListEntriesRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
@@ -2299,7 +2389,8 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x06target\x18\x05 \x01(\tR\x06target\x12\x1b\n" +
 	"\tpage_size\x18\x06 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tR\tpageToken\"x\n" +
+	"page_token\x18\a \x01(\tR\tpageToken\x12!\n" +
+	"\foldest_first\x18\b \x01(\bR\voldestFirst\"x\n" +
 	"\x13ListEntriesResponse\x129\n" +
 	"\aentries\x18\x01 \x03(\v2\x1f.slipway.platform.v1.AuditEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*P\n" +

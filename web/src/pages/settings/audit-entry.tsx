@@ -14,6 +14,9 @@ interface Props {
   onFilter: (filter: Partial<AuditFilter>) => void;
 }
 
+// present leaves out facts that an entry does not have, as entries of earlier versions.
+const present = (...items: [label: string, value: string][]) => items.filter(([, value]) => value !== "");
+
 export function AuditEntryDialog({ entry, onClose, onFilter }: Props) {
   return (
     <Dialog title={entry.action} isOpen onClose={onClose}>
@@ -21,13 +24,16 @@ export function AuditEntryDialog({ entry, onClose, onFilter }: Props) {
         items={[
           ["When", entry.at && timestampDate(entry.at).toLocaleString()],
           ["Who", entry.actorKind ? `${entry.actor} (${entry.actorKind})` : entry.actor],
+          ...present(["User", entry.userEmail], ["Key", entry.keyId]),
           ["On", entry.target],
+          ...present(["Runtime", entry.runtime], ["Project", entry.project], ["Revision", entry.revision]),
           [
             "Outcome",
             <Status key="outcome" tone={outcomeTone(entry.outcome)}>
               {entry.outcome}
             </Status>,
           ],
+          ...present(["Code", entry.code]),
           ["Detail", entry.detail],
           ["From", entry.address],
           ["Id", <code key="id">{entry.id}</code>],

@@ -12,5 +12,6 @@ test("a period bounds the request, and no period does not", () => {
 });
 
 test("what did not go well stands out", () => {
-  expect(["ok", "denied", "failed", "begun", "?"].map(outcomeTone)).toEqual(["good", "warn", "bad", "progress", "off"]);
+  const outcomes = ["ok", "denied", "unknown", "failed", "begun", "?"];
+  expect(outcomes.map(outcomeTone)).toEqual(["good", "warn", "warn", "bad", "progress", "off"]);
 });

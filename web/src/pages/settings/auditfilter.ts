@@ -48,6 +48,7 @@ export function outcomeTone(outcome: string): Tone {
     case "begun":
       return "progress";
     case "denied":
+    case "unknown":
       return "warn";
     case "failed":
       return "bad";
