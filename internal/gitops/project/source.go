@@ -2,6 +2,9 @@ package project
 
 import (
 	"errors"
+	"fmt"
+	"net/url"
+	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
@@ -15,6 +18,7 @@ type Admitted struct {
 	source  v1alpha1.ApplicationSource
 	address address.Address
 	project string
+	rules   sources
 }
 
 // Source is the source as the Application names it.
@@ -33,6 +37,41 @@ func (a Admitted) Revision() Admitted {
 	return a
 }
 
+// CheckArchive returns why an archive that the index of a Helm repository names
+// must not be fetched. Below the repository it is a part of it. Elsewhere on its
+// host, where the credential of the repository goes too, it has to be allowed like
+// a source; on other hosts, which get no credential, it must not be forbidden.
+func (a Admitted) CheckArchive(at *url.URL) error {
+	base := a.address.URL()
+	isHost := at.Scheme == base.Scheme && at.Host == base.Host
+	if isHost && isBelow(at.EscapedPath(), base.EscapedPath()) {
+		return nil
+	}
+	place := url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path, RawPath: at.RawPath}
+	parsed, err := address.Parse(place.String())
+	if err != nil && isHost {
+		return err
+	}
+	if err == nil {
+		err = a.rules.check(parsed, "")
+	}
+	if err == nil || !isHost && err != errForbidden {
+		return nil
+	}
+	return fmt.Errorf("project %s does not allow the address %s: %w", a.project, parsed, err)
+}
+
+// isBelow reports whether a path is in a folder. One that a server could read
+// as leading out of it is not.
+func isBelow(path, folder string) bool {
+	rest, found := strings.CutPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+	for part := range strings.SplitSeq(rest, "/") {
+		found = found && part != "" && part != "." && part != ".."
+	}
+	lower := strings.ToLower(rest)
+	return found && !strings.Contains(lower, "%2e") && !strings.Contains(lower, "%2f") && !strings.Contains(lower, "%5c")
+}
+
 // Admit checks a source, wherever it is named: in a spec, an operation, a
 // status, a history or a generator. The error is a *refusal.Refusal that has no
 // credentials in it.
@@ -44,12 +83,13 @@ func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
 	if err := p.sources.check(parsed, source.Chart); err != nil {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
 	}
-	return Admitted{source: source, address: parsed, project: p.name}, nil
+	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources}, nil
 }
 
 // Unlimited admits every source, with the credentials of a project; an empty
-// name is for those of no project. It is for whoever owns the runtime: sets in
-// the control namespace, and commands that use the rights of their user.
+// name is for those of no project. It is for administrators: sets in the control
+// namespace that choose a project by parameters, and commands that use the rights
+// of their user.
 func Unlimited(name string) *Project {
 	unlimited := Default()
 	unlimited.name = name

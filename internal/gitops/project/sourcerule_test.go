@@ -1,6 +1,7 @@
 package project_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -156,5 +157,50 @@ func TestAdmit(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "canary") || !admitted.Address().IsZero() {
 			t.Errorf("%s: %v, %+v", repository, err, admitted)
 		}
+	}
+}
+
+// An archive of a Helm repository is a part of it if it is below it. Elsewhere on
+// the host the project decides, and on other hosts only a rule that forbids.
+func TestCheckArchive(t *testing.T) {
+	const repository = "https://charts.example/team"
+	for _, test := range []struct {
+		at     string
+		allows bool
+	}{
+		{repository + "/web-1.0.0.tgz", true},
+		{repository + "/charts/web-1.0.0%2B7.tgz?token=a", true},
+		{"https://charts.example/team-b/web.tgz", false},
+		{"https://charts.example/other/web.tgz", false},
+		{"https://charts.example/", false},
+		{"https://charts.example/files/web.tgz", true},
+		{repository + "/%2e%2e/other/web.tgz", false},
+		{repository + "/..%2Fother/web.tgz", false},
+		{repository + "//other/web.tgz", false},
+		{repository + "/a%5c..%5cweb.tgz", false},
+		{"http://charts.example/other/web.tgz", true}, // it gets no credential
+		{"https://charts.example:8443/other/web.tgz", true},
+		{"https://files.example/web//1.tgz?X-Signature=a", true},
+		{"https://secret.example/web.tgz", false},
+	} {
+		p := compile(t, "sourceRepos: ['"+repository+"', 'https://charts.example/files/**', '!https://secret.example/**']")
+		admitted, err := p.Admit(v1alpha1.ApplicationSource{RepoURL: repository, Chart: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := url.Parse(test.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := admitted.CheckArchive(at); (err == nil) != test.allows {
+			t.Errorf("%s: %v", test.at, err)
+		}
+	}
+	atRoot, err := compile(t, "sourceRepos: ['https://charts.example']").Admit(v1alpha1.ApplicationSource{RepoURL: "https://charts.example", Chart: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := atRoot.CheckArchive(&url.URL{Scheme: "https", Host: "charts.example", Path: "/a/web.tgz"}); err != nil {
+		t.Error(err)
 	}
 }

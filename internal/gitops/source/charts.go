@@ -100,7 +100,8 @@ func newCharts(s *Sources) (*charts, error) {
 // key of what is cached for it.
 type chartSource struct {
 	v1alpha1.ApplicationSource
-	key chartKey
+	key      chartKey
+	admitted project.Admitted
 }
 
 // name is the address for messages and metrics.
@@ -110,7 +111,7 @@ func (s *chartSource) name() string { return s.key.address.String() }
 // the address: without a scheme, with oci://, or with enableOCI in the
 // credential it is a registry.
 func (c *charts) resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*Resolved, error) {
-	source := &chartSource{ApplicationSource: of.Source(), key: chartKey{cacheKey: c.sources.keyOf(of)}}
+	source := &chartSource{ApplicationSource: of.Source(), key: chartKey{cacheKey: c.sources.keyOf(of)}, admitted: of}
 	access, _ := c.sources.options.Credentials.For(of.Address(), of.Project())
 	resolve := c.resolveHelm
 	if of.Address().Scheme == address.OCI || (source.Chart != "" && access.EnableOCI) {

@@ -62,21 +62,14 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 	if wanted != "" && !isDigest(wanted) {
 		return archive{}, errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)
 	}
+	at, err := source.archiveURL(entry)
+	if err != nil {
+		return archive{}, err
+	}
 	owner := source.key.folder()
 	if known := (archive{owner, wanted}); c.cache.has(known) {
 		return known, nil
 	}
-	if len(entry.URLs) == 0 {
-		return archive{}, errorf(NotFound, "", "the index has no address of %s %s", source.Chart, entry.Version)
-	}
-	// Addresses are from the index, as if that were the page.
-	at, err := source.key.address.URL().JoinPath("/").Parse(entry.URLs[0])
-	if err != nil || (at.Scheme != address.HTTPS && at.Scheme != address.HTTP) {
-		return archive{}, errorf(Invalid, "", "the index has no proper address of %s %s", source.Chart, entry.Version)
-	}
-	// Credentials in the index are not used: get adds those of the repository
-	// for its own host.
-	at.User = nil
 	return doOnce(ctx, c, "archive "+owner+" "+at.String()+" "+wanted, source.name(), func(ctx context.Context) (archive, error) {
 		var found archive
 		err := c.sources.exchange(ctx, "chart", source.name(), func(ctx context.Context) (int64, error) {
@@ -89,6 +82,28 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 		})
 		return found, err
 	})
+}
+
+// archiveURL is the address of an archive that an index names. The author of an
+// index can name any address, and those on the host of the repository get its
+// credential: the project decides about an archive that is not below the
+// repository.
+func (s *chartSource) archiveURL(entry helmindex.Entry) (*url.URL, error) {
+	if len(entry.URLs) == 0 {
+		return nil, errorf(NotFound, "", "the index has no address of %s %s", s.Chart, entry.Version)
+	}
+	// Addresses are from the index, as if that were the page.
+	at, err := s.key.address.URL().JoinPath("/").Parse(entry.URLs[0])
+	if err != nil || (at.Scheme != address.HTTPS && at.Scheme != address.HTTP) {
+		return nil, errorf(Invalid, "", "the index has no proper address of %s %s", s.Chart, entry.Version)
+	}
+	// Credentials in the index are not used: get adds those of the repository
+	// for its own host.
+	at.User = nil
+	if err := s.admitted.CheckArchive(at); err != nil {
+		return nil, errorf(Invalid, "", "the archive of %s %s in its index: %v", s.Chart, entry.Version, err)
+	}
+	return at, nil
 }
 
 // get requests a file of a Helm repository. Credentials go to the host of the
