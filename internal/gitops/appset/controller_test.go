@@ -290,6 +290,11 @@ func TestAdopt(t *testing.T) {
 apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: free, labels: {own: "1"}}
+spec: {project: default, source: {repoURL: https://git/b, path: z}, destination: {namespace: z}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: foreign, finalizers: [example.com/stay]}
 spec: {project: other, source: {repoURL: https://git/b, path: z}, destination: {namespace: z}}
 ---
 apiVersion: argoproj.io/v1alpha1
@@ -297,9 +302,9 @@ kind: Application
 metadata: {name: taken, ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: another, uid: 11111111-2222-3333-4444-555555555555, controller: true, blockOwnerDeletion: false}], finalizers: [example.com/stay]}
 spec: {project: other, source: {repoURL: https://git/b, path: z}, destination: {namespace: z}}
 `)
-	s.listSet(s.control, "free,taken", kept)
+	s.listSet(s.control, "foreign,free,taken", kept)
 	live := s.until(s.control, "free", func(live *unstructured.Unstructured) error {
-		if project, _, _ := unstructured.NestedString(live.Object, "spec", "project"); project != "default" || metav1.GetControllerOf(live) == nil {
+		if path, _, _ := unstructured.NestedString(live.Object, "spec", "source", "path"); path != "x" || metav1.GetControllerOf(live) == nil {
 			return errors.New("it is not taken over")
 		}
 		return nil
@@ -309,11 +314,14 @@ spec: {project: other, source: {repoURL: https://git/b, path: z}, destination: {
 	}
 	s.told(s.control, "ResourcesUpToDate", "False", "application taken belongs to ApplicationSet another")
 	s.told(s.control, "ParametersGenerated", "True", "")
-	project, _, _ := unstructured.NestedString(s.until(s.control, "taken", func(*unstructured.Unstructured) error { return nil }).Object, "spec", "project")
-	if project != "other" {
-		t.Errorf("the Application of another set has project %s", project)
+	s.told(s.control, "ResourcesUpToDate", "False", "application foreign exists in project other, and not in default")
+	for _, name := range []string{"taken", "foreign"} {
+		project, _, _ := unstructured.NestedString(s.until(s.control, name, func(*unstructured.Unstructured) error { return nil }).Object, "spec", "project")
+		if project != "other" {
+			t.Errorf("the Application %s has project %s", name, project)
+		}
+		s.patch(s.applications(s.control), name, `{"metadata": {"finalizers": null}}`)
 	}
-	s.patch(s.applications(s.control), "taken", `{"metadata": {"finalizers": null}}`)
 }
 
 // TestDeletionAsDocumented: the Applications of a set go with it, unless it has
@@ -327,8 +335,8 @@ func TestDeletionAsDocumented(t *testing.T) {
 	}
 	s.awaits(s.control, "")
 
-	s.listSet(s.tenant, "a", "") // no such project there: nothing is made
-	s.told(s.tenant, "ErrorOccurred", "True", "there is no project default")
+	s.listSet(s.tenant, "a", "") // the project is not for that namespace: nothing is made
+	s.told(s.tenant, "ErrorOccurred", "True", "spec.sourceNamespaces")
 	s.listSet(s.control, "b", "  syncPolicy: {preserveResourcesOnDeletion: true, applicationsSync: create-update}\n")
 	s.awaits(s.control, "b")
 	s.patch(s.sets(s.control), "set", `{"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}}`)

@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,10 +15,10 @@ import (
 
 // desired is a generated Application as canonical JSON.
 type desired struct {
-	// name is that of the Application. body has its labels, annotations,
-	// finalizers and spec.
-	name string
-	body []byte
+	// name and project are those of the Application. body has its labels,
+	// annotations, finalizers and spec.
+	name, project string
+	body          []byte
 }
 
 // contentOf returns the part of an Application that a set controls. Other
@@ -45,7 +46,14 @@ func newDesired(application *v1alpha1.Application) (*desired, error) {
 	if err != nil {
 		return nil, fmt.Errorf("application %s: %w", application.Name, err)
 	}
-	return &desired{name: application.Name, body: body}, nil
+	return &desired{name: application.Name, project: application.Spec.ProjectName(), body: body}, nil
+}
+
+// projectIn returns the project of a live Application.
+func projectIn(object map[string]any) string {
+	spec, _ := object["spec"].(map[string]any)
+	name, _ := spec["project"].(string)
+	return cmp.Or(name, v1alpha1.DefaultProject)
 }
 
 // decodeBody decodes canonical JSON.

@@ -17,10 +17,12 @@
 // # Tenants
 //
 // An Application is created in the namespace of its ApplicationSet, so that
-// sourceNamespaces of the AppProject decides. An ApplicationSet outside of the
-// control namespace must name its project without parameters. It reads only
-// repositories that the project allows, and sees only clusters among the
-// project's destinations. Argo CD has no such limit.
+// sourceNamespaces of the AppProject decides. An ApplicationSet reads only
+// repositories that its project allows, and sees only clusters among the
+// project's destinations; Argo CD has no such limit. Outside of the control
+// namespace it must name its project without parameters. One in the control
+// namespace whose project has parameters reads everything. An Application of
+// another project is not taken over.
 //
 // Unknown fields of a set have no effect, and a condition names them.
 package appset

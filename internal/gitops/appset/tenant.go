@@ -17,33 +17,45 @@ import (
 )
 
 // factsOf returns what a set may read, without cached refs if its annotation
-// requests that. A user who may write into the control namespace may read
-// everything; a set elsewhere reads what its project allows. The project is
-// read from the API server each time and not cached: a right that was withdrawn
-// must not be used once more.
+// requests that: what its project allows. That is so in the control namespace
+// too, where a tenant has sets by an app of apps. A set there whose project
+// depends on parameters reads everything, with the credentials that serve all
+// projects: no project with limits may write such a set.
 func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) (Facts, error) {
 	facts := c.options.Facts
 	if set.Annotations[refreshAnnotation] != "" {
 		facts = facts.Fresh()
 	}
+	isControl := set.Namespace == c.options.ControlNamespace
 	name, err := projectOf(set)
-	if set.Namespace == c.options.ControlNamespace {
-		// Without one fixed project only credentials for all projects are used.
-		if err != nil {
-			name = ""
-		}
-		return facts.For(project.Unlimited(name)), nil
+	if err != nil && isControl {
+		return facts.For(project.Unlimited("")), nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	limits, err := c.limitsOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !isControl && !limits.AllowsNamespace(set.Namespace) {
+		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
+	}
+	return &tenantFacts{Facts: facts.For(limits), limits: limits}, nil
+}
+
+// limitsOf returns a project. It is read from the API server each time and not
+// cached: a right that was withdrawn must not be used once more.
+func (c *Controller) limitsOf(ctx context.Context, name string) (*project.Project, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	object, err := c.options.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
+		return project.Default(), nil
+	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no project %s: create it in namespace %s, or name another", name, c.options.ControlNamespace)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("project %s cannot be read: %w", name, err)
 	}
 	decoded, refused, err := v1alpha1.DecodeProject(object.Object)
@@ -54,10 +66,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if refused = append(refused, more...); len(refused) > 0 {
 		return nil, fmt.Errorf("project %s: %s", name, refusal.Summary(refused))
 	}
-	if !limits.AllowsNamespace(set.Namespace) {
-		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
-	}
-	return &tenantFacts{Facts: facts.For(limits), limits: limits}, nil
+	return limits, nil
 }
 
 // projectOf returns the one project of a set outside of the control namespace.

@@ -54,7 +54,7 @@ spec:
 	s.awaits(s.control, "two")
 }
 
-// A set outside of the control namespace has the limits of its project.
+// A set has the limits of its project, also in the control namespace.
 func TestTenant(t *testing.T) {
 	s := newScene(t)
 	own := s.git.Repository(t, "own", map[string]string{"apps/web/x.yaml": ""})
@@ -95,6 +95,12 @@ stringData: {name: remote, server: "https://remote.example.com"}
 	// Clusters that the project does not reach are not seen.
 	s.patch(s.sets(s.tenant), "set", `{"spec": {"generators": [{"clusters": {}}], "template": {"metadata": {"name": "{{.name}}"}, "spec": {"source": {"path": "x"}}}}}`)
 	s.awaits(s.tenant, "in-cluster")
+	s.gitSet(s.control, "team", foreign)
+	s.told(s.control, "ErrorOccurred", "True", "spec.sourceRepos")
+	s.gitSet(s.control, "gone", own)
+	s.told(s.control, "ErrorOccurred", "True", "there is no project gone")
+	s.gitSet(s.control, "'{{.path.basename}}'", foreign) // only an administrator can write it
+	s.awaits(s.control, "secret")
 	live := s.until(s.tenant, "in-cluster", func(*unstructured.Unstructured) error { return nil })
 	if live.GetNamespace() != s.tenant {
 		t.Errorf("it is in %s", live.GetNamespace())

@@ -155,7 +155,8 @@ func (c *Controller) create(ctx context.Context, set *v1alpha1.ApplicationSet, w
 }
 
 // adopt takes over an Application without a controller, as Argo CD does. An
-// Application of another set is an error.
+// Application of another set is an error. So is one of another project: all sets
+// of the control namespace could take it otherwise, also those of tenants.
 func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
 	object, err := c.client(set.Namespace).Get(ctx, wanted.name, metav1.GetOptions{})
 	if err != nil {
@@ -168,6 +169,9 @@ func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wa
 		return nil
 	case owner != nil:
 		return fmt.Errorf("application %s belongs to %s %s: give it another name", wanted.name, owner.Kind, owner.Name)
+	case projectIn(object.Object) != wanted.project:
+		return fmt.Errorf("application %s exists in project %s, and not in %s: give it another name, or change its project first",
+			wanted.name, projectIn(object.Object), wanted.project)
 	case !allowed.update:
 		return fmt.Errorf("application %s exists, and applicationsSync does not allow that it is changed: give it another name", wanted.name)
 	}
