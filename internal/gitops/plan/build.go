@@ -90,9 +90,7 @@ func (b *builder) desired(desired *Desired) {
 	}
 	options, _ := b.Options.ObjectOptions.of(desired.Object)
 	live := b.Live[desired.Key]
-	// The live object counts as well: the desired one can be of this project, and
-	// the one that it would overwrite of another.
-	if !b.allowed(desired.Key, desired.Object) || live != nil && !b.allowed(desired.Key, live) || !b.isFreeOrOwn(desired, live) {
+	if !b.mayTouch(desired, live) {
 		return
 	}
 	if desired.unknown && b.set.definitions[desired.Key.GroupKind()] == nil && !options.SkipDryRunOnMissingResource {
@@ -111,6 +109,13 @@ func (b *builder) desired(desired *Desired) {
 	for _, phase := range phases {
 		b.steps = append(b.steps, newStep(phase, desired, live, options))
 	}
+}
+
+// mayTouch checks an object that is applied, or run as a hook. The live object
+// counts as well: the desired one can be of this project, and the one that it
+// would overwrite, or a hook delete before it is created, of another.
+func (b *builder) mayTouch(desired *Desired, live *unstructured.Unstructured) bool {
+	return b.allowed(desired.Key, desired.Object) && (live == nil || b.allowed(desired.Key, live)) && b.isFreeOrOwn(desired, live)
 }
 
 // leftOut returns why an object has no step, or an empty text.

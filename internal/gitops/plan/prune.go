@@ -137,7 +137,7 @@ func (b *builder) deleteHooks() map[tracking.Key]bool {
 			}
 			keys[desired.Key] = true
 			live := b.Live[desired.Key]
-			if b.allowed(desired.Key, desired.Object) && b.isFreeOrOwn(desired, live) {
+			if b.mayTouch(desired, live) {
 				options, _ := b.Options.ObjectOptions.of(desired.Object)
 				b.steps = append(b.steps, newStep(phase, desired, live, options))
 			}
