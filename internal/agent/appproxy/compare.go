@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -44,7 +45,7 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 	}
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
-		Project: compiled, Gate: compiled.Gate(destination), Applier: at.Applier, Warn: warn,
+		Project: compiled, Gate: compiled.Gate(destination, s.isLocal(ctx, at)), Applier: at.Applier, Warn: warn,
 	}
 	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
 		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
@@ -53,6 +54,20 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 		}
 	}
 	return comparison, nil
+}
+
+// isLocal reports whether a cluster is the runtime's own, under any address, or
+// may be: the control namespace is protected there.
+func (s *Service) isLocal(ctx context.Context, at Target) bool {
+	if at.Server == project.LocalServer {
+		return true
+	}
+	home, err := s.options.Cluster.UID(ctx)
+	if err != nil {
+		return true
+	}
+	uid, err := at.Cluster.UID(ctx)
+	return err != nil || uid == home
 }
 
 // render resolves and renders the sources. It returns the objects and their

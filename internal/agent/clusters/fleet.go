@@ -67,6 +67,8 @@ type member struct {
 	cluster     *kube.Cluster
 	spec        atomic.Pointer[ClusterSpec]
 	stop        func()
+	// isAnother is set when the cluster is known not to be the runtime's own.
+	isAnother atomic.Bool
 
 	mu    sync.Mutex
 	state State
@@ -188,7 +190,7 @@ func (f *Fleet) connect(ctx context.Context, entry *ClusterSpec, running *sync.W
 	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Namespaces: entry.Namespaces, Changed: f.Changed, Log: log})
 	applier := apply.New(cluster, kinds)
 	applier.NoteTo(cache.NoteJSON)
-	one.destination = &reconcile.Destination{Server: entry.Server, Name: entry.Name, Live: cache, Kinds: kinds, Applier: applier}
+	one.destination = &reconcile.Destination{Server: entry.Server, Name: entry.Name, Live: cache, Kinds: kinds, Applier: applier, IsAnother: one.isAnother.Load}
 	serving, stop := context.WithCancel(ctx)
 	one.stop = stop
 	// The clients are closed after all of their users have ended.
@@ -215,6 +217,7 @@ func (f *Fleet) close() {
 // probeLoop probes a cluster until the context is done. When a failed cluster
 // is reachable again, the Applications that wait for it are reconciled.
 func (f *Fleet) probeLoop(ctx context.Context, one *member) {
+	identified, reported := false, false
 	for ctx.Err() == nil {
 		// The first probe runs at once, so that the state is known soon after
 		// the connect.
@@ -229,6 +232,15 @@ func (f *Fleet) probeLoop(ctx context.Context, one *member) {
 				f.DestinationsChanged()
 			}
 		}
+		if !identified && found.Status == StatusConnected {
+			err := f.identify(ctx, one)
+			identified = err == nil
+			if err != nil && !reported && ctx.Err() == nil {
+				reported = true
+				f.Log.Warn("cluster may be the runtime's own: projects with limits cannot write to its namespace "+f.Namespace,
+					"cluster", one.destination.Name, observe.KeyError, err)
+			}
+		}
 		// Unreachable clusters are probed more often, as Applications wait for
 		// them.
 		pause := probeInterval
@@ -237,6 +249,29 @@ func (f *Fleet) probeLoop(ctx context.Context, one *member) {
 		}
 		_ = backoff.Sleep(ctx, backoff.Jitter(pause, 0.25)) // the loop ends with the context
 	}
+}
+
+// identify finds out whether a cluster is another one than the runtime's own,
+// which a Secret can describe under a second address. Until that is known it
+// counts as the own one, where the control namespace is protected.
+func (f *Fleet) identify(ctx context.Context, one *member) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	home, err := f.Home.UID(ctx)
+	if err != nil {
+		return err
+	}
+	uid, err := one.cluster.UID(ctx)
+	if err != nil {
+		return err
+	}
+	if uid == home {
+		f.Log.Info("cluster is the runtime's own under another address", "cluster", one.destination.Name)
+		return nil
+	}
+	one.isAnother.Store(true)
+	f.DestinationsChanged()
+	return nil
 }
 
 // probe reads the version with an authenticated request.

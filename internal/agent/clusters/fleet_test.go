@@ -154,6 +154,10 @@ func testLife(t *testing.T, s *scene) {
 	if all := s.fleet.All(); len(all) != 1 || all[0].Name != "far" || all[0].Server != request.GetServer() {
 		t.Fatalf("the engine gets %v", all)
 	}
+	<-s.moved // it is known to be another cluster, after the first probe
+	if all := s.fleet.All(); len(all) != 1 || !all[0].IsAnother() {
+		t.Fatalf("the engine takes it for the runtime's own: %v", all)
+	}
 	// Ten minutes are less than half a day: it is renewed at once.
 	s.secrets(func(found []*corev1.Secret) error {
 		var config struct{ BearerToken string }

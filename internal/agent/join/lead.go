@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -168,18 +167,17 @@ func (m *Membership) unregister(ctx context.Context, got *credential) {
 	}
 }
 
-// registration describes a new runtime. The UID of the namespace kube-system
-// identifies the cluster.
+// registration describes a new runtime.
 func (m *Membership) registration(ctx context.Context) (*platformv1.RegisterRuntimeRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
-	system, err := m.options.Cluster.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	uid, err := m.options.Cluster.UID(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read which cluster this is, by the namespace %s: %w", metav1.NamespaceSystem, err)
+		return nil, err
 	}
 	o := &m.options
 	return &platformv1.RegisterRuntimeRequest{
-		Name: o.Runtime, Namespace: o.Namespace, Cluster: o.ClusterName, ClusterUid: string(system.UID), KubernetesVersion: m.kubernetesVersion(),
+		Name: o.Runtime, Namespace: o.Namespace, Cluster: o.ClusterName, ClusterUid: string(uid), KubernetesVersion: m.kubernetesVersion(),
 		Version: o.Version, ChartVersion: o.ChartVersion, AccessMode: o.AccessMode, AccessUrl: o.AccessURL, IngressClass: o.IngressClass,
 		ConfigurationRuntime: o.ConfigurationRuntime, ComponentNames: o.ComponentNames,
 	}, nil

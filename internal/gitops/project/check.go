@@ -33,7 +33,7 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 		refuse("spec.destination", "project %s does not allow %s: add it to spec.destinations of the AppProject, or remove the rule with ! that forbids it",
 			p.name, describe(destination))
 	}
-	if _, _, ok := p.ServiceAccount(app.Spec.Destination); !ok && len(p.accounts) > 0 {
+	if !p.HasAccount(app.Spec.Destination) {
 		refuse("spec.destination", "project %s has no ServiceAccount for %s: add one to spec.destinationServiceAccounts of the AppProject",
 			p.name, describe(destination))
 	}
@@ -57,6 +57,13 @@ func (p *Project) AllowsCluster(server, name string) bool {
 		found = found || !t.denies() && t.hasCluster(cluster)
 	}
 	return found
+}
+
+// HasAccount reports whether it is decided whose rights count at a destination:
+// a ServiceAccount of the project fits, or the project has none at all.
+func (p *Project) HasAccount(destination v1alpha1.ApplicationDestination) bool {
+	_, _, ok := p.ServiceAccount(destination)
+	return ok || len(p.accounts) == 0
 }
 
 // ServiceAccount is whose rights objects are applied with: the first of the

@@ -15,11 +15,14 @@ import (
 type gate struct {
 	project     *Project
 	destination v1alpha1.ApplicationDestination
+	isLocal     bool
 }
 
-// Gate decides what objects an Application with a destination may touch.
-func (p *Project) Gate(destination v1alpha1.ApplicationDestination) plan.Gate {
-	return &gate{project: p, destination: Complete(destination)}
+// Gate decides what objects an Application with a destination may touch. isLocal
+// is whether the cluster is the one that we run in, whatever its address: its
+// control namespace is protected.
+func (p *Project) Gate(destination v1alpha1.ApplicationDestination, isLocal bool) plan.Gate {
+	return &gate{project: p, destination: Complete(destination), isLocal: isLocal}
 }
 
 // Allows is nil, or why the object must not be touched. An object without a
@@ -105,7 +108,7 @@ const (
 // project has limits there.
 func (g *gate) limitedControl(key tracking.Key) bool {
 	p := g.project
-	return p.control != "" && key.Namespace == p.control && !p.unlimited && g.destination.Server == LocalServer
+	return p.control != "" && key.Namespace == p.control && !p.unlimited && g.isLocal
 }
 
 // TakesOver is nil, or why an object that another Application owns stays with

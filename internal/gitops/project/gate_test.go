@@ -42,7 +42,7 @@ func TestKindsAsDocumented(t *testing.T) {
 		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceBlacklist: [{group: '*', kind: Role}]", []string{configMap, deployment, clusterRole, definition}, "spec.namespaceResourceBlacklist"},
 		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceBlacklist: []", everything, ""},
 	} {
-		gate := compile(t, "destinations: [{server: '*', namespace: '*'}]\n"+test.lists).Gate(to("|x"))
+		gate := compile(t, "destinations: [{server: '*', namespace: '*'}]\n"+test.lists).Gate(to("|x"), true)
 		var allowed []string
 		for _, object := range everything {
 			refused := ask(gate, object, control)
@@ -60,7 +60,7 @@ func TestKindsAsDocumented(t *testing.T) {
 
 // The namespace of each object counts, not only that of the destination.
 func TestNamespaceOfObjects(t *testing.T) {
-	gate := compile(t, "clusterResourceWhitelist: [{group: '*', kind: '*'}]\ndestinations: [{server: '*', namespace: 'team-*'}, {server: '*', namespace: '!team-x'}]").Gate(to("|team-a"))
+	gate := compile(t, "clusterResourceWhitelist: [{group: '*', kind: '*'}]\ndestinations: [{server: '*', namespace: 'team-*'}, {server: '*', namespace: '!team-x'}]").Gate(to("|team-a"), true)
 	for object, want := range map[string]bool{
 		"v1 ConfigMap team-a/a": true, "v1 ConfigMap team-b/a": true, "v1 ConfigMap team-x/a": false, "v1 ConfigMap other/a": false,
 		"v1 Namespace /team-b": true, "v1 Namespace /team-x": false, "v1 Namespace /other": false, "v1 Namespace team-a/other": false,
@@ -79,7 +79,7 @@ func TestNamespaceOfObjects(t *testing.T) {
 // A namespace in the manifest does not make a kind of the cluster one of the
 // namespace, and an object that is not what its key says is not touched.
 func TestDisguised(t *testing.T) {
-	gate := compile(t, "destinations: [{server: '*', namespace: '*'}]").Gate(to("|x"))
+	gate := compile(t, "destinations: [{server: '*', namespace: '*'}]").Gate(to("|x"), true)
 	for _, object := range []string{
 		"rbac.authorization.k8s.io/v1 ClusterRoleBinding x/a", "v1 Namespace x/a", "v1 Node x/a",
 		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration x/a", "apiregistration.k8s.io/v1 APIService x/a",
@@ -156,7 +156,7 @@ func TestControlNamespace(t *testing.T) {
 		{"without limits", all, application, control, []string{inSpec, "other"}, ""},
 		{"without limits, from another namespace", all, appProject, "tenant", nil, ""},
 	} {
-		gate := compile(t, test.spec).Gate(to("|x"))
+		gate := compile(t, test.spec).Gate(to("|x"), true)
 		refused := ask(gate, test.object, test.from, test.fields...)
 		if (refused == nil) != (test.want == "") || refused != nil && !strings.Contains(refused.Message, test.want) {
 			t.Errorf("%s: %v, want %q", test.name, refused, test.want)
@@ -164,9 +164,22 @@ func TestControlNamespace(t *testing.T) {
 	}
 }
 
+// The control namespace is in the local cluster, whatever address that has; a
+// namespace of another cluster that has its name is none.
+func TestControlNamespaceOfCluster(t *testing.T) {
+	destination := to("|argocd")
+	destination.Server = "https://10.0.0.1:6443"
+	for _, isLocal := range []bool{true, false} {
+		gate := compile(t, "destinations: [{server: '*', namespace: argocd}]").Gate(destination, isLocal)
+		if refused := ask(gate, "v1 Secret argocd/a", control); (refused != nil) != isLocal {
+			t.Errorf("local %v: %v", isLocal, refused)
+		}
+	}
+}
+
 // A generator of an ApplicationSet can have a template with another project.
 func TestControlNamespaceGeneratorTemplate(t *testing.T) {
-	gate := compile(t, "destinations: [{server: '*', namespace: argocd}]").Gate(to("|argocd"))
+	gate := compile(t, "destinations: [{server: '*', namespace: argocd}]").Gate(to("|argocd"), true)
 	object := objectOf("argoproj.io/v1alpha1 ApplicationSet argocd/a")
 	object.Object["spec"] = map[string]any{
 		"template":   map[string]any{"spec": map[string]any{"project": "team"}},
@@ -203,7 +216,7 @@ func TestLimits(t *testing.T) {
 		if field != "" {
 			spec.WriteString(strings.TrimSpace(field) + ": " + value + "\n")
 		}
-		refused := ask(compile(t, spec.String()).Gate(to("|x")), "argoproj.io/v1alpha1 AppProject argocd/a", control)
+		refused := ask(compile(t, spec.String()).Gate(to("|x"), true), "argoproj.io/v1alpha1 AppProject argocd/a", control)
 		if (refused == nil) != (field == "") {
 			t.Errorf("%s %s: %v", field, value, refused)
 		}
@@ -227,7 +240,7 @@ func TestControlNamespaceLive(t *testing.T) {
 		"of the same project, with an owner":   {project: "team", owner: "other", want: "another Application owns it"},
 		"of another project, as administrator": {project: "bank", owner: "other", spec: "\nnamespaceResourceWhitelist: [{group: argoproj.io, kind: Application}]"},
 	} {
-		gate := compile(t, "destinations: [{server: '*', namespace: argocd}]"+test.spec).Gate(to("|argocd"))
+		gate := compile(t, "destinations: [{server: '*', namespace: argocd}]"+test.spec).Gate(to("|argocd"), true)
 		of := func(project string) *unstructured.Unstructured {
 			object := objectOf(text)
 			object.Object["spec"] = map[string]any{"project": project}

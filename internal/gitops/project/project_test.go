@@ -205,7 +205,7 @@ func TestDefault(t *testing.T) {
 	if refused := p.Check(app("tenant", "https://a/b", "|x"), control); len(refused) != 1 {
 		t.Errorf("an Application of another namespace is in default: %v", refused)
 	}
-	gate := p.Gate(to("|x"))
+	gate := p.Gate(to("|x"), true)
 	for _, object := range []string{"v1 ConfigMap x/a", "v1 Namespace /a", "rbac.authorization.k8s.io/v1 ClusterRole /a", "argoproj.io/v1alpha1 AppProject argocd/a"} {
 		if refused := ask(gate, object, control); refused != nil {
 			t.Errorf("%s: %v", object, refused)
@@ -236,7 +236,7 @@ func TestRefused(t *testing.T) {
 		if len(refused) == 0 || refused[0].Field != strings.TrimSpace(field) {
 			t.Errorf("%s: refused %v", field, refused)
 		}
-		if len(p.Check(app(control, "https://a/b", "|x"), control)) == 0 && ask(p.Gate(to("|x")), "v1 ConfigMap x/a", control) == nil {
+		if len(p.Check(app(control, "https://a/b", "|x"), control)) == 0 && ask(p.Gate(to("|x"), true), "v1 ConfigMap x/a", control) == nil {
 			t.Errorf("%s: it allows an object of a namespace", field)
 		}
 	}

@@ -152,7 +152,7 @@ func TestNeverMoreThanTheRules(t *testing.T) {
 				t.Fatalf("%q: %s is allowed: %t, want %t", spec.SourceRepos, address, got, want)
 			}
 		}
-		gate := compiled.Gate(v1alpha1.ApplicationDestination{Namespace: "x"})
+		gate := compiled.Gate(v1alpha1.ApplicationDestination{Namespace: "x"}, true)
 		for range 20 {
 			key := tracking.Key{Group: []string{"", "A"}[random.IntN(2)], Kind: []string{"A", "Ab", "Namespace", "B"}[random.IntN(4)], Name: someNames[random.IntN(len(someNames))]}
 			if key.Kind == "Namespace" {
@@ -188,7 +188,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		compiled, refused := project.Compile(&v1alpha1.AppProject{Spec: spec})
 		source := admits(compiled, address)
-		object := compiled.Gate(v1alpha1.ApplicationDestination{}).Allows(tracking.Key{Kind: "A", Namespace: namespace, Name: "a"}, nil, "") == nil
+		object := compiled.Gate(v1alpha1.ApplicationDestination{}, true).Allows(tracking.Key{Kind: "A", Namespace: namespace, Name: "a"}, nil, "") == nil
 		if len(refused) > 0 && object && namespace != "" {
 			t.Errorf("%q cannot be read, and allows an object of %q", pattern, namespace)
 		}

@@ -26,7 +26,7 @@ const (
 
 // observedConditions are the conditions that follow from what is desired and
 // live: objects that are refused, warnings of the render and of the plan,
-// objects that another Application has too.
+// objects that the project does not allow, or that another Application has too.
 func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.ApplicationCondition {
 	if seen == nil || seen.set == nil {
 		return nil
@@ -42,6 +42,9 @@ func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.Applic
 	}
 	for _, warning := range seen.set.Warnings {
 		conditions = append(conditions, condition(warning.Code, warning.String()))
+	}
+	for _, text := range seen.excluded {
+		conditions = append(conditions, condition(v1alpha1.ConditionExcludedResourceWarning, text))
 	}
 	for _, desired := range seen.set.Resources() {
 		object := seen.live[desired.Key]

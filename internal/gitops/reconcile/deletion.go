@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,8 +42,8 @@ const hookRenderTimeout = time.Minute
 // deletion is the deletion of an Application's objects.
 type deletion struct{ *operation.Run }
 
-// allowAll is the gate of a deletion whose project is gone. The Application can
-// only delete what carries its own marks.
+// allowAll is the gate of a deletion in the control namespace whose project is
+// gone. The Application can only delete what carries its own marks.
 type allowAll struct{}
 
 // Allows permits everything.
@@ -50,6 +51,17 @@ func (allowAll) Allows(tracking.Key, *unstructured.Unstructured, string) *refusa
 
 // TakesOver permits everything.
 func (allowAll) TakesOver(tracking.Key) *refusal.Refusal { return nil }
+
+// allowNone is the gate of a deletion that no project allows.
+type allowNone struct{ reason string }
+
+// Allows permits nothing.
+func (n allowNone) Allows(tracking.Key, *unstructured.Unstructured, string) *refusal.Refusal {
+	return refusal.New("", refusal.NotAllowed, "%s", n.reason)
+}
+
+// TakesOver permits nothing.
+func (n allowNone) TakesOver(key tracking.Key) *refusal.Refusal { return n.Allows(key, nil, "") }
 
 // finalizersOf returns the finalizers that are ours to remove, and whether one
 // of them deletes the objects.
@@ -144,8 +156,8 @@ func (p *reconcileRun) planDeletion(ctx context.Context) (*deletion, error) {
 	if err := p.watchKinds(ctx, set); err != nil {
 		return nil, err
 	}
-	objects, _ := p.ownedObjects()
-	if err := p.fetchMissing(ctx, objects, hooks(set)); err != nil {
+	owned := p.observeOwned(set, gate)
+	if err := p.fetchMissing(ctx, owned.live, hooks(set)); err != nil {
 		return nil, err
 	}
 	options := objectOptions(&p.app.Spec, nil)
@@ -153,9 +165,13 @@ func (p *reconcileRun) planDeletion(ctx context.Context) (*deletion, error) {
 	if slices.Contains(p.app.Finalizers, finalizerBackground) {
 		options.Propagation = metav1.DeletePropagationBackground
 	}
-	made, err := plan.Deletion(set, plan.Input{Live: objects, Gate: gate, Options: options})
+	made, err := plan.Deletion(set, plan.Input{Live: owned.live, Gate: gate, Options: options})
 	if err != nil {
 		return nil, err
+	}
+	if left := owned.excluded; len(left) > 0 {
+		p.log.Warn("deleting application without some of its objects", "count", len(left), "first", left[0])
+		p.recordEvent(true, "ResourcesLeft", truncate(strings.Join(left, "; ")))
 	}
 	return &deletion{operation.New(operation.Input{
 		Plan: made, Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
@@ -164,18 +180,20 @@ func (p *reconcileRun) planDeletion(ctx context.Context) (*deletion, error) {
 }
 
 // deleteHooks returns the set that has the hooks of the deletion, and the gate.
-// An Application that is refused runs no hooks: its objects are deleted with
-// the agent's own rights.
+// An Application that is refused runs no hooks.
 func (p *reconcileRun) deleteHooks(ctx context.Context) (plan.Gate, *plan.Set, error) {
 	bare := &rendering{}
-	refusal := p.compile()
-	if refusal != nil {
-		p.applier = p.destinationCluster.Applier
-		p.log.Warn("deleting refused application without hooks", "reason", refusal)
+	refused := p.compile()
+	if refused != nil {
+		p.log.Warn("deleting refused application without hooks", "reason", refused)
 		set, err := p.prepare(bare, time.Time{})
-		return allowAll{}, set, err
+		if err != nil {
+			return nil, nil, err
+		}
+		gate, err := p.refusedGate()
+		return gate, set, err
 	}
-	gate := p.project.Gate(p.destination())
+	gate := p.gate()
 	last := p.session.rendering
 	if last == nil {
 		var err error
@@ -192,6 +210,27 @@ func (p *reconcileRun) deleteHooks(ctx context.Context) (plan.Gate, *plan.Set, e
 	}
 	set, err := p.prepare(last, p.app.DeletionTimestamp.Time)
 	return gate, set, err
+}
+
+// refusedGate returns the gate of a refused Application that is deleted, and
+// chooses whose rights count: those of a sync, so that nothing is deleted by
+// being refused that could not be deleted otherwise. Without a project all
+// objects of an Application in the control namespace are deleted, with the
+// agent's own rights. Elsewhere its author chooses the project, and could name
+// one that does not exist: the objects stay.
+func (p *reconcileRun) refusedGate() (plan.Gate, error) {
+	p.applier = p.destinationCluster.Applier
+	isControl := p.id.Namespace == p.ControlNamespace
+	name := p.app.Spec.ProjectName()
+	switch {
+	case p.project == nil && isControl:
+		return allowAll{}, nil
+	case p.project == nil || !isControl && !p.project.AllowsNamespace(p.id.Namespace):
+		return allowNone{fmt.Sprintf("there is no project %s that the application may be in", name)}, nil
+	case !p.project.HasAccount(p.destination()):
+		return allowNone{fmt.Sprintf("project %s has no ServiceAccount for the destination of the application", name)}, nil
+	}
+	return p.gate(), p.impersonate()
 }
 
 // comparedRevisions returns the revisions of the last comparison; nil if there

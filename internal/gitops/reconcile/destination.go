@@ -18,7 +18,15 @@ type Destination struct {
 	Live         *live.Cache
 	Kinds        *live.Kinds
 	Applier      *apply.Applier
+	// IsAnother reports whether it is known to be another cluster than the local
+	// one, which a Secret can describe under a second address; nil is the local
+	// one.
+	IsAnother func() bool
 }
+
+// isLocal reports whether it is the local cluster, or may be: the control
+// namespace is there.
+func (d *Destination) isLocal() bool { return d.IsAnother == nil || !d.IsAnother() }
 
 // Destinations are the clusters beside the local one. Their owner runs the
 // caches, reports changes of objects to Controller.Changed, and clusters that
@@ -51,9 +59,11 @@ func (c *Controller) destinations() []*Destination {
 
 // locate finds the cluster of an Application by address or by name. Without
 // either it is the local one. For a cluster that does not exist it returns the
-// local one and the refusal, so that a run always has a cache to read.
-func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destination, *refusal.Refusal) {
-	wanted = project.Complete(wanted)
+// local one and the refusal, so that a run always has a cache to read. The
+// refusal lists clusters in the control namespace only: a tenant must not learn
+// the names of others.
+func (c *Controller) locate(app *v1alpha1.Application) (*Destination, *refusal.Refusal) {
+	wanted := project.Complete(app.Spec.Destination)
 	if wanted.Server == project.LocalServer {
 		return c.local(), nil
 	}
@@ -68,13 +78,17 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 			return c.local(), refusal.New("spec.destination", refusal.Invalid, "the cluster %s cannot be used: %s", wanted.Server+wanted.Name, why)
 		}
 	}
-	names := make([]string, 0, len(all))
-	for _, one := range all {
-		names = append(names, one.Name)
+	others := "another"
+	if app.Namespace == c.ControlNamespace {
+		names := make([]string, 0, len(all))
+		for _, one := range all {
+			names = append(names, one.Name)
+		}
+		slices.Sort(names)
+		others = "one of " + strings.Join(names, ", ")
 	}
-	slices.Sort(names)
 	return c.local(), refusal.New("spec.destination", refusal.Invalid,
-		"there is no cluster %s: add it with slipway cluster add, or name one of %s", wanted.Server+wanted.Name, strings.Join(names, ", "))
+		"there is no cluster %s: add it with slipway cluster add, or name %s", wanted.Server+wanted.Name, others)
 }
 
 // DestinationsChanged enqueues the Applications of other clusters.

@@ -40,6 +40,9 @@ type observedState struct {
 	compared []plan.Status
 	// inSync is whether all is as desired.
 	inSync bool
+	// excluded are the objects with the Application's label that its project does
+	// not allow, each with the reason.
+	excluded []string
 	// fingerprint is that of the objects with the Application's label.
 	fingerprint string
 }
@@ -83,11 +86,10 @@ func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedSta
 	if err := p.watchKinds(ctx, set); err != nil {
 		return nil, err
 	}
-	seen := &observedState{set: set}
-	seen.live, seen.fingerprint = p.ownedObjects()
 	if set == nil {
-		return seen, nil
+		return p.observeOwned(nil, allowAll{}), nil // only their health is read
 	}
+	seen := p.observeOwned(set, p.gate())
 	if err := p.fetchMissing(ctx, seen.live, set.Resources()); err != nil {
 		return nil, err
 	}
@@ -145,15 +147,22 @@ func (p *reconcileRun) watchKinds(ctx context.Context, set *plan.Set) error {
 	return nil
 }
 
-// ownedObjects returns everything that has the Application's label, and its
-// fingerprint.
-func (p *reconcileRun) ownedObjects() (map[tracking.Key]*unstructured.Unstructured, string) {
-	objects := map[tracking.Key]*unstructured.Unstructured{}
+// observeOwned returns the objects that have the Application's label and that
+// the gate allows. The label is no proof: a tenant can write it to its own
+// objects, and the Application of another tenant would be OutOfSync, or could not
+// be synced, because of them. The fingerprint is that of all.
+func (p *reconcileRun) observeOwned(set *plan.Set, gate plan.Gate) *observedState {
 	owned := p.destinationCluster.Live.Of(p.id)
+	seen := &observedState{set: set, live: map[tracking.Key]*unstructured.Unstructured{}, fingerprint: fingerprint(owned)}
 	for _, one := range owned {
-		objects[one.Key] = one.Unstructured()
+		object := one.Unstructured()
+		if refused := gate.Allows(one.Key, object, p.id.Namespace); refused != nil {
+			seen.excluded = append(seen.excluded, one.Key.String()+" has the label of the application and is left alone: "+refused.Message)
+			continue
+		}
+		seen.live[one.Key] = object
 	}
-	return objects, fingerprint(owned)
+	return seen
 }
 
 // fetchMissing adds the live objects under the keys of desired ones that no

@@ -218,7 +218,10 @@ func (p *reconcileRun) resumeOperation(ctx context.Context, state *v1alpha1.Oper
 		}
 	}
 	if may, why := p.mayContinue(state); !may && !isTerminating(p.app) {
-		state.Message = "a sync window is in the way: " + why
+		if text := "a sync window is in the way: " + why; text != state.Message {
+			state.Message = text
+			p.log.Warn("sync waits", "revision", revisionText(state), "by", initiator(state), "message", text)
+		}
 		p.setPending(state)
 		return operated{requeueAt: p.windows().Until}, nil
 	}
@@ -349,7 +352,7 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 	for id := range marks {
 		delete(synced, id.Key) // what the operation did before stays a part of it, and is waited for
 	}
-	made, err := plan.Build(set, plan.Input{Live: own.live, Synced: synced, Gate: p.project.Gate(p.destination()), Options: options})
+	made, err := plan.Build(set, plan.Input{Live: own.live, Synced: synced, Gate: p.gate(), Options: options})
 	if err != nil {
 		return nil, err
 	}
@@ -387,8 +390,7 @@ func (p *reconcileRun) observeFor(ctx context.Context, of *rendering, set *plan.
 	if err := p.watchKinds(ctx, set); err != nil {
 		return nil, err
 	}
-	own := &observedState{set: set}
-	own.live, own.fingerprint = p.ownedObjects()
+	own := p.observeOwned(set, p.gate())
 	if err := p.fetchMissing(ctx, own.live, set.Resources()); err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 			log: c.Log.With("application", id.String()), refresh: app.Annotations[refreshAnnotation],
 		},
 	}
-	p.destinationCluster, p.destinationError = c.locate(app.Spec.Destination)
+	p.destinationCluster, p.destinationError = c.locate(app)
 	p.session.bindDestination(p.destinationCluster)
 	began := time.Now()
 	outcome := p.runSteps(ctx)

@@ -31,7 +31,7 @@ func (p *reconcileRun) compile() error {
 	switch {
 	case compiled == nil:
 		refused = append(refused, *refusal.New("spec.project", refusal.Invalid,
-			"there is no AppProject %s in namespace %s: make it, or name one of %s", name, p.ControlNamespace, p.projectList()))
+			"there is no AppProject %s in namespace %s: make it, or name %s", name, p.ControlNamespace, p.otherProjects()))
 	case len(compiled.refused) > 0:
 		refused = append(refused, *refusal.New("spec.project", refusal.Invalid, "the AppProject %s is refused: %s", name, refusal.Summary(compiled.refused)))
 	default:
@@ -68,17 +68,26 @@ func (p *reconcileRun) destination() v1alpha1.ApplicationDestination {
 	return v1alpha1.ApplicationDestination{Server: p.destinationCluster.Server, Name: p.destinationCluster.Name, Namespace: p.app.Spec.Destination.Namespace}
 }
 
-// projectList names some projects that exist.
-func (p *reconcileRun) projectList() string {
+// gate decides what the Application may touch at its destination.
+func (p *reconcileRun) gate() plan.Gate {
+	return p.project.Gate(p.destination(), p.destinationCluster.isLocal())
+}
+
+// otherProjects names some projects that exist, in the control namespace: a
+// tenant must not learn the names of others.
+func (p *reconcileRun) otherProjects() string {
+	if p.id.Namespace != p.ControlNamespace {
+		return "another"
+	}
 	names := p.store.projectNames()
 	if !slices.Contains(names, v1alpha1.DefaultProject) {
 		names = append(names, v1alpha1.DefaultProject)
 	}
 	slices.Sort(names)
 	if len(names) > 5 {
-		return strings.Join(names[:5], ", ") + " and others"
+		return "one of " + strings.Join(names[:5], ", ") + " and others"
 	}
-	return strings.Join(names, ", ")
+	return "one of " + strings.Join(names, ", ")
 }
 
 // impersonate chooses the ServiceAccount whose rights objects are applied with.

@@ -153,6 +153,13 @@ func (p *reconcileRun) recordChanges(before *v1alpha1.ApplicationStatus, seen *o
 		p.log.Warn("comparison failed", "reason", follows.event, "error", lastErr)
 		p.recordEvent(true, follows.event, lastErr.Error())
 	}
+	if seen != nil {
+		for _, text := range seen.excluded {
+			if !hasCondition(before.Conditions, text) {
+				p.log.Warn("object excluded", "reason", text)
+			}
+		}
+	}
 	from, to := before.Health.Status, after.Health.Status
 	if from != to && (to == v1alpha1.Degraded || from == v1alpha1.Degraded) {
 		p.recordEvent(to == v1alpha1.Degraded, "HealthChanged", "health was "+string(from)+" and is "+string(to)+": "+after.Health.Message)
