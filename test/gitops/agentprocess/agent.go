@@ -23,6 +23,8 @@ type Options struct {
 	// Arguments are additional options of `slipway agent`. They override the
 	// defaults, because the last value of an option counts.
 	Arguments []string
+	// Environment has additional variables of its environment.
+	Environment []string
 	// TraceFile is the file for a trace of every program that the agent or a
 	// worker executes or tries to execute; see [Executions]. Empty disables it.
 	TraceFile string
@@ -51,6 +53,6 @@ func Start(t *testing.T, options Options) *Agent {
 	command := exec.Command(line[0], line[1:]...)
 	// Nothing else is inherited, so the developer's Git and Kubernetes settings
 	// do not change a test.
-	command.Env = programs.Environment(t, "KUBECONFIG="+options.Kubeconfig, "POD_NAMESPACE="+options.Namespace)
+	command.Env = programs.Environment(t, append([]string{"KUBECONFIG=" + options.Kubeconfig, "POD_NAMESPACE=" + options.Namespace}, options.Environment...)...)
 	return &Agent{programs.Run(t, "the agent", command)}
 }

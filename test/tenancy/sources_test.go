@@ -1,0 +1,194 @@
+package tenancy
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+)
+
+// sources are the Git server and the Helm repository at http://localhost. They
+// record what is requested with which credential.
+//
+//	/evil/apps     the repository of evil
+//	/corp/*        bank's repository, under any name, with the runtime's token
+//	/private/*     bank's repository, under any name, with bank's own token
+//	/charts/evil   evil's charts
+//	/charts/corp   bank's charts, with the runtime's password
+type sources struct {
+	git   *gittest.Server
+	apps  *gittest.Repository
+	proxy *httputil.ReverseProxy
+
+	mu       sync.Mutex
+	requests []request
+	// connections counts those to the traps by their port.
+	connections map[string]int
+}
+
+// request is one that has been received.
+type request struct{ path, authorization string }
+
+// serveSources runs the servers until the end of the test.
+func serveSources(t *testing.T) *sources {
+	t.Helper()
+	s := &sources{
+		git:         gittest.Serve(t, gittest.RepositoryTokens("corp/site", "host-token"), gittest.RepositoryTokens("private/site", "bank-token")),
+		connections: map[string]int{},
+	}
+	s.apps = s.git.Repository(t, "evil/apps", map[string]string{"README": "of evil"})
+	for _, name := range []string{"corp/site", "private/site"} {
+		s.git.Repository(t, name, map[string]string{
+			"site.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {of: bank}\n", "secrets/one.yaml": "secret: value-of-bank\n",
+		})
+	}
+	target, err := url.Parse(strings.TrimSuffix(s.apps.URL(), "/evil/apps.git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.URL.Path, r.Out.URL.RawPath = repositoryPath(r.In.URL.Path), ""
+	}}
+	serve(t, "127.0.0.1:80", s)
+	for _, port := range []string{"22", "443", "7777"} {
+		s.trap(t, port)
+	}
+	return s
+}
+
+// repositoryPath leads every name below /corp and /private to the one repository
+// that is there, so that each attempt has a name of its own.
+func repositoryPath(path string) string {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
+	if len(parts) == 3 && parts[0] != evil {
+		return "/" + parts[0] + "/site.git/" + parts[2]
+	}
+	if len(parts) == 3 {
+		return "/evil/apps.git/" + parts[2]
+	}
+	return path
+}
+
+// ServeHTTP records a request and responds to it.
+func (s *sources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, request{path: r.URL.Path, authorization: r.Header.Get("Authorization")})
+	s.mu.Unlock()
+	switch {
+	case r.URL.Path == "/charts/evil/index.yaml":
+		_, _ = w.Write([]byte(evilIndex))
+	case strings.HasPrefix(r.URL.Path, "/charts/evil/"):
+		_, _ = w.Write(chart())
+	case strings.HasPrefix(r.URL.Path, "/charts/"):
+		if _, password, _ := r.BasicAuth(); password != "chart-password" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write(chart())
+	default:
+		s.proxy.ServeHTTP(w, r)
+	}
+}
+
+// evilIndex is the index of evil's charts. One of them is an archive of bank, on
+// the host that gets the runtime's password.
+const evilIndex = `apiVersion: v1
+entries:
+  own:
+  - {apiVersion: v2, name: shop, version: 1.0.0, urls: [shop-1.0.0.tgz]}
+  stolen:
+  - {apiVersion: v2, name: shop, version: 1.0.0, urls: ["http://localhost/charts/corp/archive-of-bank.tgz"]}
+`
+
+// chart is an archive of a chart with one ConfigMap.
+func chart() []byte {
+	var packed bytes.Buffer
+	compressed := gzip.NewWriter(&packed)
+	files := tar.NewWriter(compressed)
+	for _, file := range [][2]string{
+		{"shop/Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\n"},
+		{"shop/templates/one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\n"},
+	} {
+		_ = files.WriteHeader(&tar.Header{Name: file[0], Mode: 0o644, Size: int64(len(file[1])), Typeflag: tar.TypeReg}) // into memory
+		_, _ = files.Write([]byte(file[1]))
+	}
+	_, _ = files.Close(), compressed.Close()
+	return packed.Bytes()
+}
+
+// trap listens on a port and counts the connections.
+func (s *sources) trap(t *testing.T, port string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.connections[port]++
+			s.mu.Unlock()
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+}
+
+// unrequested: nothing with this name was requested.
+func unrequested(name string) proof {
+	return func(w *world) error {
+		w.sources.mu.Lock()
+		defer w.sources.mu.Unlock()
+		for _, one := range w.sources.requests {
+			if strings.Contains(strings.ToLower(one.path), name) {
+				return fmt.Errorf("%s was requested with %q", one.path, one.authorization)
+			}
+		}
+		return nil
+	}
+}
+
+// withoutCredential: nothing with this name was requested with a credential.
+func withoutCredential(name, credential string) proof {
+	return func(w *world) error {
+		w.sources.mu.Lock()
+		defer w.sources.mu.Unlock()
+		for _, one := range w.sources.requests {
+			if strings.Contains(one.path, name) && strings.Contains(one.authorization, credential) {
+				return fmt.Errorf("%s was requested with %s", one.path, credential)
+			}
+		}
+		return nil
+	}
+}
+
+// unreached: no connection was made to a port.
+func unreached(port string) proof {
+	return func(w *world) error {
+		w.sources.mu.Lock()
+		defer w.sources.mu.Unlock()
+		if count := w.sources.connections[port]; count > 0 {
+			return fmt.Errorf("%d connections to port %s", count, port)
+		}
+		return nil
+	}
+}
