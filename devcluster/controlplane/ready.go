@@ -32,7 +32,7 @@ func (c *Cluster) await(ctx context.Context, cfg *rest.Config, condition func(co
 		case err := <-c.dead:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("%w; last answer: %w", ctx.Err(), last)
+			return fmt.Errorf("%w; last response: %w", ctx.Err(), last)
 		case <-tick.C:
 		}
 	}

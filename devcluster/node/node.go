@@ -121,7 +121,7 @@ func (c *Config) validate() error {
 		"PodCIDR and Address must be of the same family")
 	require(c.Client != nil, "Client is nil; give a way to reach the API server")
 	require(len(c.ServingCert.Certificate) > 0, "ServingCert is empty; the logs endpoint is served over TLS only")
-	require(c.ClientCA != nil, "ClientCA is nil; without it nobody could be let in")
+	require(c.ClientCA != nil, "ClientCA is nil; without it every client would be refused")
 	require(filepath.IsAbs(c.Dir), "Dir must be an absolute path")
 	require(c.Executable != "", "Executable is empty; built-in images run by executing it")
 	require(c.Images != nil, "Images is nil; no image could be resolved")

@@ -198,5 +198,5 @@ func bindFreePort(addr netip.Addr) (socket int, port uint16, err error) {
 	case *unix.SockaddrInet6:
 		return socket, uint16(at.Port), nil
 	}
-	return 0, 0, fmt.Errorf("the kernel answered with an address of another family: %T", bound)
+	return 0, 0, fmt.Errorf("the kernel returned an address of another family: %T", bound)
 }

@@ -56,7 +56,7 @@ func hasText(comment *ast.CommentGroup) bool { return strings.TrimSpace(comment.
 
 // undocumented reports a missing doc comment at the line of a declaration.
 func (c *sourceCheck) undocumented(f goFile, n ast.Node, name string) {
-	c.reportLine(f.name, f.line(n.Pos()), "%s is exported and has no doc comment; say what a caller can rely on", name)
+	c.reportLine(f.name, f.line(n.Pos()), "%s is exported and has no doc comment; describe what a caller can rely on", name)
 }
 
 // receiver returns the name of a method's type, without pointer, parentheses

@@ -27,7 +27,7 @@ func CheckImports(ctx context.Context, table Table, dir string) ([]finding.Findi
 		row, ok := table.row(pkg)
 		if !ok {
 			findings = append(findings, violation(pkg, "is not in the table; add a row to HouseTable in internal/archtest/table.go "+
-				"and to docs/architecture.md that says what it may use"))
+				"and to docs/architecture.md with its allowed imports"))
 			continue
 		}
 		banned := map[string]bool{}

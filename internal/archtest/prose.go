@@ -131,7 +131,7 @@ func (p Prose) judge(rules ProseRules) []finding.Finding {
 	// max avoids a division by zero in an empty folder.
 	if ratio := float64(p.Comments) / float64(max(p.Code, 1)); ratio < rules.MinComments {
 		findings = append(findings, violation("comments",
-			"%.3f lines for each line of code, the least is %.2f; say why, in which order, and who owns what", ratio, rules.MinComments))
+			"%.3f lines for each line of code, the least is %.2f; explain why, the order, and the ownership", ratio, rules.MinComments))
 	}
 	for _, density := range rules.Densities {
 		seen := p.Density(density.Name)

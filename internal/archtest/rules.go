@@ -20,8 +20,12 @@ type SourceRules struct {
 	Words []Word
 
 	// Gone has the words that no file, and no name that it declares, may have,
-	// with what to use instead. Tests are exempt.
-	Gone map[string]string
+	// with what to use instead. Tests are exempt. Text that users read may not
+	// have them either, outside of Phrases: pages, charts and strings of Go
+	// code. Wording are further patterns for such text.
+	Gone    map[string]string
+	Wording []Word
+	Phrases []string
 }
 
 // LongFunc permits one function to be longer than FuncLines. An exception that
@@ -69,6 +73,12 @@ func HouseRules() SourceRules {
 			{regexp.MustCompile(`(?i)\bfor[ ]now\b`), later},
 		},
 		Gone: replacedWords(),
+		Wording: []Word{
+			{regexp.MustCompile(`(?i)\bnobody\b`), "name the user, the client or the component"},
+			{regexp.MustCompile(`(?i)\bwhat is\b[^.,:;]{1,60}\bis\b`), "begin with the subject"},
+		},
+		// A program asks a person. The other phrase is a value of an option.
+		Phrases: []string{"ask for confirmation", "asks for confirmation", "everyone or nobody"},
 	}
 }
 

@@ -119,6 +119,9 @@ func (c *sourceCheck) file(name string, text []byte) {
 	if path.Base(name) != "go.sum" {
 		c.words(name, text)
 	}
+	if isPage(name) {
+		c.page(name, text)
+	}
 	if path.Ext(name) == ".go" {
 		c.goFile(name, text)
 	}
@@ -172,6 +175,7 @@ func (c *sourceCheck) goFile(name string, text []byte) {
 	} else {
 		c.goneWords(f)
 		c.docComments(f)
+		c.literals(f)
 	}
 }
 
@@ -302,7 +306,7 @@ func (c *sourceCheck) sleeps(f goFile) {
 func (c *sourceCheck) finish() {
 	for dir, p := range c.packages {
 		if !p.documented {
-			c.report(dir, "package %s has no package comment; say what it is for, what it promises and what it refuses", p.name)
+			c.report(dir, "package %s has no package comment; describe its purpose, its guarantees and its limits", p.name)
 		}
 	}
 	for _, e := range c.rules.LongFuncs {

@@ -93,8 +93,8 @@ func HouseTable() Table {
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
 			{Packages: "./internal/ingress/translate/...", MayUse: []string{ingress, api, route, observe, secret}, Foreign: anything, Never: []Ban{
-				{Package: kube, Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
-				{Package: "k8s.io/client-go/...", Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
+				{Package: kube, Reason: "translate is pure: it gets a resolved Snapshot and sends no requests"},
+				{Package: "k8s.io/client-go/...", Reason: "translate is pure: it gets a resolved Snapshot and sends no requests"},
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
 
@@ -197,7 +197,7 @@ func houseBans() []Ban {
 		{Package: "./internal/gitops/argotest", Reason: "it runs Applications in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
-		{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
+		{Package: "./internal/gitprovider/providertest", Reason: "it replaces Git providers in tests and belongs in _test.go files only"},
 		{Package: "./internal/edge/edgetest", Reason: "it serves tables to tests and belongs in _test.go files only"},
 		{Package: "./internal/edge/pkitest", Except: "./test/...", Reason: "it makes keys for tests and benchmarks only"},
 		{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},

@@ -46,7 +46,7 @@ func ReadMemory(pid int) (Memory, error) {
 		*into = kilobytes << 10
 	}
 	if m.Resident == 0 || m.Most == 0 {
-		return Memory{}, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+		return Memory{}, fmt.Errorf("the kernel does not report the memory of process %d", pid)
 	}
 	return m, nil
 }
@@ -66,7 +66,7 @@ func ProportionalMemory(pid int) (int64, error) {
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+	return 0, fmt.Errorf("the kernel does not report the memory of process %d", pid)
 }
 
 // ResidentMemory returns the current resident memory of a process in bytes.
@@ -79,7 +79,7 @@ func ResidentMemory(pid int) (int64, error) {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+		return 0, fmt.Errorf("the kernel does not report the memory of process %d", pid)
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err

@@ -42,7 +42,7 @@ func compilePattern(text string, mode Mode) (pattern, error) {
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return pattern{}, fmt.Errorf("%q is not a regular expression, which policy.matchMode: regex asks for (any text is .*)", text)
+		return pattern{}, fmt.Errorf("%q is not a regular expression, which policy.matchMode: regex requires (any text is .*)", text)
 	}
 	return pattern{regex: compiled}, nil
 }

@@ -185,7 +185,7 @@ func (p PathMatch) check(r *report) {
 	switch p.Type {
 	case "":
 		if p.Value != "" {
-			r.add("type", refusal.Required, "say how the path is compared: exact, prefix, characterPrefix or regexp")
+			r.add("type", refusal.Required, "set how the path is matched: exact, prefix, characterPrefix or regexp")
 		}
 	case PathExact, PathPrefix, PathCharacterPrefix:
 		checkPath(r, "value", p.Value)

@@ -22,13 +22,13 @@ var errDied = errors.New("ended by itself")
 func death(name string, c *child) error {
 	var output strings.Builder
 	if text := lastLines(c.errors.String()); text != "" {
-		output.WriteString("\nit said:\n" + text)
+		output.WriteString("\nits output:\n" + text)
 	}
 	if text := logTail(c.log, c.logBefore); text != "" {
 		output.WriteString("\nthe end of " + c.log + ":\n" + text)
 	}
 	if output.Len() == 0 {
-		output.WriteString(" and said nothing")
+		output.WriteString(" without output")
 	}
 	return fmt.Errorf("%s %w (%s)%s", name, errDied, c.status(), output.String())
 }

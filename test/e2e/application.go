@@ -94,7 +94,7 @@ func (s *scene) serve(ctx context.Context) (string, error) {
 	}
 	output, err := s.node.Kubectl(ctx, "get", "ingress", "shop", "-n", applicationNamespace, "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}").Output()
 	if err == nil && string(output) != address.String() {
-		err = fmt.Errorf("the Ingress tells the address %q, and the edge has %s", output, address)
+		err = fmt.Errorf("the Ingress has the address %q, and the edge has %s", output, address)
 	}
 	return fmt.Sprintf("%d requests to %s, none failed", load.Requests, address), err
 }
@@ -102,7 +102,7 @@ func (s *scene) serve(ctx context.Context) (string, error) {
 // change pushes a commit and waits until its greeting is served. It reports the
 // time from the push to Synced; traffic follows after the rollout.
 func (s *scene) change(ctx context.Context) (string, error) {
-	commit, err := s.git.push("the shop says welcome", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "welcome", webImage, appHost)})
+	commit, err := s.git.push("the shop shows welcome", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "welcome", webImage, appHost)})
 	if err != nil {
 		return "", err
 	}

@@ -56,7 +56,7 @@ func sendLoad(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	address := flags.String("address", "", "address of the edge")
 	host := flags.String("host", "", "host of the application")
-	want := flags.String("want", "", "what the application answers")
+	want := flags.String("want", "", "expected response of the application")
 	authorities := flags.String("authorities", "", "file with the authority of the certificate")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -216,7 +216,7 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 		return strings.Contains(text, " "+in+"/"+name+":")
 	})
 	if err != nil {
-		return "", fmt.Errorf("%w, and tells:\n%s", err, text)
+		return "", fmt.Errorf("%w, with the output:\n%s", err, text)
 	}
 	commands := 0
 	for line := range strings.Lines(text) {

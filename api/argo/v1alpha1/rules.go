@@ -63,7 +63,7 @@ func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 		d.ignore(declare.Join(place, "source"), "it has no effect, because there are sources: remove one of both")
 		spec.Source = nil
 	case spec.Source == nil && len(spec.Sources) == 0:
-		d.Invalid(declare.Join(place, "source"), "it is missing: say where the manifests are")
+		d.Invalid(declare.Join(place, "source"), "it is missing: give the source of the manifests")
 	}
 }
 

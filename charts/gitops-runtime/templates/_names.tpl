@@ -26,8 +26,8 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Names outside of namespaces say which runtime they are for. A colon is in no
-name of a namespace, so two of them are never the same. */}}
+{{/* Names of cluster-scoped objects contain the namespace of their runtime. A colon is
+in no name of a namespace, so two of them are never the same. */}}
 {{- define "slipway.clusterName" -}}
 slipway:{{ (index . 0).Release.Namespace }}:{{ index . 1 }}
 {{- end -}}

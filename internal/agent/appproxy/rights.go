@@ -32,7 +32,7 @@ func (s *Service) authorise(ctx context.Context, app *inspect.Application) error
 	case !verb.Rule().Role(claims.Role):
 		return denied("%s", verb.Rule().Missing(claims.Role))
 	case verb != permission.Get && claims.Role != permission.RoleAdmin && s.ownApplication(app):
-		return denied("the Application %s is a part of the runtime, and the right %s on it needs the role admin: ask an admin of the account", app.Name, verb)
+		return denied("the Application %s is a part of the runtime, and the right %s on it requires the role admin: contact an admin of the account", app.Name, verb)
 	}
 	return nil
 }

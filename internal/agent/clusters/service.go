@@ -165,7 +165,7 @@ func (s *Service) checkCollision(entry *ClusterSpec, replace bool) error {
 func (s *Service) RemoveCluster(ctx context.Context, request *connect.Request[runtimev1.RemoveClusterRequest]) (*connect.Response[runtimev1.RemoveClusterResponse], error) {
 	name, server := request.Msg.GetName(), strings.TrimSuffix(request.Msg.GetServer(), "/")
 	if (name == "") == (server == "") {
-		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("say which cluster: by its name or by its address"))
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("name the cluster: by its name or by its address"))
 	}
 	if name == project.LocalName || server == project.LocalServer {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("the cluster that the runtime is in cannot be removed"))

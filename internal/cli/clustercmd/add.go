@@ -143,7 +143,7 @@ func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClust
 			return err
 		}
 		if there != nil && (!a.replace || there.GetName() != a.name || there.GetServer() != request.GetServer()) {
-			return fmt.Errorf("the runtime %s has the cluster %s at %s already: remove it first, choose another name, or say --replace for the same name and address",
+			return fmt.Errorf("the runtime %s has the cluster %s at %s already: remove it first, choose another name, or use --replace for the same name and address",
 				a.runtime, printer.Printable(there.GetName()), printer.Printable(there.GetServer()))
 		}
 	}
@@ -206,7 +206,7 @@ func (a *clusterAddition) noWiderRights(ctx context.Context) error {
 		return fmt.Errorf("look for the %s: %w", wide, err)
 	}
 	if there {
-		return fmt.Errorf("the service account has all rights by the %s: delete it first, or say --replace", wide)
+		return fmt.Errorf("the service account has all rights by the %s: delete it first, or use --replace", wide)
 	}
 	return nil
 }

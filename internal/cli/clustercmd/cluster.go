@@ -169,7 +169,7 @@ the cluster.`,
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if (len(args) == 1) == (given.server != "") {
-			return exit.UsageError{Err: errors.New("say which cluster: by its name, or by --server-url")}
+			return exit.UsageError{Err: errors.New("name the cluster: by its name, or by --server-url")}
 		}
 		name := ""
 		if len(args) == 1 {

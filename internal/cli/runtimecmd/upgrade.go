@@ -18,10 +18,10 @@ func runtimeUpgradeCommand(choice *apiclient.Choice) *cobra.Command {
 		Use:   "upgrade NAME",
 		Short: "Upgrade a runtime, or change its values",
 		Long: `Upgrades a runtime with Helm's library: it checks the values, runs the checks of
-slipway preflight, shows the changes as a diff without the values of Secrets, asks for
-confirmation, upgrades, shows the progress, and returns when the runtime is online
-with the new version. A release that is not healthy within --timeout is rolled back to
-the previous revision, with the reason.
+slipway preflight, shows the changes as a diff without the values of Secrets,
+asks for confirmation, upgrades, shows the progress, and returns when the runtime is
+online with the new version. A release that is not healthy within --timeout is rolled
+back to the previous revision, with the reason.
 
 The values of the installed release are kept and override the defaults of the new
 chart; those of files and --set override them. --reset-values discards the previous

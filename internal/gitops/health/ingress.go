@@ -13,8 +13,8 @@ const (
 	edgeRefused              = edgePrefix + "Refused"
 	edgeCertificateNotReady  = edgePrefix + "CertificateNotReady"
 	edgeNoEndpoints          = edgePrefix + "NoEndpoints"
-	refusedMessage           = "The edge refuses something of it: its Events say what and why, and so does slipway lint"
-	certificateNeededMessage = "Waiting for a certificate: one is missing, broken, out of date or being fetched; its Events say which"
+	refusedMessage           = "The edge refuses a part of it: its Events have the reason, and so does slipway lint"
+	certificateNeededMessage = "Waiting for a certificate: one is missing, invalid, expired or being issued; its Events have the details"
 	endpointsNeededMessage   = "Waiting for endpoints: a Service that it names is missing, or has none that is ready"
 )
 

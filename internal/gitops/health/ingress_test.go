@@ -39,7 +39,7 @@ func TestIngressOfEdge(t *testing.T) {
 		{at("slipway.dev/Refused"), degraded, "Events"},
 		{at("slipway.dev/NoEndpoints"), progressing, "Waiting for endpoints"},
 		{at("slipway.dev/CertificateNotReady"), progressing, "Waiting for a certificate"},
-		{at("slipway.dev/NoEndpoints", "slipway.dev/CertificateNotReady"), progressing, "being fetched; its Events say which. Waiting for endpoints"},
+		{at("slipway.dev/NoEndpoints", "slipway.dev/CertificateNotReady"), progressing, "being issued; its Events have the details. Waiting for endpoints"},
 		{at("slipway.dev/NoEndpoints", "slipway.dev/Refused"), degraded, "refuses"},
 		{at("slipway.dev/SomethingNew"), degraded, "slipway.dev/SomethingNew"},
 		{at("slipway.dev/NoEndpoints", "cloud.example/Quota"), degraded, "cloud.example/Quota"},

@@ -49,7 +49,7 @@ func (w *walk) middleware(object *snapshot.Resource, source reference.Source) ([
 	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(object.Spec)), func(name string) bool { return object.Spec[name] == nil })
 	switch len(kinds) {
 	case 0:
-		s.add("spec", refusal.Invalid, "the Middleware does nothing: give it one of the fields that say what it does")
+		s.add("spec", refusal.Invalid, "the Middleware is empty: set one of its fields")
 		return nil, s.faults
 	case 1:
 	default:

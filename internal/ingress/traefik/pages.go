@@ -13,7 +13,7 @@ import (
 func (s *step) errorPages(r *record) *route.Policy {
 	pages := &route.ErrorPages{Statuses: statusRanges(r, "status"), Path: pagePath(r)}
 	r.refuse("statusRewrites", "an error keeps its status; remove it")
-	r.refuse("errorRequestHeaders", "the server of the pages gets Accept and Accept-Language, and what X-Forwarded headers say; remove it")
+	r.refuse("errorRequestHeaders", "the server of the pages gets Accept, Accept-Language and X-Forwarded headers; remove it")
 	// The service has added its faults if it is not found; r.rest still runs
 	// for the other fields.
 	backend, found := s.service(r.inner("service"))

@@ -168,7 +168,7 @@ func (s *step) service(r *record) (route.BackendID, bool) {
 	for _, field := range []string{
 		"sticky", "serversTransport", "nativeLB", "nodePortLB", "healthCheck", "passiveHealthCheck", "responseForwarding", "middlewares",
 	} {
-		r.refuse(field, "say it with annotations of the Service")
+		r.refuse(field, "use annotations of the Service")
 	}
 	r.rest()
 	if namespace != "" {

@@ -210,7 +210,7 @@ func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
 	response, err := i.options.World.NameFree(ctx, link, name)
 	switch {
 	case err != nil:
-		i.warn(CodePlatformDown, values.KeyRuntimeName, "the platform does not say whether the name is free: "+err.Error(), "check it with slipway runtime list")
+		i.warn(CodePlatformDown, values.KeyRuntimeName, "the platform could not check whether the name is free: "+err.Error(), "check it with slipway runtime list")
 	case !response.Free:
 		fix := "choose another"
 		if response.Proposal != "" {

@@ -239,7 +239,7 @@ func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
 	allowed := func(name string) bool { return strings.EqualFold(name, domain) }
 	switch {
 	case id.Subject == "" || strings.Contains(id.Issuer, "|"):
-		return externalUser{}, unauthenticated("the ID token does not say who it is for")
+		return externalUser{}, unauthenticated("the ID token does not identify a user")
 	// OpenID Connect Core, section 3.1.3.7: with several audiences azp must
 	// name this client.
 	case len(id.Audience) > 1 && standard.Authorized != o.options.ClientID:

@@ -105,7 +105,7 @@ func (r ReportChange) check() error {
 		}
 	}
 	if set != 1 || r.Number < 1 {
-		return invalid("change %d of the report must say one thing, and have a number from 1", r.Number)
+		return invalid("change %d of the report must have exactly one kind of change, and a number from 1", r.Number)
 	}
 	if r.Application == nil {
 		return nil

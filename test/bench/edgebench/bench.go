@@ -191,7 +191,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	}
 	after, err := measureTree(pid)
 	if err != nil {
-		return sample{}, fmt.Errorf("%w; it said: %s", err, proxy.Output())
+		return sample{}, fmt.Errorf("%w; its output: %s", err, proxy.Output())
 	}
 	if b.settings.profile != "" {
 		file, _ := filepath.Abs(b.settings.profile)

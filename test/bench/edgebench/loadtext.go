@@ -27,7 +27,7 @@ var (
 
 // errNoRequests is the error of a load without a single response, which has no
 // percentiles and no CPU time per request.
-var errNoRequests = errors.New("not one request was answered")
+var errNoRequests = errors.New("no request got a response")
 
 // parseWrk parses the output of wrk --latency. Responses other than 2xx and 3xx
 // are errors, and so are connection errors and timeouts.

@@ -60,7 +60,7 @@ func (p *probe) check(ctx context.Context) error {
 		return err
 	}
 	if want := "127.0.0.1 " + p.site.scheme(); string(body) != want {
-		return fmt.Errorf("the backend was told that the client is %q, not %q", body, want)
+		return fmt.Errorf("the backend got the client address %q, not %q", body, want)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (p *probe) get(ctx context.Context, host, path string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK || response.Proto != p.scenario.proto {
-		return nil, fmt.Errorf("%s%s answers %s %d, not %s 200", host, path, response.Proto, response.StatusCode, p.scenario.proto)
+		return nil, fmt.Errorf("%s%s responds with %s %d, not %s 200", host, path, response.Proto, response.StatusCode, p.scenario.proto)
 	}
 	return body, nil
 }

@@ -46,7 +46,7 @@ func saveProfile(ctx context.Context, admin string, length time.Duration, file s
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", admin, response.Status, profile)
+		return fmt.Errorf("%s responds with %s: %s", admin, response.Status, profile)
 	}
 	return os.WriteFile(file, profile, 0o644)
 }

@@ -38,7 +38,7 @@ func houseScenarios() []scenario {
 	}
 	for _, routes := range []int{1, 1000, 10_000} {
 		all = append(all, scenario{
-			name: fmt.Sprintf("routes-%d", routes), about: fmt.Sprintf("128 bytes, plain, %d routes asked for at random", routes),
+			name: fmt.Sprintf("routes-%d", routes), about: fmt.Sprintf("128 bytes, plain, %d routes requested at random", routes),
 			body: smallBody, load: runWrk, proto: h1, routes: routes, spread: true,
 		})
 	}

@@ -100,7 +100,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 	defer func() { err = errors.Join(err, agent.End(nil)) }()
 	b := &bench{settings: s, world: w, agent: agent, out: out, figures: f}
 	if err := b.run(ctx); err != nil {
-		return fmt.Errorf("%w; the agent said: %s", err, agent.Output())
+		return fmt.Errorf("%w; the agent's output: %s", err, agent.Output())
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (c *Cluster) firstLine(ctx context.Context, stdout *os.File) (string, error
 	defer context.AfterFunc(ctx, func() { _ = stdout.SetReadDeadline(time.Now()) })()
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("the development cluster did not come up: %w; it said: %s", err, c.process.Output())
+		return "", fmt.Errorf("the development cluster did not come up: %w; its output: %s", err, c.process.Output())
 	}
 	return strings.TrimSpace(line), nil
 }

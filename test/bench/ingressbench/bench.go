@@ -99,7 +99,7 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 			continue
 		}
 		if err := phase.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.Output())
+			return fmt.Errorf("%s: %w; the edge's output: %s", phase.name, err, b.edge.Output())
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func (b *bench) until(
 		case err != nil:
 			return err
 		case !done(got):
-			return fmt.Errorf("%s answers %d from %s", host, got.status, got.backend)
+			return fmt.Errorf("%s responds with %d from %s", host, got.status, got.backend)
 		}
 		at = time.Now()
 		return nil

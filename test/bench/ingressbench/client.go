@@ -61,7 +61,7 @@ func (c *client) do(ctx context.Context, host string) (response, error) {
 	got, err := c.exchange(host)
 	if err != nil {
 		c.close()
-		return response{}, fmt.Errorf("ask for %s: %w", host, err)
+		return response{}, fmt.Errorf("request %s: %w", host, err)
 	}
 	return got, nil
 }

@@ -226,7 +226,7 @@ func requestUntil(ctx context.Context, choose func() query, until time.Time) (co
 		case err != nil:
 			return count, err
 		case got.status != 200 || q.want.IsValid() && got.backend != q.want:
-			return count, fmt.Errorf("%s answers %d from %s, want %s", q.host, got.status, got.backend, q.want)
+			return count, fmt.Errorf("%s responds with %d from %s, want %s", q.host, got.status, got.backend, q.want)
 		}
 		count++
 	}

@@ -54,7 +54,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.IntVar(&s.rounds, "rounds", 60, "how often the loads take their turn")
 	only := flags.String("only", "", "measure only these of the phases "+strings.Join(optionalPhases(), ", ")+", with commas")
 	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
-	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
+	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in its own Secret, and send requests over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	s.Register(flags, "edge")
 	err := ground.ParseFlags(flags, args, log)

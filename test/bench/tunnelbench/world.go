@@ -183,7 +183,7 @@ func (w *world) get(ctx context.Context, through http.RoundTripper, n int) error
 	defer response.Body.Close()
 	got, err := io.Copy(io.Discard, response.Body)
 	if err == nil && (response.StatusCode != http.StatusOK || got != int64(n)) {
-		err = errors.New("an answer is not what it should be: " + response.Status)
+		err = errors.New("unexpected response: " + response.Status)
 	}
 	return err
 }

@@ -158,7 +158,7 @@ failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
 syncFrequency: 10s
-# The disk is the machine's: how full it is says nothing about the node, and images come from archives.
+# The disk is the machine's: its usage is not that of the node, and images come from archives.
 evictionHard: {memory.available: 50Mi, nodefs.available: 1%%, imagefs.available: 1%%}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
@@ -184,7 +184,7 @@ imageGCLowThresholdPercent: 99
 				return errors.New(condition.Message)
 			}
 		}
-		return errors.New("the node tells nothing yet")
+		return errors.New("the node reports nothing yet")
 	})
 }
 

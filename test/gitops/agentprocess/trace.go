@@ -24,7 +24,7 @@ func Executions(trace string) ([]Execution, error) {
 		case rest == "" || strings.HasPrefix(rest, "+++ ") || strings.HasPrefix(rest, "<... execve"):
 			continue // an exit, or the second half of a call that was interrupted
 		case !strings.HasPrefix(rest, "execve(") && !strings.HasPrefix(rest, "execveat("):
-			return nil, fmt.Errorf("strace says %q", line)
+			return nil, fmt.Errorf("strace reports %q", line)
 		}
 		_, given, _ := strings.Cut(rest, "(")
 		if strings.HasPrefix(rest, "execveat(") {

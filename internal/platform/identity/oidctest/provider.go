@@ -89,12 +89,12 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		"scope": "openid email profile", "code_challenge_method": "S256",
 	} {
 		if query.Get(name) != want {
-			p.t.Errorf("the provider was asked with %s=%q, want %q", name, query.Get(name), want)
+			p.t.Errorf("the provider got a request with %s=%q, want %q", name, query.Get(name), want)
 		}
 	}
 	for _, name := range []string{"state", "nonce", "code_challenge"} {
 		if len(query.Get(name)) < 20 {
-			p.t.Errorf("the provider was asked with %s=%q", name, query.Get(name))
+			p.t.Errorf("the provider got a request with %s=%q", name, query.Get(name))
 		}
 	}
 	code := rand.Text()
