@@ -109,6 +109,22 @@ func Children(pid int) ([]int, error) {
 	return children, nil
 }
 
+// WithChildren adds up a figure of a process and of its child processes. A child
+// that ends meanwhile counts as zero.
+func WithChildren(pid int, figure func(pid int) (int64, error)) (int64, error) {
+	total, err := figure(pid)
+	if err != nil {
+		return 0, err
+	}
+	children, err := Children(pid)
+	for _, child := range children {
+		if more, err := figure(child); err == nil { // it may have ended
+			total += more
+		}
+	}
+	return total, err
+}
+
 // CPUTime returns the CPU time of the process itself, without its children. It
 // reads the process's CPU clock, because /proc counts in hundredths of a
 // second, which is too coarse to compare short loads.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -16,9 +15,10 @@ const burn = `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; `
 // What a process, its living and its dead children used is all there, and
 // agrees with what the kernel says when the process is over.
 func TestMeasureTree(t *testing.T) {
+	const clockTick = 10 * time.Millisecond
 	tests := []struct {
 		name, script string
-		processes    int
+		processes    int64
 	}{
 		{"alone", burn + `echo done; read line; exit 0`, 1},
 		{"a child that ended", `sh -c '` + burn + `'; echo done; read line; exit 0`, 1},
@@ -51,8 +51,8 @@ func TestMeasureTree(t *testing.T) {
 			if off := kernel - used.CPU; off < -2*clockTick || off > 10*clockTick || used.CPU < 3*clockTick {
 				t.Errorf("measured %s, the kernel says %s", used.CPU, kernel)
 			}
-			if used.Processes != test.processes || used.Memory < 100_000 || used.Memory > 100_000_000 {
-				t.Errorf("%d processes with %d bytes, want %d", used.Processes, used.Memory, test.processes)
+			if used.Memory < 100_000*test.processes || used.Memory > 100_000_000 {
+				t.Errorf("%d processes with %d bytes", test.processes, used.Memory)
 			}
 		})
 	}
@@ -63,22 +63,5 @@ func TestMeasureTreeGone(t *testing.T) {
 	must.Do(t, command.Run())
 	if used, err := measureTree(command.Process.Pid); err == nil {
 		t.Errorf("a process that is over: got %+v", used)
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	// A program may have any name.
-	line := "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 100 1000000 250 18446744073709551615 1 1"
-	pid, stat, err := parseStat([]byte(line))
-	if want := (processStat{parent: 7, cpu: 10 * clockTick, pages: 250}); err != nil || pid != 42 || stat != want {
-		t.Errorf("got %d %+v, %v; want 42 %+v", pid, stat, err, want)
-	}
-	for _, wrong := range []string{"", "42 sh S 1", "42 (sh) S 7 42", "x (sh)" + line[9:], "42 (sh) S 7 42 42 0 -1 4194304 100 0 0 0 1 2 x 4 20 0 1 0 100 1000000 250 1"} {
-		if pid, stat, err := parseStat([]byte(wrong)); err == nil {
-			t.Errorf("%q: got %d %+v", wrong, pid, stat)
-		}
-	}
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Error(err)
 	}
 }

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"time"
-)
 
-// maxProfile bounds the size of a profile, and with it the memory for it.
-const maxProfile = 64 << 20
+	"slipway.dev/slipway/internal/programs"
+)
 
 // fetchProfile starts to record a CPU profile for the length of the load.
 // finish waits for it to be written to file and must be called, or the
@@ -32,21 +29,9 @@ func saveProfile(ctx context.Context, admin string, length time.Duration, file s
 	ctx, cancel := context.WithTimeout(ctx, length+loadGrace)
 	defer cancel()
 	address := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, int(length.Seconds()))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	profile, err := programs.Fetch(ctx, address)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	profile, err := io.ReadAll(io.LimitReader(response.Body, maxProfile))
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s responds with %s: %s", admin, response.Status, profile)
-	}
-	return os.WriteFile(file, profile, 0o644)
+	return os.WriteFile(file, []byte(profile), 0o644)
 }

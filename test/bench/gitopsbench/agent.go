@@ -7,12 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,8 +27,6 @@ const (
 	adminAddress   = "127.0.0.1:8091"
 	healthAddress  = "127.0.0.1:8083"
 	webhookAddress = "127.0.0.1:8084"
-	// maxPage bounds the body of one response: a metrics page or a profile.
-	maxPage = 64 << 20
 )
 
 // agent is the agent process under test. follow runs concurrently with the
@@ -59,32 +54,8 @@ func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
 // ready is the readiness probe of the agent; it returns nil when /readyz
 // returns 200.
 func (a *agent) ready(ctx context.Context) error {
-	_, err := a.fetch(ctx, "http://"+healthAddress+"/readyz")
+	_, err := programs.Fetch(ctx, "http://"+healthAddress+"/readyz")
 	return err
-}
-
-// fetch requests a URL of the agent and returns the body.
-func (a *agent) fetch(ctx context.Context, address string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	return a.send(request)
-}
-
-// send sends a request and returns the body. Any status but 200 is an error
-// with the body as its text.
-func (a *agent) send(request *http.Request) ([]byte, error) {
-	response, err := a.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return body, err
 }
 
 // notify sends a signed push event as GitHub does, so that the agent does not
@@ -108,8 +79,15 @@ func (a *agent) notify(ctx context.Context, repository, commit string) error {
 	// GitHub sends a unique ID with each delivery; the commit is unique here.
 	request.Header.Set("X-GitHub-Delivery", commit)
 	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signature.Sum(nil)))
-	_, err = a.send(request)
-	return err
+	response, err := a.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the agent does not take the event: %s", response.Status)
+	}
+	return nil
 }
 
 // counts is a snapshot of the agent's counters since its start, and of the CPU
@@ -146,12 +124,12 @@ func (c counts) String() string {
 // counts reads the agent's metrics and the CPU times. The metrics come first,
 // so that the CPU time of serving them falls before the reading.
 func (a *agent) counts(ctx context.Context) (counts, error) {
-	page, err := a.fetch(ctx, "http://"+healthAddress+"/metrics")
+	page, err := programs.Fetch(ctx, "http://"+healthAddress+"/metrics")
 	if err != nil {
 		return counts{}, err
 	}
 	c := counts{kinds: map[string]float64{}}
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		// Comment lines have no number and are skipped.
 		number, err := strconv.ParseFloat(value, 64)
@@ -174,25 +152,8 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 }
 
 // memory returns the proportional memory of the agent and its workers.
-func (a *agent) memory() (int64, error) { return a.sum(programs.ProportionalMemory) }
-
-// sum adds up a memory figure of the agent and its worker processes. A worker
-// that ends meanwhile counts as zero.
-func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
-	total, err := memory(a.PID())
-	if err != nil {
-		return 0, err
-	}
-	workers, err := programs.Children(a.PID())
-	if err != nil {
-		return 0, err
-	}
-	for _, pid := range workers {
-		if worker, err := memory(pid); err == nil { // it may have ended
-			total += worker
-		}
-	}
-	return total, nil
+func (a *agent) memory() (int64, error) {
+	return programs.WithChildren(a.PID(), programs.ProportionalMemory)
 }
 
 // follow samples the memory every 100 milliseconds until ctx is done and keeps
@@ -202,7 +163,7 @@ func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
 func (a *agent) follow(ctx context.Context) error {
 	const step = 1 << 20
 	for {
-		now, err := a.sum(programs.ResidentMemory)
+		now, err := programs.WithChildren(a.PID(), programs.ResidentMemory)
 		if err != nil {
 			return err
 		}
@@ -247,38 +208,4 @@ func (a *agent) peak() (int64, error) {
 	most := a.most
 	a.most, a.resident = 0, 0
 	return most, nil
-}
-
-// profile records a CPU profile of the agent while a phase runs. It does
-// nothing if folder is empty. finish waits for the file; the capacity of the
-// channel lets the goroutine end even if finish is not called.
-func (a *agent) profile(ctx context.Context, folder, name string, length time.Duration) (finish func() error) {
-	if folder == "" {
-		return func() error { return nil }
-	}
-	ended := make(chan error, 1)
-	go func() {
-		page := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", adminAddress, max(1, int(length.Seconds())))
-		text, err := a.fetch(ctx, page)
-		ended <- errors.Join(err, keep(folder, name+".cpu.pprof", text))
-	}()
-	return func() error { return <-ended }
-}
-
-// heap writes a heap profile after a garbage collection. It does nothing if
-// folder is empty.
-func (a *agent) heap(ctx context.Context, folder, name string) error {
-	if folder == "" {
-		return nil
-	}
-	text, err := a.fetch(ctx, "http://"+adminAddress+"/debug/pprof/heap?gc=1")
-	return errors.Join(err, keep(folder, name+".heap.pprof", text))
-}
-
-// keep writes a profile, creating the folder as needed.
-func keep(folder, name string, text []byte) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, name), text, 0o644)
 }

@@ -33,6 +33,7 @@ type bench struct {
 	settings *settings
 	world    *world
 	agent    *agent
+	profiles ground.Profiles
 	out      io.Writer
 	figures  *figures
 }
@@ -108,7 +109,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	defer cancel()
 	// The profile covers ten seconds. It starts before the push, so that it
 	// includes the fetch of the commit.
-	finish := b.agent.profile(ctx, b.settings.Profile, fmt.Sprintf("%d-%s", b.world.apps, name), 10*time.Second)
+	finish := b.profiles.CPU(ctx, name, 10*time.Second)
 	// This resets the peak of the phase before.
 	if _, err := b.agent.peak(); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	if err := finish(); err != nil {
 		return err
 	}
-	return b.agent.heap(ctx, b.settings.Profile, fmt.Sprintf("%d-%s", b.world.apps, name))
+	return b.profiles.Heap(ctx, name)
 }
 
 // push commits files, sends the webhook and waits until that many Applications
@@ -311,7 +312,7 @@ func (b *bench) idle(ctx context.Context) error {
 	b.report("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)
 	b.report("  requests by method and code: %v", used)
-	return b.agent.heap(ctx, b.settings.Profile, fmt.Sprintf("%d-idle", b.world.apps))
+	return b.profiles.Heap(ctx, "idle")
 }
 
 // versions returns the resource versions of the Applications and of their

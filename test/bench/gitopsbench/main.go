@@ -62,11 +62,8 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 			break
 		}
 	}
-	err = errors.Join(err, result.deliver(out, s.JSONFile))
-	if err == nil && result.missed() > 0 {
-		err = ground.ErrGoals
-	}
-	return err
+	result.print(out)
+	return ground.Finish(err, s.JSONFile, result, result.decisions())
 }
 
 // measure sets up a new repository, cluster and agent for one size and runs the
@@ -98,7 +95,8 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 	}
 	// An agent that does not stop within its grace period fails the run.
 	defer func() { err = errors.Join(err, agent.End(nil)) }()
-	b := &bench{settings: s, world: w, agent: agent, out: out, figures: f}
+	profiles := ground.Profiles{Folder: s.Profile, Size: f.Applications, Admin: adminAddress, Process: agent.Process}
+	b := &bench{settings: s, world: w, agent: agent, profiles: profiles, out: out, figures: f}
 	if err := b.run(ctx); err != nil {
 		return fmt.Errorf("%w; the agent's output: %s", err, agent.Output())
 	}

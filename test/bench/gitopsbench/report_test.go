@@ -4,20 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway.dev/slipway/test/bench/ground"
 )
-
-func TestSpread(t *testing.T) {
-	var delays []time.Duration
-	for i := 200; i > 0; i-- {
-		delays = append(delays, time.Duration(i)*time.Millisecond)
-	}
-	if got, want := ground.SpreadOf(delays), (ground.Spread{P50: 100, P99: 198, Max: 200}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
 
 // A run of the size that goals are for is judged by them, and no other.
 func TestGoals(t *testing.T) {
@@ -34,7 +23,7 @@ func TestGoals(t *testing.T) {
 		missed  int
 	}{"good": {good, 0}, "slow, and writes": {slow, 2}, "another size": {small, 0}} {
 		r := report{Sizes: []*figures{&tt.figures}}
-		if got := r.missed(); got != tt.missed {
+		if got := ground.Missed(r.decisions()); got != tt.missed {
 			t.Errorf("%s: %d goals are missed, want %d", name, got, tt.missed)
 		}
 		var out bytes.Buffer

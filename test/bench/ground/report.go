@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// ErrGoals is the error of a run that missed goals.
-var ErrGoals = errors.New("goals were missed; see above")
-
 // Machine describes the machine, which a result cannot be compared without.
 func Machine() string {
 	return fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
@@ -39,6 +36,16 @@ func WriteJSON(file string, report any) error {
 		return err
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// Finish writes the report of a run that ended with err, and adds the goals that
+// were missed to the errors if there is no other.
+func Finish(err error, file string, report any, decisions []Decision) error {
+	err = errors.Join(err, WriteJSON(file, report))
+	if err == nil && Missed(decisions) > 0 {
+		err = errors.New("goals were missed; see above")
+	}
+	return err
 }
 
 // Spread is a distribution of delays in milliseconds.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"time"
 
 	"slipway.dev/slipway/internal/programs"
@@ -115,11 +113,11 @@ func (b *bench) cold(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
-	finish := b.profile("cold", 5*time.Second)
+	finish := b.profiles().CPU(ctx, "cold", 5*time.Second)
 	if err := b.edge.Await(ctx, 5*time.Millisecond, b.edge.ready); err != nil {
 		return err
 	}
-	b.figures.Ready = seconds(time.Since(began))
+	b.figures.Ready = time.Since(began).Seconds()
 	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
 	for range sampleHosts {
@@ -129,12 +127,12 @@ func (b *bench) cold(ctx context.Context) error {
 			return err
 		}
 	}
-	b.figures.Cold = seconds(time.Since(began))
+	b.figures.Cold = time.Since(began).Seconds()
 	used, err := programs.CPUTime(b.edge.PID())
 	if err != nil {
 		return err
 	}
-	b.figures.ColdCPU = seconds(used)
+	b.figures.ColdCPU = used.Seconds()
 	b.report("cold: ready after %.2f s, all live after %.2f s, %.2f s CPU", b.figures.Ready, b.figures.Cold, b.figures.ColdCPU)
 	return finish()
 }
@@ -184,19 +182,19 @@ func (b *bench) rest(ctx context.Context) error {
 	b.figures.Idle = b.idle
 	b.figures.Settled, b.figures.Peak = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
 	b.report("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
-	return b.heap("settled")
+	return b.profiles().Heap(ctx, "settled")
 }
 
 // end reads the memory after all phases before it. It comes before shared,
 // which adds routes.
-func (b *bench) end(context.Context) error {
+func (b *bench) end(ctx context.Context) error {
 	m, err := programs.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
 	b.figures.Loaded, b.figures.PeakEver = ground.Megabytes(m.Resident), ground.Megabytes(m.Most)
 	b.report("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
-	return b.heap("end")
+	return b.profiles().Heap(ctx, "end")
 }
 
 // used is the CPU time of a process during an interval.
@@ -223,48 +221,12 @@ func measure(pid int, do func() error) (used, error) {
 	return used{cpu: after - before, took: took}, err
 }
 
-// profile starts to record a CPU profile, if -profile is set and the edge runs.
-// finish waits for the file. The request is retried until the admin server
-// listens, so that a profile can begin with the process.
-func (b *bench) profile(name string, length time.Duration) (finish func() error) {
-	if b.settings.Profile == "" || b.edge == nil {
-		return func() error { return nil }
+// profiles writes those of the edge while it runs.
+func (b *bench) profiles() ground.Profiles {
+	if b.edge == nil {
+		return ground.Profiles{}
 	}
-	ended := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), length+coldTimeout)
-		defer cancel()
-		page := fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds())))
-		var text []byte
-		err := b.edge.Await(ctx, 10*time.Millisecond, func(ctx context.Context) (err error) {
-			text, err = b.edge.fetch(ctx, adminAddress, page)
-			return err
-		})
-		ended <- errors.Join(err, b.keep(name+".cpu", text))
-	}()
-	return func() error { return <-ended }
+	return ground.Profiles{Folder: b.settings.Profile, Size: b.figures.Ingresses, Admin: adminAddress, Process: b.edge.Process}
 }
-
-// heap writes a heap profile after a garbage collection, if -profile is set.
-func (b *bench) heap(name string) error {
-	if b.settings.Profile == "" {
-		return nil
-	}
-	text, err := b.edge.fetch(context.Background(), adminAddress, "/debug/pprof/heap?gc=1")
-	return errors.Join(err, b.keep(name+".heap", text))
-}
-
-// keep writes a profile to the folder of -profile; the name starts with the
-// size.
-func (b *bench) keep(name string, profile []byte) error {
-	if err := os.MkdirAll(b.settings.Profile, 0o755); err != nil {
-		return err
-	}
-	file := filepath.Join(b.settings.Profile, fmt.Sprintf("%d-%s.pprof", b.figures.Ingresses, name))
-	return os.WriteFile(file, profile, 0o644)
-}
-
-// seconds, milliseconds and megabytes convert to the units of the report.
-func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -45,13 +45,7 @@ func (b *bench) created() kindOfChange {
 				live: func(got response) bool { return got.backend == endpointOf(app, w.moved[app]) },
 			}, err
 		},
-		look: func(ctx context.Context) (*sight, error) {
-			list, err := w.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: 1})
-			if err != nil {
-				return nil, err
-			}
-			return look(ctx, w.Client.NetworkingV1().Ingresses("").Watch, list.ResourceVersion)
-		},
+		look: func(ctx context.Context) (*sight, error) { return look(ctx, w.Client.NetworkingV1().Ingresses("")) },
 	}
 }
 
@@ -75,13 +69,7 @@ func (b *bench) movedEndpoint() kindOfChange {
 				live: func(got response) bool { return got.backend == endpointOf(app, moved) },
 			}, nil
 		},
-		look: func(ctx context.Context) (*sight, error) {
-			list, err := w.Client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{Limit: 1})
-			if err != nil {
-				return nil, err
-			}
-			return look(ctx, w.Client.DiscoveryV1().EndpointSlices("").Watch, list.ResourceVersion)
-		},
+		look: func(ctx context.Context) (*sight, error) { return look(ctx, w.Client.DiscoveryV1().EndpointSlices("")) },
 	}
 }
 
@@ -195,7 +183,7 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 	}
 	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
-	finish := b.profile(kind.name, time.Duration(len(changes))*b.settings.pace())
+	finish := b.profiles().CPU(ctx, kind.name, time.Duration(len(changes))*b.settings.pace())
 	u, err := measure(b.edge.PID(), func() error {
 		pace := time.NewTicker(b.settings.pace())
 		defer pace.Stop()

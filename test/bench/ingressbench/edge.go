@@ -50,14 +50,8 @@ func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 // ready is the readiness probe of the edge; it returns nil when /readyz returns
 // 200.
 func (e *edge) ready(ctx context.Context) error {
-	_, err := e.fetch(ctx, healthAddress, "/readyz")
+	_, err := programs.Fetch(ctx, "http://"+healthAddress+"/readyz")
 	return err
-}
-
-// fetch requests a page of the admin or health server.
-func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) {
-	text, err := programs.Fetch(ctx, "http://"+address+page)
-	return []byte(text), err
 }
 
 // querier returns a client for the plain or the TLS entry point, and the method

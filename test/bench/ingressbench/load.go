@@ -168,7 +168,7 @@ func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 			slices.Reverse(order)
 		}
 		for _, turn := range order {
-			finish := b.profile(turn.name, b.settings.duration)
+			finish := b.profiles().CPU(ctx, turn.name, b.settings.duration)
 			spent, err := drive(ctx, pid, turn.choose, b.settings.duration)
 			if err := errors.Join(err, finish()); err != nil {
 				return err

@@ -58,11 +58,8 @@ func main() {
 // reports the sizes that it has measured.
 func execute(ctx context.Context, s *settings, out io.Writer) error {
 	result, err := measureAll(ctx, s, out)
-	err = errors.Join(err, result.deliver(out, s.JSONFile))
-	if err == nil && result.missed() > 0 {
-		err = ground.ErrGoals
-	}
-	return err
+	result.print(out)
+	return ground.Finish(err, s.JSONFile, result, result.decisions())
 }
 
 // measureAll grows one cluster through the sizes and measures a new edge at

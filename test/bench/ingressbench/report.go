@@ -167,16 +167,6 @@ func (r *report) decisions() []ground.Decision {
 	return all
 }
 
-// missed returns the number of goals that are not met.
-func (r *report) missed() int { return ground.Missed(r.decisions()) }
-
-// deliver prints the tables and, if jsonFile is not empty, writes the report to
-// it.
-func (r *report) deliver(out io.Writer, jsonFile string) error {
-	r.print(out)
-	return ground.WriteJSON(jsonFile, r)
-}
-
 // print writes one table with a column per size, without the rows of phases
 // that were not selected, and below it the goals.
 func (r *report) print(out io.Writer) {

@@ -8,19 +8,6 @@ import (
 	"slipway.dev/slipway/test/bench/ground"
 )
 
-func TestSpread(t *testing.T) {
-	var delays []time.Duration
-	for i := 200; i > 0; i-- {
-		delays = append(delays, time.Duration(i)*time.Millisecond)
-	}
-	if got := ground.SpreadOf(delays); got != (ground.Spread{P50: 100, P99: 198, Max: 200}) {
-		t.Errorf("got %+v", got)
-	}
-	if got := ground.SpreadOf([]time.Duration{time.Second}); got != (ground.Spread{P50: 1000, P99: 1000, Max: 1000}) {
-		t.Errorf("one: got %+v", got)
-	}
-}
-
 func TestCost(t *testing.T) {
 	all := cost{}.plus(cost{3 * time.Millisecond, 100}).plus(cost{time.Millisecond, 300})
 	if got := all.micros(); got != 10 {
@@ -57,19 +44,19 @@ func TestGoals(t *testing.T) {
 	} {
 		f := good()
 		r := &report{Sizes: []*figures{f}}
-		if r.missed() != 0 {
-			t.Fatalf("missed %d goals of %+v", r.missed(), f)
+		if ground.Missed(r.decisions()) != 0 {
+			t.Fatalf("missed %d goals of %+v", ground.Missed(r.decisions()), f)
 		}
 		worse(f)
 		var out strings.Builder
 		r.print(&out)
-		if r.missed() != 1 || strings.Count(out.String(), "MISSED") != 1 || !lineHas(out.String(), "MISSED", name) {
-			t.Errorf("%s: %d missed:\n%s", name, r.missed(), out.String())
+		if ground.Missed(r.decisions()) != 1 || strings.Count(out.String(), "MISSED") != 1 || !lineHas(out.String(), "MISSED", name) {
+			t.Errorf("%s: %d missed:\n%s", name, ground.Missed(r.decisions()), out.String())
 		}
 	}
 	// What was not measured is missed.
-	if r := (&report{Sizes: []*figures{{Ingresses: 5000}}}); r.missed() != 9 {
-		t.Errorf("%d missed without any figure", r.missed())
+	if r := (&report{Sizes: []*figures{{Ingresses: 5000}}}); ground.Missed(r.decisions()) != 9 {
+		t.Errorf("%d missed without any figure", ground.Missed(r.decisions()))
 	}
 }
 
@@ -78,15 +65,15 @@ func TestGoalsOfSomePhases(t *testing.T) {
 	f := good()
 	f.Create, f.CreateCPU = delayFigures{}, 0
 	r := &report{Sizes: []*figures{f}, Only: []string{phaseLoad}}
-	if r.missed() != 0 || len(r.goals(f)) != 3 {
-		t.Errorf("%d of %d goals are missed", r.missed(), len(r.goals(f)))
+	if ground.Missed(r.decisions()) != 0 || len(r.goals(f)) != 3 {
+		t.Errorf("%d of %d goals are missed", ground.Missed(r.decisions()), len(r.goals(f)))
 	}
 	f.Request.RoutesTimes = 1.2
 	f.Peer = &peerFigures{Name: nginxName, requestFigures: requestFigures{One: 20, Wide: 200, All: 36, AllTimes: 1.8, Any: 23, Shared: 24}}
 	var out strings.Builder
 	r.print(&out)
-	if r.missed() != 1 || !lineHas(out.String(), "all routes to all endpoints", "36.0 (1.80)") {
-		t.Errorf("%d missed:\n%s", r.missed(), out.String())
+	if ground.Missed(r.decisions()) != 1 || !lineHas(out.String(), "all routes to all endpoints", "36.0 (1.80)") {
+		t.Errorf("%d missed:\n%s", ground.Missed(r.decisions()), out.String())
 	}
 }
 

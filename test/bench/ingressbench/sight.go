@@ -24,9 +24,19 @@ type sight struct {
 	news chan struct{}
 }
 
-// look starts a watch at a resource version. The caller must close it.
-func look(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error), version string) (*sight, error) {
-	stream, err := open(ctx, metav1.ListOptions{ResourceVersion: version})
+// listWatcher lists and watches objects of a kind.
+type listWatcher[List metav1.ListInterface] interface {
+	List(context.Context, metav1.ListOptions) (List, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// look starts a watch at the current resource version. The caller must close it.
+func look[List metav1.ListInterface](ctx context.Context, of listWatcher[List]) (*sight, error) {
+	list, err := of.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	stream, err := of.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
