@@ -51,9 +51,6 @@ func (m *Metrics) For(area string) prometheus.Registerer {
 	return prometheus.WrapRegistererWithPrefix(metricsPrefix+area+"_", m.registry)
 }
 
-// Gatherer returns the gatherer of all metrics.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
-
 // handler serves the metrics.
 func (m *Metrics) handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{

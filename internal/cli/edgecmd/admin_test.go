@@ -45,7 +45,7 @@ func (e *askedEdge) EntryPoints() []admin.EntryPoint {
 // address.
 func serveAdmin(t *testing.T, table *route.Table) string {
 	t.Helper()
-	compiled, err := program.Compile(table)
+	compiled, err := program.Compiler{}.Compile(table)
 	must.Do(t, err)
 	source := &askedEdge{table: table, compiled: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	change := route.Diff(nil, table)

@@ -55,7 +55,7 @@ func (p *parts) EntryPoints() []admin.EntryPoint {
 func newParts(t *testing.T, table *route.Table) *parts {
 	t.Helper()
 	table.EntryPoints = []string{"web", "websecure"}
-	compiled, err := program.Compile(table)
+	compiled, err := program.Compiler{}.Compile(table)
 	must.Do(t, err)
 	p := &parts{table: table, program: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	t.Cleanup(p.set.Close)

@@ -111,7 +111,7 @@ func BenchmarkChunks(b *testing.B) {
 		data := strings.Repeat("x", map[string]int{"16": 16, "256": 256, "4096": 4096}[size])
 		var raw []byte
 		for len(raw) < 32<<10 {
-			raw = h1.AppendChunk(raw, []byte(data))
+			raw = appendChunk(raw, []byte(data))
 		}
 		raw = h1.AppendLastChunk(raw, nil)
 		for _, mode := range []string{"pass", "decode"} {

@@ -2,6 +2,7 @@ package h1
 
 import (
 	"io"
+	"strconv"
 
 	"slipway.dev/slipway/internal/edge/httperr"
 )
@@ -269,17 +270,6 @@ var hexValue = func() (t [256]uint8) {
 	return t
 }()
 
-// AppendChunk appends data as one chunk. It appends nothing for no data, which
-// would be the end of the body.
-func AppendChunk(dst, data []byte) []byte {
-	if len(data) == 0 {
-		return dst
-	}
-	dst = appendChunkSize(dst, len(data))
-	dst = append(dst, data...)
-	return append(dst, "\r\n"...)
-}
-
 // AppendLastChunk appends the end of a chunked body, with trailers if there
 // are any.
 func AppendLastChunk(dst []byte, trailers *Fields) []byte {
@@ -294,13 +284,5 @@ func AppendLastChunk(dst []byte, trailers *Fields) []byte {
 
 // appendChunkSize appends the line before a chunk's data.
 func appendChunkSize(dst []byte, n int) []byte {
-	const digits = "0123456789abcdef"
-	shift := 60
-	for shift > 0 && n>>shift == 0 {
-		shift -= 4
-	}
-	for ; shift >= 0; shift -= 4 {
-		dst = append(dst, digits[n>>shift&15])
-	}
-	return append(dst, "\r\n"...)
+	return append(strconv.AppendInt(dst, int64(n), 16), "\r\n"...)
 }

@@ -101,8 +101,8 @@ func sets(edits []Edit, id normalize.Field) bool {
 	return false
 }
 
-// appendEdits appends the lines that edits add.
-func appendEdits(dst []byte, edits []Edit) []byte {
+// AppendEdits appends the lines that edits add.
+func AppendEdits(dst []byte, edits []Edit) []byte {
 	for i := range edits {
 		edit := &edits[i]
 		if edit.kind == editRemove || removed(edits[i+1:], normalize.Bytes(edit.name)) {

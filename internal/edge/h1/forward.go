@@ -109,7 +109,7 @@ func (p *ForwardPlan) AppendTo(dst []byte, h *Head) ([]byte, error) {
 	dst = pass.appendTo(dst)
 	dst = p.appendFraming(dst, h)
 	dst = p.appendPeer(dst, h)
-	dst = appendEdits(dst, p.Edits)
+	dst = AppendEdits(dst, p.Edits)
 	dst = p.appendConnection(dst, h)
 	return append(dst, "\r\n"...), nil
 }

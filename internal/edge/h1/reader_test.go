@@ -333,7 +333,7 @@ func TestHeadStays(t *testing.T) {
 	go func() {
 		for range 3 {
 			_, _ = io.WriteString(client, "POST /upload HTTP/1.1\r\nHost: a\r\nX-Nonce: 4711\r\nTransfer-Encoding: chunked\r\n\r\n")
-			_, _ = client.Write(h1.AppendLastChunk(h1.AppendChunk(nil, []byte(strings.Repeat("x", size))), nil))
+			_, _ = client.Write(h1.AppendLastChunk(appendChunk(nil, []byte(strings.Repeat("x", size))), nil))
 		}
 		_ = client.CloseWrite()
 	}()

@@ -64,7 +64,7 @@ func (p *ResponsePlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 		}
 	}
 	dst = p.appendFraming(dst, h)
-	dst = appendEdits(dst, p.Edits)
+	dst = AppendEdits(dst, p.Edits)
 	switch {
 	case h.Status == 101:
 		dst = append(dst, "Connection: Upgrade\r\n"...)

@@ -92,7 +92,7 @@ func TestTransferLarge(t *testing.T) {
 	var chunked []byte
 	for rest := data; len(rest) > 0; {
 		n := min(len(rest), 1+len(rest)%70_001)
-		chunked, rest = h1.AppendChunk(chunked, rest[:n]), rest[n:]
+		chunked, rest = appendChunk(chunked, rest[:n]), rest[n:]
 	}
 	chunked = h1.AppendLastChunk(chunked, nil)
 	tests := []struct {

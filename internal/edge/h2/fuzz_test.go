@@ -3,6 +3,7 @@ package h2
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -115,7 +116,7 @@ func echo() *bridge.Handler {
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
 		body, err := io.ReadAll(io.LimitReader(conn, 1<<16))
 		if err == nil {
-			_, _ = conn.Write(append([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), h1.AppendLastChunk(h1.AppendChunk(nil, body), nil)...))
+			_, _ = conn.Write(h1.AppendLastChunk(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body), nil))
 		}
 	}}
 }

@@ -18,11 +18,10 @@ type Conn struct {
 	owner    *Listener
 	accepted time.Time
 
-	// header is the PROXY header; proxied is set if there was one.
-	header  proxyHeader
-	proxied bool
-	remote  net.Addr
-	local   net.Addr
+	// header is the PROXY header, if there was one.
+	header proxyHeader
+	remote net.Addr
+	local  net.Addr
 
 	// hasAhead is set if there are bytes that were read ahead. Without any,
 	// Read goes to the socket and takes no lock.
@@ -57,13 +56,6 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 // LocalAddr is the address the client connected to: that of the PROXY header if
 // it has one, otherwise the socket's.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
-
-// PeerAddr is the remote address of the socket: that of the load balancer if
-// there is one.
-func (c *Conn) PeerAddr() net.Addr { return c.tcp.RemoteAddr() }
-
-// Proxied reports whether the connection came with a PROXY header.
-func (c *Conn) Proxied() bool { return c.proxied }
 
 // Accepted is when the connection was accepted.
 func (c *Conn) Accepted() time.Time { return c.accepted }
@@ -203,7 +195,7 @@ func (c *Conn) readProxyHeader(limit int) error {
 }
 
 func (c *Conn) setHeader(header proxyHeader) {
-	c.header, c.proxied = header, true
+	c.header = header
 	if header.addressed() {
 		c.remote = net.TCPAddrFromAddrPort(header.source)
 		c.local = net.TCPAddrFromAddrPort(header.destination)

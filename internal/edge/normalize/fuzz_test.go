@@ -129,7 +129,7 @@ func FuzzURI(f *testing.F) {
 	for _, test := range uriTests {
 		f.Add(test.target, test.host, uint8(0))
 	}
-	f.Add("/a;b/%2F", "example.com", uint8(normalize.AllHazards))
+	f.Add("/a;b/%2F", "example.com", uint8(^normalize.Hazard(0)))
 	f.Fuzz(func(t *testing.T, target, host string, allow uint8) {
 		var uri, again normalize.URI
 		raw := normalize.Raw{Target: []byte(target), Host: []byte(host), Options: true, HostOptional: true}
@@ -149,7 +149,7 @@ func FuzzURI(f *testing.F) {
 			t.Fatalf("%q: the query became %q", target, uri.Query)
 		}
 		raw.Target, raw.Host = []byte(forwarded), uri.Authority
-		if err := again.Resolve(raw, normalize.AllHazards); err != nil {
+		if err := again.Resolve(raw, ^normalize.Hazard(0)); err != nil {
 			t.Fatalf("%q %q: forwards %q to %q, which is refused: %v", target, host, forwarded, uri.Authority, err)
 		}
 		if again.Rewritten || string(again.AppendTarget(nil)) != forwarded || !bytes.Equal(again.Host, uri.Host) ||

@@ -23,8 +23,6 @@ const (
 
 	// NoHazard allows none of them.
 	NoHazard Hazard = 0
-	// AllHazards is every hazard there is.
-	AllHazards = EncodedSlash | Backslash | EncodedNull | EncodedHash | Semicolon | BadEscape
 )
 
 // Check returns the error for a hazard in h that is not in allow, or nil.

@@ -15,7 +15,7 @@ import (
 
 func TestCompileRefusesProblems(t *testing.T) {
 	table := &route.Table{Rules: []*route.Rule{simpleRule("a", "A.x", "/"), simpleRule("b", "", "x")}}
-	_, err := program.Compile(table)
+	_, err := program.Compiler{}.Compile(table)
 	invalid, ok := errors.AsType[*route.InvalidError](err)
 	if !ok || len(invalid.Problems) != 2 {
 		t.Fatalf("error %v", err)

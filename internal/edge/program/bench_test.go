@@ -73,7 +73,7 @@ func manyRequests(path string) []program.Request {
 
 func mustCompile(tb testing.TB, table *route.Table) *program.Program {
 	tb.Helper()
-	compiled, err := program.Compile(table)
+	compiled, err := program.Compiler{}.Compile(table)
 	must.Do(tb, err)
 	return compiled
 }

@@ -24,7 +24,7 @@ func prioritized(name, host string, priority int32) *route.Rule {
 func TestMaxWildcardPriority(t *testing.T) {
 	hosts := []string{"", "*.a.x", "*.b.x", "*.c.x", "www.a.x"}
 	random := rand.New(rand.NewPCG(3, 4))
-	current, err := Compile(&route.Table{})
+	current, err := Compiler{}.Compile(&route.Table{})
 	must.Do(t, err)
 	rules := map[string]*route.Rule{}
 	lowered := 0
@@ -56,7 +56,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 				want = max(want, rule.Priority)
 			}
 		}
-		fresh, err := Compile(&table)
+		fresh, err := Compiler{}.Compile(&table)
 		must.Do(t, err)
 		if next.maxWildcardPriority != want || fresh.maxWildcardPriority != want {
 			t.Fatalf("the highest priority is %d after the change and %d when compiled, want %d", next.maxWildcardPriority, fresh.maxWildcardPriority, want)

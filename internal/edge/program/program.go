@@ -84,9 +84,6 @@ func (u *usedBackend) key() route.BackendID { return u.backend.ID }
 // Only rules for all entry points have it.
 const unknownEntryPoint = route.MaxEntryPoints
 
-// Compile compiles a table without bindings.
-func Compile(table *route.Table) (*Program, error) { return Compiler{}.Compile(table) }
-
 // Compile compiles a table. The Program keeps the values of the table, which
 // must not change. The error for a table with problems is a
 // *[route.InvalidError].

@@ -158,7 +158,7 @@ func TestGRPC(t *testing.T) {
 			conn := connect(t, &lease)
 			defer conn.Release()
 			message := asMessage(test.text)
-			request := append([]byte(callHead(test.method)+"Transfer-Encoding: chunked\r\n\r\n"), h1.AppendChunk(nil, message)...)
+			request := append([]byte(callHead(test.method)+"Transfer-Encoding: chunked\r\n\r\n"), chunk(message)...)
 			_, err := conn.Writer.Write(h1.AppendLastChunk(request, nil))
 			must.Do(t, err)
 			var head h1.ResponseHead
@@ -208,7 +208,7 @@ func TestGRPCBothWays(t *testing.T) {
 	}
 	say([]byte(callHead("Both") + "Transfer-Encoding: chunked\r\n\r\n"))
 	// The server answers the first message, so its head comes with that.
-	say(h1.AppendChunk(nil, asMessage("x")))
+	say(chunk(asMessage("x")))
 	response, err := http.ReadResponse(bufio.NewReader(conn.NetConn()), nil)
 	must.Do(t, err)
 	defer response.Body.Close()
@@ -217,7 +217,7 @@ func TestGRPCBothWays(t *testing.T) {
 			t.Fatalf("reply %d, %v; want %d", value, err, i)
 		}
 		if i < 50 {
-			say(h1.AppendChunk(nil, asMessage(strings.Repeat("x", i+1))))
+			say(chunk(asMessage(strings.Repeat("x", i+1))))
 		}
 	}
 	say(h1.AppendLastChunk(nil, nil))
@@ -226,3 +226,5 @@ func TestGRPCBothWays(t *testing.T) {
 		t.Errorf("at the end: %d bytes, %v, trailers %v", len(rest), err, fmt.Sprint(response.Trailer))
 	}
 }
+
+func chunk(data []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data) }

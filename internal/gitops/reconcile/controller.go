@@ -73,8 +73,6 @@ type Options struct {
 	Events kube.Reporter
 	// Log may be nil.
 	Log *slog.Logger
-	// Now is the time; nil is time.Now.
-	Now func() time.Time
 }
 
 // The settings of a Controller that Options do not override.
@@ -136,11 +134,8 @@ func New(options Options) (*Controller, error) {
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(nil)
 	}
-	if options.Now == nil {
-		options.Now = time.Now
-	}
 	c := &Controller{
-		Options: options, store: newStore(), queue: newQueue(options.Now), polls: newQueue(options.Now),
+		Options: options, store: newStore(), queue: newQueue(), polls: newQueue(),
 		repositories: newRepositories(), paths: jq.New(),
 	}
 	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
@@ -214,7 +209,7 @@ func (c *Controller) Ready() error {
 // the callback of live.Options.
 func (c *Controller) Changed(label string, _ tracking.Key) {
 	if id, known := c.store.byLabel(label); known {
-		c.queue.within(item{app: id}, reasonLive, c.Now().Add(liveDebounce))
+		c.queue.within(item{app: id}, reasonLive, time.Now().Add(liveDebounce))
 	}
 }
 
@@ -300,7 +295,7 @@ func (c *Controller) onApplicationDeleted(name types.NamespacedName, uid types.U
 	c.store.remove(id, uid)
 	c.repositories.forget(id)
 	c.queue.forget(item{app: id})
-	c.queue.within(item{unwatch: true}, reasonTimer, c.Now().Add(unwatchDelay))
+	c.queue.within(item{unwatch: true}, reasonTimer, time.Now().Add(unwatchDelay))
 }
 
 // onProject takes a project from the watch, and enqueues its Applications.

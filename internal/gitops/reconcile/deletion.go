@@ -133,7 +133,7 @@ func (p *reconcileRun) retryDeletion(ctx context.Context, problem error) result 
 	}
 	p.session.failures++
 	err := p.writeDeletionStatus(ctx, health.Status{Code: v1alpha1.Progressing, Message: "deleting"}, []v1alpha1.ApplicationCondition{reported})
-	return failed(err).by(p.Now().Add(pause(p.session.failures)))
+	return failed(err).by(time.Now().Add(pause(p.session.failures)))
 }
 
 // writeDeletionStatus writes how far the deletion is. Nothing else of the status
@@ -175,7 +175,7 @@ func (p *reconcileRun) planDeletion(ctx context.Context) (*deletion, error) {
 	}
 	return &deletion{operation.New(operation.Input{
 		Plan: made, Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
-		Began: p.app.DeletionTimestamp.Time, Now: p.Now, Log: p.log,
+		Began: p.app.DeletionTimestamp.Time, Now: time.Now, Log: p.log,
 	})}, nil
 }
 

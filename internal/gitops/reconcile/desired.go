@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -140,7 +141,7 @@ func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, p
 	case failure != nil:
 		return nil, failure
 	}
-	return p.Sources.Resolve(ctx, of, max(0, p.Now().Sub(requestedAt)))
+	return p.Sources.Resolve(ctx, of, max(0, time.Now().Sub(requestedAt)))
 }
 
 // render runs the renderer and keeps its result as compact JSON.

@@ -360,7 +360,7 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 	return &runningOperation{
 		Run: operation.New(operation.Input{
 			Plan: made, State: plan.NewState(marks), Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
-			Began: state.StartedAt.Time, Now: p.Now, Log: p.log,
+			Began: state.StartedAt.Time, Now: time.Now, Log: p.log,
 		}),
 		plan: made, began: state.StartedAt, try: state.RetryCount,
 	}, nil
@@ -458,7 +458,7 @@ func (p *reconcileRun) finishOperation(state *v1alpha1.OperationState, phase v1a
 	var done operated
 	p.session.operation = nil
 	p.session.fingerprint = ""
-	state.Phase, state.Message, state.FinishedAt = phase, message, wholeSecond(p.Now())
+	state.Phase, state.Message, state.FinishedAt = phase, message, wholeSecond(time.Now())
 	retry := state.Operation.Retry
 	dry := state.Operation.Sync != nil && state.Operation.Sync.DryRun
 	if phase != v1alpha1.OperationSucceeded && !isTerminating(p.app) && !dry && retry.Allows(state.RetryCount) {

@@ -25,7 +25,7 @@ func (c *Controller) requestPoll(at address.Address) {
 // credential is the same share one request; what fails for one project does not
 // fail for the others.
 func (c *Controller) poll(ctx context.Context, at address.Address) {
-	began := c.Now()
+	began := time.Now()
 	for _, key := range c.repositories.readersOf(at) {
 		found, failure := c.pollFor(ctx, key, began)
 		if ctx.Err() != nil {
@@ -62,7 +62,7 @@ func (c *Controller) pollFor(ctx context.Context, key repositoryKey, began time.
 // revisionOf resolves one revision. A result that is newer than the start of
 // the poll is reused, so that a repository gets one request.
 func (c *Controller) revisionOf(ctx context.Context, of project.Admitted, began time.Time) (string, error) {
-	found, err := c.Sources.Resolve(ctx, of, max(0, c.Now().Sub(began)))
+	found, err := c.Sources.Resolve(ctx, of, max(0, time.Now().Sub(began)))
 	if err != nil {
 		return "", err
 	}
@@ -84,5 +84,5 @@ func (c *Controller) schedule(at address.Address) {
 	if tries > 0 {
 		wait = min(wait, pause(tries+1))
 	}
-	c.polls.at(item{repository: at}, reasonTimer, c.Now().Add(wait))
+	c.polls.at(item{repository: at}, reasonTimer, time.Now().Add(wait))
 }

@@ -47,7 +47,6 @@ func (r reason) only(some reason) bool { return r&^some == 0 }
 // of the work queue that comes too early hands out nothing, and is set again for
 // the time that is left.
 type queue struct {
-	now  func() time.Time
 	work workqueue.TypedDelayingInterface[item]
 
 	// mu guards the maps. It is never held while the work queue blocks.
@@ -59,9 +58,9 @@ type queue struct {
 
 // newQueue makes a queue. It starts the timer goroutine of the work queue,
 // which ends with run.
-func newQueue(now func() time.Time) *queue {
+func newQueue() *queue {
 	return &queue{
-		now: now, work: workqueue.NewTypedDelayingQueue[item](),
+		work:    workqueue.NewTypedDelayingQueue[item](),
 		pending: map[item]reason{}, times: map[item]map[reason]time.Time{}, working: map[item]bool{},
 	}
 }
@@ -103,7 +102,7 @@ func (q *queue) set(one item, why reason, when time.Time) {
 		q.times[one] = map[reason]time.Time{}
 	}
 	q.times[one][why] = when
-	q.work.AddAfter(one, when.Sub(q.now()))
+	q.work.AddAfter(one, time.Until(when))
 }
 
 // forget drops all times of an item.
@@ -135,7 +134,7 @@ func (q *queue) due(one item) reason {
 	defer q.mu.Unlock()
 	why := q.pending[one]
 	delete(q.pending, one)
-	now := q.now()
+	now := time.Now()
 	var next time.Time
 	for reason, when := range q.times[one] {
 		if when.After(now) {

@@ -14,7 +14,7 @@ func itemOf(name string) item { return item{app: tracking.App{Namespace: "apps",
 
 // newTestQueue is a queue that is shut down at the end of the test.
 func newTestQueue(t *testing.T) *queue {
-	q := newQueue(time.Now)
+	q := newQueue()
 	t.Cleanup(q.work.ShutDown)
 	return q
 }
@@ -50,7 +50,7 @@ func TestQueueGivesAnItemToOneWorker(t *testing.T) {
 // Times come in their order, each once; setting one again moves it.
 func TestQueueKeepsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(time.Now)
+		q := newQueue()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { q.run(ctx); close(ended) }()

@@ -84,7 +84,7 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 	p := &reconcileRun{
 		Controller: c, session: &found.session, app: app,
 		input: input{
-			id: id, entry: found, refused: refused, reasons: why, now: c.Now(),
+			id: id, entry: found, refused: refused, reasons: why, now: time.Now(),
 			log: c.Log.With("application", id.String()), refresh: app.Annotations[refreshAnnotation],
 		},
 	}
@@ -100,7 +100,7 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 	case outcome.err != nil:
 		p.session.fingerprint = ""
 		p.session.failures++
-		requeueAt = earliest(requeueAt, c.Now().Add(pause(p.session.failures)))
+		requeueAt = earliest(requeueAt, time.Now().Add(pause(p.session.failures)))
 		p.log.Warn("reconcile failed", "error", outcome.err)
 	case outcome.skipped:
 		return // the timer that was set stays

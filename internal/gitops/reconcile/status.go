@@ -28,7 +28,7 @@ func (p *reconcileRun) writeStatus(ctx context.Context) result {
 	}
 	p.recordChanges(&before, seen, lastErr)
 	if seen.isPartlyUnwatched() {
-		requeueAt = earliest(requeueAt, p.Now().Add(p.Interval))
+		requeueAt = earliest(requeueAt, time.Now().Add(p.Interval))
 	}
 	policy := errorPolicy{}
 	if lastErr != nil {
@@ -38,7 +38,7 @@ func (p *reconcileRun) writeStatus(ctx context.Context) result {
 	case policy.retry:
 		p.session.fingerprint = ""
 		p.session.failures++
-		requeueAt = earliest(requeueAt, p.Now().Add(policy.wait(p.session.failures)))
+		requeueAt = earliest(requeueAt, time.Now().Add(policy.wait(p.session.failures)))
 	case seen != nil && seen.set != nil && lastErr == nil:
 		p.session.failures = 0
 		p.session.fingerprint = seen.fingerprint

@@ -18,7 +18,7 @@ import (
 // compile compiles the table.
 func (w *town) compile() *program.Program {
 	w.t.Helper()
-	compiled, err := program.Compile(w.book.Table())
+	compiled, err := program.Compiler{}.Compile(w.book.Table())
 	must.Do(w.t, err)
 	return compiled
 }

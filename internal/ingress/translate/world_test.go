@@ -74,7 +74,7 @@ func (w *world) table() *route.Table {
 
 func (w *world) compile(t testing.TB) *program.Program {
 	t.Helper()
-	compiled, err := program.Compile(w.table())
+	compiled, err := program.Compiler{}.Compile(w.table())
 	must.Do(t, err)
 	return compiled
 }

@@ -191,7 +191,7 @@ func TestDuplex(t *testing.T) {
 	lines := bufio.NewReader(response.Body)
 	for i := range 100 {
 		text := fmt.Sprint("line ", i)
-		say(t, s, string(h1.AppendChunk(nil, []byte(text+"\n"))))
+		say(t, s, fmt.Sprintf("%x\r\n%s\n\r\n", len(text)+1, text))
 		got, err := lines.ReadString('\n')
 		if err != nil || got != text+"!\n" {
 			t.Fatalf("got %q, %v; want %q", got, err, text)
