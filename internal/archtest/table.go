@@ -153,7 +153,7 @@ func HouseTable() Table {
 			{Packages: kube, MayUse: []string{observe, secret, backoff, must, programs}, Foreign: anything}, // kubetest runs its cluster with programs
 			{Packages: must, MayUse: nothing, Foreign: nothing},
 			{Packages: programs, MayUse: []string{must}, Foreign: []string{"golang.org/x/sys/..."}},
-			{Packages: observe, MayUse: []string{refusal}, Foreign: anything},
+			{Packages: observe, MayUse: []string{refusal, secret, backoff}, Foreign: anything},
 			// paerser reads files with the two decoders; declare has the nearest name.
 			{Packages: "./internal/config/...", MayUse: []string{"./api/declare", finding, secret, "./internal/wire", "./internal/wire/permission"}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
@@ -195,6 +195,7 @@ func houseBans() []Ban {
 		{Package: "./internal/kube/kubetest/privatenet", Except: "./test/... ./internal/kube/kubetest ./internal/cli/clitest ./internal/gitops/argotest", Reason: "it is the network of tests and benchmarks only"},
 		{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 		{Package: "./internal/gitops/argotest", Reason: "it runs Applications in tests and belongs in _test.go files only"},
+		{Package: "./internal/observe/otlp/otlptest", Reason: "it replaces a collector in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
 		{Package: "./internal/gitprovider/providertest", Reason: "it replaces Git providers in tests and belongs in _test.go files only"},

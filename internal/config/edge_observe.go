@@ -44,29 +44,29 @@ type AccessLogHeaders struct {
 
 // Tracing exports spans to an OpenTelemetry collector. A nil one is disabled.
 type Tracing struct {
-	ServiceName        string      `yaml:"serviceName" description:"Name of this edge in traces."`
-	ResourceAttributes []string    `yaml:"resourceAttributes" description:"Additional attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
-	SampleRate         string      `yaml:"sampleRate" description:"Fraction of requests that are traced, from 0 to 1. A request that continues a trace is traced if that trace is sampled."`
-	ContinueFrom       string      `yaml:"continueFrom" description:"Clients whose traceparent header is continued: trusted (proxies in forwardedHeaders.trustedIPs), everyone or nobody. Other requests start a new trace, because a client could otherwise decide which requests are traced."`
-	OTLP               TracingOTLP `yaml:"otlp"`
+	ServiceName        string   `yaml:"serviceName" description:"Name of this edge in traces."`
+	ResourceAttributes []string `yaml:"resourceAttributes" description:"Additional attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
+	SampleRate         string   `yaml:"sampleRate" description:"Fraction of requests that are traced, from 0 to 1. A request that continues a trace is traced if that trace is sampled."`
+	ContinueFrom       string   `yaml:"continueFrom" description:"Clients whose traceparent header is continued: trusted (proxies in forwardedHeaders.trustedIPs), everyone or nobody. Other requests start a new trace, because a client could otherwise decide which requests are traced."`
+	OTLP               OTLP     `yaml:"otlp"`
 }
 
-// TracingOTLP is the protocol of the export.
-type TracingOTLP struct {
-	HTTP TracingHTTP `yaml:"http"`
+// OTLP is the protocol of the export.
+type OTLP struct {
+	HTTP OTLPHTTP `yaml:"http"`
 }
 
-// TracingHTTP is a collector that receives OTLP over HTTP.
-type TracingHTTP struct {
+// OTLPHTTP is a collector that receives OTLP over HTTP.
+type OTLPHTTP struct {
 	Endpoint string      `yaml:"endpoint" description:"URL of the collector, http or https."`
 	Headers  secret.Text `yaml:"headers" description:"Headers for the collector, such as its API key, as name=value with commas between them. Other users of a machine can see flags: prefer the file or the environment."`
-	TLS      TracingTLS  `yaml:"tls"`
+	TLS      OTLPTLS     `yaml:"tls"`
 }
 
-// TracingTLS configures TLS to the collector.
-type TracingTLS struct {
+// OTLPTLS configures TLS to the collector.
+type OTLPTLS struct {
 	CA                 string `yaml:"ca" description:"PEM file with the CA certificates that verify the collector. When empty, they are the system's."`
-	Cert               string `yaml:"cert" description:"PEM file with the client certificate that the edge presents to the collector. It requires a key."`
+	Cert               string `yaml:"cert" description:"PEM file with the client certificate that Slipway presents to the collector. It requires a key."`
 	Key                string `yaml:"key" description:"PEM file with the key of the certificate."`
 	InsecureSkipVerify bool   `yaml:"insecureSkipVerify" description:"Do not verify the certificate of the endpoint."`
 }
@@ -90,7 +90,7 @@ func (a *AccessLog) SetDefaults() {
 func (t *Tracing) SetDefaults() {
 	*t = Tracing{
 		ServiceName: "slipway", SampleRate: "1", ContinueFrom: "trusted",
-		OTLP: TracingOTLP{HTTP: TracingHTTP{Endpoint: "https://localhost:4318/v1/traces"}},
+		OTLP: OTLP{HTTP: OTLPHTTP{Endpoint: "https://localhost:4318/v1/traces"}},
 	}
 }
 
@@ -173,17 +173,17 @@ func (c *checker) tracing(t *Tracing) {
 
 // collector checks the collector. Errors quote neither the URL, which may
 // contain a password, nor the headers.
-func (c *checker) collector(prefix string, h TracingHTTP) {
+func (c *checker) collector(prefix string, h OTLPHTTP) {
 	u, err := url.Parse(h.Endpoint)
 	switch {
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
-		c.add(prefix+"endpoint", "is not a URL such as https://collector.example.com:4318/v1/traces")
+		c.add(prefix+"endpoint", "is not a URL such as https://collector.example.com:4318")
 	case u.User != nil:
-		c.add(prefix+"endpoint", "has a user name or password in it: take it out and use tracing.otlp.http.headers")
+		c.add(prefix+"endpoint", "has a user name or password in it: take it out and use %sheaders", prefix)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.add(prefix+"endpoint", "has a part after ? or #: take it out")
 	// TLS options for a plain URL would be ignored silently.
-	case u.Scheme == "http" && h.TLS != (TracingTLS{}):
+	case u.Scheme == "http" && h.TLS != (OTLPTLS{}):
 		c.add(prefix+"tls", "is set, but the endpoint is not encrypted: let it start with https://")
 	}
 	if h.Headers.Reveal() == secret.Redacted {

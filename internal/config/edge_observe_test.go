@@ -83,7 +83,7 @@ func TestValidateObserved(t *testing.T) {
 			`tracing.continueFrom is "all": choose one of trusted, everyone, nobody`},
 		{"no number", func(_ *config.AccessLog, t *config.Tracing) { t.SampleRate = "NaN" }, `tracing.sampleRate is "NaN": choose a number from 0 to 1`},
 		{"collector", func(_ *config.AccessLog, t *config.Tracing) { t.OTLP.HTTP.Endpoint = "collector:4318" },
-			`tracing.otlp.http.endpoint is not a URL such as https://collector.example.com:4318/v1/traces`},
+			`tracing.otlp.http.endpoint is not a URL such as https://collector.example.com:4318`},
 		{"password", func(_ *config.AccessLog, t *config.Tracing) { t.OTLP.HTTP.Endpoint = "https://me:hidden@c" },
 			`tracing.otlp.http.endpoint has a user name or password in it: take it out and use tracing.otlp.http.headers`},
 		{"query", func(_ *config.AccessLog, t *config.Tracing) { t.OTLP.HTTP.Endpoint = "https://c?key=hidden" },

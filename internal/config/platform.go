@@ -93,8 +93,10 @@ type APIKeys struct {
 	MaxLifetime     Duration `yaml:"maxLifetime" description:"Maximum lifetime of a new API key; requests for a longer one are refused. 0 allows keys that do not expire. Keys that exist, those of slipway platform create-key and the credentials of runtimes are not affected."`
 }
 
-// AuditLog configures how long audit entries are kept.
+// AuditLog configures how long audit entries are kept, and their export. An
+// empty endpoint disables the export.
 type AuditLog struct {
+	OTLP      OTLP     `yaml:"otlp"`
 	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them forever."`
 }
 

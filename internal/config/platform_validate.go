@@ -24,6 +24,11 @@ func (p *Platform) Validate() error {
 	c.identity(p)
 	c.keys(&p.Keys)
 	c.notNegative("audit.retention", p.Audit.Retention)
+	if http := p.Audit.OTLP.HTTP; http.Endpoint != "" {
+		c.collector("audit.otlp.http.", http)
+	} else if http != (OTLPHTTP{}) {
+		c.add("audit.otlp.http.endpoint", "is missing: write the URL of the collector, or leave the other options of audit.otlp.http empty")
+	}
 	if p.OIDC != nil {
 		c.oidc(p.OIDC)
 	}

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/lastgood"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
+	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -176,11 +177,7 @@ func tracingOptions(t *config.Tracing, points []edge.EntryPoint, parts Parts) tr
 		trusts[point.Name] = proxy.NewTrust(point.ForwardTrusted, false)
 	}
 	return tracing.Options{
-		Endpoint: t.OTLP.HTTP.Endpoint, Headers: t.OTLP.HTTP.Headers,
-		TLS: tracing.TLS{
-			CA: t.OTLP.HTTP.TLS.CA, Cert: t.OTLP.HTTP.TLS.Cert, Key: t.OTLP.HTTP.TLS.Key,
-			InsecureSkipVerify: t.OTLP.HTTP.TLS.InsecureSkipVerify,
-		},
+		Collector:   otlp.Collector{Endpoint: t.OTLP.HTTP.Endpoint, Headers: t.OTLP.HTTP.Headers, TLS: otlp.TLS(t.OTLP.HTTP.TLS)},
 		ServiceName: t.ServiceName, Version: parts.version, Attributes: t.ResourceAttributes,
 		SampleRate: t.Rate(), Continue: tracing.Continue(t.ContinueFrom),
 		Trusts: func(entryPoint string, peer netip.Addr) bool { return trusts[entryPoint].Trusts(peer) },

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5"
 
+	"slipway.dev/slipway/internal/observe/otlp/otlptest"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -335,4 +336,24 @@ func TestOneFolderOnePlatform(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	p.Stop(t)
+}
+
+// TestCommandsAreExported: a command without a running platform exports its audit
+// entries before it ends, and ends when the collector is away.
+func TestCommandsAreExported(t *testing.T) {
+	at := sqlitePlace(t)
+	start(t, at).Stop(t)
+	receiver := otlptest.New(t, "")
+	at.args = append(at.args, "--audit.otlp.http.endpoint="+receiver.URL, "--audit.otlp.http.headers=X-Key=canary")
+	if out, err := run(t, at, "reset-password", email); err != nil || strings.Contains(out, "canary") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	records := receiver.Records()
+	if len(records) != 2 || records[1]["slipway.audit.action"] != "account.reset-password" || records[1]["slipway.audit.outcome"] != "ok" || receiver.Headers()[0].Get("X-Key") != "canary" {
+		t.Errorf("exported %v", records)
+	}
+	receiver.Close()
+	if out, err := run(t, at, "reset-password", email); err != nil || !strings.Contains(out, "audit export incomplete") || strings.Contains(out, "canary") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

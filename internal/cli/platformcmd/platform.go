@@ -5,6 +5,7 @@ package platformcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/observe/roleserver"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/server"
@@ -119,6 +121,9 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 			given.PublicURL.Host = given.Listener.Addr().String()
 		}
 		given.TunnelURL = tunnelURL(options.Tunnel.URL, given.PublicURL)
+		if given.AuditLogs, err = auditLogs(options.Audit, log); err != nil {
+			return errors.Join(err, given.Listener.Close())
+		}
 		return server.Run(running, given)
 	})
 }
@@ -185,6 +190,22 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 // signInPolicy converts the options for how users sign in.
 func signInPolicy(options *config.Platform) identity.SignInPolicy {
 	return identity.SignInPolicy{PasswordsDisabled: options.Identity.Passwords == config.PasswordsDisabled}
+}
+
+// auditLogs returns the exporter of audit entries, or nil without a collector.
+func auditLogs(audit config.AuditLog, log *slog.Logger) (*otlp.Logs, error) {
+	collector := audit.OTLP.HTTP
+	if collector.Endpoint == "" {
+		return nil, nil
+	}
+	logs, err := otlp.NewLogs(otlp.LogOptions{
+		Collector:   otlp.Collector{Endpoint: collector.Endpoint, Headers: collector.Headers, TLS: otlp.TLS(collector.TLS)},
+		ServiceName: "slipway-platform", Version: buildinfo.Read().Version, Log: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit.otlp.http: %w", err)
+	}
+	return logs, nil
 }
 
 // oidcOptions converts validated options of the identity provider. A claim value

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/signing"
@@ -41,6 +43,8 @@ type platformTask struct {
 // given, and the state that the task works on.
 type taskCall struct {
 	place platformPlace
+	audit config.AuditLog
+	log   *slog.Logger // on standard error
 	// signIn is the policy of the options, which need not be that of a running
 	// platform.
 	signIn identity.SignInPolicy
@@ -130,7 +134,10 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 	if call.place, err = platformPlaceOf(loaded.Platform); err != nil {
 		return err
 	}
-	call.signIn = signInPolicy(loaded.Platform)
+	call.signIn, call.audit = signInPolicy(loaded.Platform), loaded.Platform.Audit
+	if call.log, err = observe.NewLogger(command.ErrOrStderr(), loaded.Platform.Log.Level, loaded.Platform.Log.Format); err != nil {
+		return exit.UsageError{Err: err}
+	}
 	return t.run(command.Context(), call)
 }
 
@@ -181,9 +188,16 @@ func (c taskCall) request(ctx context.Context, request string, response io.Write
 	return c.open(ctx, otherwise)
 }
 
-// open runs a task directly on the database.
+// open runs a task directly on the database. Its audit entries are exported as
+// those of a running platform are.
 func (c taskCall) open(ctx context.Context, do func(*store.Store) error) error {
-	database, err := store.Open(ctx, store.Options{URL: c.place.database})
+	logs, err := auditLogs(c.audit, c.log)
+	if err != nil {
+		return err
+	}
+	export := server.NewAuditExport(logs)
+	defer export.Close(c.log)
+	database, err := store.Open(ctx, store.Options{URL: c.place.database, Audited: export.Emit})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
-	spans    []*otlp.Span
+	spans    []*tracev1.Span
 	resource map[string]string
 	header   http.Header
 	path     string
@@ -85,10 +86,10 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 }
 
 // of gives the spans of a kind that were received.
-func (r *receiver) of(kind otlp.Span_SpanKind) []*otlp.Span {
+func (r *receiver) of(kind tracev1.Span_SpanKind) []*tracev1.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var found []*otlp.Span
+	var found []*tracev1.Span
 	for _, span := range r.spans {
 		if span.Kind == kind {
 			found = append(found, span)
@@ -113,7 +114,7 @@ func texts(attributes []*common.KeyValue) map[string]string {
 // options are those that trace everything.
 func options(r *receiver) tracing.Options {
 	return tracing.Options{
-		Endpoint: r.URL, ServiceName: "edge", Version: "v1", SampleRate: 1, Log: slog.New(slog.DiscardHandler),
+		Collector: otlp.Collector{Endpoint: r.URL}, ServiceName: "edge", Version: "v1", SampleRate: 1, Log: slog.New(slog.DiscardHandler),
 		Trusts: func(entryPoint string, peer netip.Addr) bool {
 			return entryPoint == "web" && peer == netip.MustParseAddr("10.0.0.1")
 		},

@@ -30,7 +30,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/observe/otlp"
 )
 
 // The bounds of the queue of spans: two seconds of 2,000 requests a second fit.
@@ -38,7 +38,6 @@ const (
 	queueSpans     = 4096
 	batchSpans     = 512
 	batchPeriod    = 2 * time.Second
-	exportTimeout  = 10 * time.Second
 	maxValueLength = 1024
 )
 
@@ -54,11 +53,7 @@ const (
 
 // Options are the settings of a Tracer.
 type Options struct {
-	// Endpoint is the URL of the collector. Without a path it is /v1/traces.
-	Endpoint string
-	// Headers go with every batch, as name=value pairs with commas between.
-	Headers secret.Text
-	TLS     TLS
+	otlp.Collector
 	// ServiceName and Version are attributes of the resource.
 	ServiceName, Version string
 	// Attributes are further ones of the resource, as name=value.
@@ -87,33 +82,25 @@ type Tracer struct {
 
 // New returns a Tracer and starts its exporter. The collector need not be reachable.
 func New(ctx context.Context, options Options) (*Tracer, error) {
-	endpoint, err := collectorURL(options.Endpoint)
+	collector, err := options.Connect("/v1/traces")
 	if err != nil {
-		return nil, err
-	}
-	headers, err := parseHeaders(options.Headers)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	about, err := describe(options)
 	if err != nil {
 		return nil, err
 	}
-	client, err := newClient(options.TLS)
-	if err != nil {
-		return nil, err
-	}
 	sender, err := otlptrace.New(ctx, otlptracehttp.NewClient(
-		otlptracehttp.WithEndpointURL(endpoint),
-		otlptracehttp.WithHeaders(headers),
-		otlptracehttp.WithHTTPClient(client),
+		otlptracehttp.WithEndpointURL(collector.URL),
+		otlptracehttp.WithHeaders(collector.Headers),
+		otlptracehttp.WithHTTPClient(collector.Client),
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 	))
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	// The exporter outlives ctx, which is that of the start; Close ends it.
-	export := &exporter{SpanExporter: sender, client: client, log: options.Log}
+	export := &exporter{SpanExporter: sender, client: collector.Client, log: options.Log}
 	export.life, export.cut = context.WithCancel(context.WithoutCancel(ctx))
 	// The limits bound the memory of one span: clients choose most of its values.
 	provider := sdktrace.NewTracerProvider(
@@ -122,7 +109,7 @@ func New(ctx context.Context, options Options) (*Tracer, error) {
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: maxValueLength, AttributeCountLimit: 64, LinkCountLimit: 1}),
 		sdktrace.WithBatcher(export,
 			sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithMaxExportBatchSize(batchSpans),
-			sdktrace.WithBatchTimeout(batchPeriod), sdktrace.WithExportTimeout(exportTimeout)),
+			sdktrace.WithBatchTimeout(batchPeriod), sdktrace.WithExportTimeout(otlp.Timeout)),
 	)
 	return &Tracer{
 		options: options, provider: provider, export: export,

@@ -11,18 +11,19 @@ import (
 	"testing"
 	"time"
 
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
+	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
 
 const (
-	server = otlp.Span_SPAN_KIND_SERVER
-	client = otlp.Span_SPAN_KIND_CLIENT
+	server = tracev1.Span_SPAN_KIND_SERVER
+	client = tracev1.Span_SPAN_KIND_CLIENT
 
 	traceID = "0af7651916cd43dd8448eb211c80319c"
 	spanID  = "b7ad6b7169203331"
@@ -113,7 +114,7 @@ func TestNobodyAsked(t *testing.T) {
 
 // wantAttributes compares all attributes: one more than expected could be a
 // secret.
-func wantAttributes(t *testing.T, span *otlp.Span, want map[string]string) {
+func wantAttributes(t *testing.T, span *tracev1.Span, want map[string]string) {
 	t.Helper()
 	got := texts(span.Attributes)
 	for name, value := range want {
@@ -207,7 +208,7 @@ func TestOwnAnswers(t *testing.T) {
 			}
 		}
 	}
-	for i, want := range []otlp.Status_StatusCode{otlp.Status_STATUS_CODE_UNSET, otlp.Status_STATUS_CODE_UNSET, otlp.Status_STATUS_CODE_ERROR, otlp.Status_STATUS_CODE_ERROR} {
+	for i, want := range []tracev1.Status_StatusCode{tracev1.Status_STATUS_CODE_UNSET, tracev1.Status_STATUS_CODE_UNSET, tracev1.Status_STATUS_CODE_ERROR, tracev1.Status_STATUS_CODE_ERROR} {
 		if got := spans[i].Status.GetCode(); got != want {
 			t.Errorf("span %d: %s", i, got)
 		}
@@ -285,7 +286,7 @@ func TestWrongOptions(t *testing.T) {
 		"half a pair": {func(o *tracing.Options) { o.TLS.Cert = "tracing_test.go" }, "go together"},
 		"not a pair":  {func(o *tracing.Options) { o.TLS.Cert, o.TLS.Key = "tracing_test.go", "tracing_test.go" }, "tracing_test.go"},
 	} {
-		o := tracing.Options{Endpoint: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler)}
+		o := tracing.Options{Collector: otlp.Collector{Endpoint: "http://127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)}
 		c.change(&o)
 		_, err := tracing.New(t.Context(), o)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {

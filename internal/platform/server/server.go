@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
@@ -71,6 +72,8 @@ type Options struct {
 	KeyLifetimes identity.KeyLifetimes
 	// AuditRetention is how long audit entries are kept; 0 means forever.
 	AuditRetention time.Duration
+	// AuditLogs exports audit entries; nil exports none. Run closes it.
+	AuditLogs *otlp.Logs
 	// Values validates chart values without the store.
 	Values  fleet.ValuesCheck
 	Log     *slog.Logger
@@ -102,10 +105,13 @@ func Run(ctx context.Context, options Options) error {
 	options.PublicURL = &public
 	defer options.Listener.Close() // already closed after a regular shutdown
 	ready := options.Health.Condition("database", "the database is not open yet")
-	database, err := store.Open(ctx, store.Options{URL: options.Database.Reveal(), Log: options.Log})
+	export := NewAuditExport(options.AuditLogs)
+	defer export.Close(options.Log)
+	database, err := store.Open(ctx, store.Options{URL: options.Database.Reveal(), Log: options.Log, Audited: export.Emit})
 	if err != nil {
 		return err
 	}
+	export.register(options.Metrics)
 	p := &platform{Options: options, store: database, stopping: make(chan struct{})}
 	err = p.run(ctx, ready)
 	return errors.Join(err, database.Close())
