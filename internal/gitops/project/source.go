@@ -53,7 +53,7 @@ func (a Admitted) CheckArchive(at *url.URL) error {
 		return err
 	}
 	if err == nil {
-		err = a.rules.check(parsed, "")
+		err = a.rules.checkBelow(parsed)
 	}
 	if err == nil || !isHost && err != errForbidden {
 		return nil
@@ -104,6 +104,24 @@ var (
 	errForbidden = errors.New("spec.sourceRepos forbids it")
 	errNotListed = errors.New("spec.sourceRepos does not have it: add it there")
 )
+
+// checkBelow is check for something in a repository. Rules are for repositories,
+// so that each folder above it counts as one.
+func (s sources) checkBelow(at address.Address) error {
+	result := errNotListed
+	for {
+		switch err := s.check(at, ""); {
+		case errors.Is(err, errForbidden):
+			return err
+		case err == nil:
+			result = nil
+		}
+		if at.Path == "" {
+			return result
+		}
+		at.Path = at.Path[:max(strings.LastIndexByte(at.Path, '/'), 0)]
+	}
+}
 
 // check returns why an address must not be used. The rules with ! are for the
 // chart of a registry as well, which is a part of its path.

@@ -182,8 +182,13 @@ func TestCheckArchive(t *testing.T) {
 		{"https://charts.example:8443/other/web.tgz", true},
 		{"https://files.example/web//1.tgz?X-Signature=a", true},
 		{"https://secret.example/web.tgz", false},
+		// In repositories that are allowed or forbidden by name.
+		{"https://charts.example/shared/charts/web.tgz", true},
+		{"https://charts.example/shared/bank/web.tgz", false},
+		{"https://charts.example/shared-b/web.tgz", false},
+		{"https://files.example/bank/web.tgz", false},
 	} {
-		p := compile(t, "sourceRepos: ['"+repository+"', 'https://charts.example/files/**', '!https://secret.example/**']")
+		p := compile(t, "sourceRepos: ['"+repository+"', 'https://charts.example/files/**', 'https://charts.example/shared', '!https://secret.example/**', '!https://charts.example/shared/bank', '!https://files.example/bank']")
 		admitted, err := p.Admit(v1alpha1.ApplicationSource{RepoURL: repository, Chart: "web"})
 		if err != nil {
 			t.Fatal(err)

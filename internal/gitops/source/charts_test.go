@@ -286,6 +286,75 @@ func TestDamagedArchiveIsFetchedAgain(t *testing.T) {
 	}
 }
 
+// An index that is gone from the disk is fetched again, and one that is refused
+// is not, until it is too old.
+func TestHelmIndexOnDisk(t *testing.T) {
+	server := serveHelm(t)
+	server.publish(t, "web", "1.0.0", "1.1.0")
+	folder := t.TempDir()
+	s := open(t, func(o *source.Options) { o.Folder = folder })
+	for i, revision := range []string{"1.0.0", "1.1.0"} {
+		if _, err := s.Resolve(t.Context(), chartAt(server.URL, "web", revision), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if n := server.asked("/index.yaml"); n != 1 {
+			t.Errorf("after %d charts the index was asked for %d times", i+1, n)
+		}
+	}
+	kept := glob(t, folder, "charts/*.index")
+	if len(kept) != 1 || len(glob(t, folder, "charts/*")) != 3 {
+		t.Fatalf("on the disk are %q", glob(t, folder, "charts/*"))
+	}
+	// Another chart needs the file: what was read of it is kept for one chart.
+	must(t, os.Remove(kept[0]))
+	_, err := s.Resolve(t.Context(), chartAt(server.URL, "another", "9"), time.Hour)
+	wantError(t, err, source.NotFound, "highest of 1 is 1.0.0")
+	if n := server.asked("/index.yaml"); n != 2 {
+		t.Errorf("the index was asked for %d times", n)
+	}
+	must(t, os.WriteFile(kept[0], []byte(`"third" [`), 0o600))
+	_, err = s.Resolve(t.Context(), chartAt(server.URL, "third", "1"), time.Hour)
+	wantError(t, err, source.NotFound, "no chart")
+	if n := server.asked("/index.yaml"); n != 3 {
+		t.Errorf("the index was asked for %d times", n)
+	}
+
+	strict := open(t, func(o *source.Options) { o.Limits.IndexBytes = 50 })
+	for range 2 {
+		_, err = strict.Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), time.Hour)
+		wantError(t, err, source.Refused, "sources.indexLimit")
+	}
+	if n := server.asked("/index.yaml"); n != 4 {
+		t.Errorf("a refused index was asked for %d times", n-3)
+	}
+	_, err = strict.Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Refused, "sources.indexLimit")
+	if n := server.asked("/index.yaml"); n != 5 {
+		t.Errorf("a refused index was asked for %d times after it is too old", n-4)
+	}
+}
+
+// Indexes count like charts, and the ones that were not used for longest go.
+func TestIndexCacheIsBounded(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, func(o *source.Options) { o.Folder, o.Limits.ChartCacheBytes = folder, 8<<10 })
+	for range 10 {
+		server := serveHelm(t)
+		server.set("/index.yaml", []byte("entries:\n  web:\n"+strings.Repeat("  - version: 1.0.0\n    urls: [web.tgz]\n", 50)))
+		_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "2.0.0"), time.Hour)
+		wantError(t, err, source.NotFound)
+	}
+	size := int64(0)
+	for _, path := range glob(t, folder, "charts/*") {
+		info, err := os.Stat(path)
+		must(t, err)
+		size += info.Size()
+	}
+	if size == 0 || size > 8<<10 {
+		t.Errorf("%d bytes are on the disk: %q", size, glob(t, folder, "charts/*"))
+	}
+}
+
 // The cache on the disk has a limit.
 func TestChartCacheIsBounded(t *testing.T) {
 	server := serveHelm(t)

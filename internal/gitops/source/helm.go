@@ -125,17 +125,16 @@ func (c *charts) get(ctx context.Context, key chartKey, at *url.URL, header http
 		identity = remote.Identity{}
 		access.Credential.ClientCertificate = ""
 	}
-	transport, err := remote.Transport(access, request.URL.Host)
+	client, err := remote.HTTPClient(access, key.address)
 	if err != nil {
 		return 0, err
 	}
-	// Each request has a transport of its own, because credentials and
+	// Each request has a client of its own, because credentials and
 	// authorities may have changed since the last one.
-	defer transport.CloseIdleConnections()
+	defer client.CloseIdleConnections()
 	request.Header = mergeHeader(request.Header, header)
 	request.Header.Set("User-Agent", "slipway")
 	identity.Apply(request)
-	client := &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}
 	response, err := client.Do(request)
 	if err != nil {
 		// The url.Error has the address in its text, which can contain a

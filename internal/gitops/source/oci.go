@@ -250,12 +250,12 @@ func (c *charts) exchange(ctx context.Context, what string, source *chartSource,
 		if err != nil {
 			return 0, err
 		}
-		transport, err := remote.Transport(access, reference.Host())
+		connections, err := remote.HTTPClient(access, source.key.address)
 		if err != nil {
 			return 0, err
 		}
-		defer transport.CloseIdleConnections()
-		client := &auth.Client{Client: &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}, Cache: auth.NewCache(), Header: http.Header{"User-Agent": {"slipway"}}}
+		defer connections.CloseIdleConnections()
+		client := &auth.Client{Client: connections, Cache: auth.NewCache(), Header: http.Header{"User-Agent": {"slipway"}}}
 		if user, password, ok := access.Credential.Basic(); ok {
 			client.Credential = auth.StaticCredential(reference.Host(), auth.Credential{Username: user, Password: password.Reveal()})
 		} else if !access.Credential.BearerToken.IsZero() {

@@ -39,6 +39,8 @@ type ociServer struct {
 	tags     []string
 	user     string
 	requests []string
+	// holdBlob, if it is set, is called before a blob is sent.
+	holdBlob func()
 }
 
 func serveOCI(t *testing.T) *ociServer {
@@ -52,6 +54,12 @@ func serveOCI(t *testing.T) *ociServer {
 func (o *ociServer) answer(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if hold := o.holdBlob; hold != nil && strings.Contains(r.URL.Path, "/blobs/") {
+		o.holdBlob = nil
+		o.mu.Unlock()
+		hold()
+		o.mu.Lock()
+	}
 	o.requests = append(o.requests, r.Method+" "+r.URL.Path)
 	if user, _, _ := r.BasicAuth(); user != o.user {
 		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
@@ -171,6 +179,29 @@ func TestOCIFiles(t *testing.T) {
 	wanted.TargetRevision = "latest"
 	if got, err = s.Resolve(t.Context(), admit(wanted), 0); err != nil || got.Revision != moved {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// What was under way when a tag was forgotten is not kept: it may be old.
+func TestOCIForgetInFlight(t *testing.T) {
+	server := serveOCI(t)
+	const kind = "application/vnd.oci.image.layer.v1.tar+gzip"
+	old := server.push("team/config", "latest", kind, archive(t, map[string]string{"x": "old"}))
+	address := "oci://" + server.host() + "/team/config"
+	s := open(t, with(credential.Credential{URL: address}, server.trust))
+	wanted := admit(v1alpha1.ApplicationSource{RepoURL: address, TargetRevision: "latest"})
+	var moved string
+	server.holdBlob = func() {
+		moved = server.push("team/config", "latest", kind, archive(t, map[string]string{"x": "new"}))
+		s.Forget(address)
+	}
+	got, err := s.Resolve(t.Context(), wanted, time.Hour)
+	must(t, err)
+	if got.Revision != old {
+		t.Errorf("the request under way gives %s", got.Revision)
+	}
+	if got, err = s.Resolve(t.Context(), wanted, time.Hour); err != nil || got.Revision != moved {
+		t.Errorf("got %+v, %v, want %s", got, err, moved)
 	}
 }
 

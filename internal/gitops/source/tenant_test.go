@@ -2,6 +2,8 @@ package source_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -126,5 +128,86 @@ func TestArchivesAreNotShared(t *testing.T) {
 	own.set("/index.yaml", fmt.Appendf(nil, "entries:\n  web:\n  - urls: [web.tgz]\n    version: 1.0.0\n    digest: %s\n", digestOf(chart(t, "web", "1.0.0"))))
 	if got, err := s.Resolve(t.Context(), chartAt(own.URL, "web", "1.0.0"), 0); !source.IsKind(err, source.NotFound) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// limitedTo is a chart for a project with these sourceRepos.
+func limitedTo(t *testing.T, url, chart string, rules ...string) project.Admitted {
+	t.Helper()
+	compiled, refused := project.Compile(&v1alpha1.AppProject{Spec: v1alpha1.AppProjectSpec{SourceRepos: rules}})
+	if len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	admitted, err := compiled.Admit(v1alpha1.ApplicationSource{RepoURL: url, Chart: chart, TargetRevision: "*"})
+	must(t, err)
+	return admitted
+}
+
+// An index cannot open with the credentials of a host what its project may not
+// read there.
+func TestArchivesOutsideOfTheRepository(t *testing.T) {
+	server := serveHelm(t)
+	server.user = "ada"
+	server.set("/bank/web.tgz", chart(t, "web", "1.0.0"))
+	server.set("/team/own/web.tgz", chart(t, "web", "1.0.0"))
+	index := func(url string) {
+		server.set("/team/own/index.yaml", []byte("entries:\n  web:\n  - urls: [\""+url+"\"]\n    version: 1.0.0\n    digest: "+digestOf(chart(t, "web", "1.0.0"))+"\n"))
+	}
+	store := &credential.Store{}
+	store.Set(types.NamespacedName{Namespace: "argocd", Name: "host"}, credential.Credential{
+		Scope: credential.Prefix, URL: server.URL, Kind: credential.Helm, Username: "ada", Password: secret.New(password),
+	})
+	s := open(t, func(o *source.Options) { o.Credentials = store })
+	own := server.URL + "/team/own"
+	resolve := func(url string, rules ...string) error {
+		t.Helper()
+		index(url)
+		_, err := s.Resolve(t.Context(), limitedTo(t, own, "web", rules...), 0)
+		return err
+	}
+	for _, url := range []string{"/bank/web.tgz", "../../bank/web.tgz", server.URL + "/bank/web.tgz", "/team/own/../../bank/web.tgz", "/team/own/%2e%2e/%2e%2e/bank/web.tgz", "../../bank/web.tgz?x=y"} {
+		wantError(t, resolve(url, own), source.Invalid)
+	}
+	if asked := server.asked("/bank/"); asked > 0 {
+		t.Errorf("%d requests for archives that the project does not allow", asked)
+	}
+	// What the project lists is read, and remains closed to others.
+	must(t, resolve("/bank/web.tgz", own, server.URL+"/bank"))
+	must(t, resolve("/bank/web.tgz", "*"))
+	wantError(t, resolve("/bank/web.tgz", own), source.Invalid, "sourceRepos")
+	wantError(t, resolve("/bank/web.tgz", "*", "!"+server.URL+"/bank"), source.Invalid, "sourceRepos")
+	for _, url := range []string{"web.tgz", "/team/own/web.tgz", own + "/web.tgz"} {
+		must(t, resolve(url, own))
+	}
+}
+
+// A public server does not lead to internal addresses, neither by an index nor by
+// a redirect. It is behind a proxy here, as there is no public server in a test.
+func TestServersDoNotLeadInside(t *testing.T) {
+	reached := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer inside.Close()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/index.yaml" {
+			_, _ = fmt.Fprintf(w, "entries:\n  web:\n  - urls: [%s/web.tgz]\n    version: 1.0.0\n  moved:\n  - urls: [moved.tgz]\n    version: 1.0.0\n", inside.URL)
+			return
+		}
+		http.Redirect(w, r, inside.URL+r.URL.RequestURI(), http.StatusFound)
+	}))
+	defer proxy.Close()
+	const helm, git = "http://charts.example", "http://git.example/team/app"
+	store := &credential.Store{}
+	for name, url := range map[string]string{"helm": helm, "git": git} {
+		store.Set(types.NamespacedName{Namespace: "argocd", Name: name}, credential.Credential{
+			Scope: credential.Repository, URL: url, Proxy: secret.New(proxy.URL), NoProxy: "127.0.0.1",
+		})
+	}
+	s := open(t, func(o *source.Options) { o.Credentials = store })
+	for _, wanted := range []project.Admitted{chartAt(helm, "web", "1.0.0"), chartAt(helm, "moved", "1.0.0"), at(git, "main")} {
+		_, err := s.Resolve(t.Context(), wanted, 0)
+		wantError(t, err, source.Denied, "internal address")
+	}
+	if reached {
+		t.Error("the server inside was reached")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 )
 
@@ -42,25 +43,25 @@ type httpTransport struct {
 // newHTTP prepares the client. Only the credential has an identity: addresses
 // have neither user nor password.
 func newHTTP(c *Client) (*httpTransport, error) {
-	transport, err := Transport(c.access, c.address.Host)
+	client, err := HTTPClient(c.access, c.address)
 	if err != nil {
 		return nil, err
 	}
-	h := &httpTransport{client: c, identity: IdentityOf(c.access.Credential)}
-	h.http = &http.Client{Transport: transport, CheckRedirect: CheckRedirect}
-	return h, nil
+	return &httpTransport{client: c, http: client, identity: IdentityOf(c.access.Credential)}, nil
 }
 
-// Transport is the connections for one credential: authorities, certificate of
-// the client, proxy. Close its idle connections after use. The caller makes one
-// for each exchange, so that a changed credential or authority takes effect at
-// once and connections are never shared between credentials.
-func Transport(access Access, host string) (*http.Transport, error) {
+// HTTPClient is a client for one server and credential: authorities,
+// certificate of the client, proxy, redirects. Close its idle connections after
+// use. The caller makes one for each exchange, so that a changed credential or
+// authority takes effect at once and connections are never shared between
+// credentials. home is the server that the user named; others that it leads to
+// are dialled as guard allows.
+func HTTPClient(access Access, home address.Address) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: access.Credential.Insecure}
 	if len(access.Authorities) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(access.Authorities) {
-			return nil, failf(Invalid, "there is no certificate for %s in the ConfigMap argocd-tls-certs-cm: write PEM text", host)
+			return nil, failf(Invalid, "there is no certificate for %s in the ConfigMap argocd-tls-certs-cm: write PEM text", home.Host)
 		}
 	}
 	if access.Credential.ClientCertificate != "" {
@@ -74,17 +75,24 @@ func Transport(access Access, host string) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: 15 * time.Second, IdleConnTimeout: 30 * time.Second,
-		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
-		DialContext: dialer().DialContext,
-	}
+	chosen := http.ProxyFromEnvironment
 	// A proxy of the credential replaces that of the environment.
 	if proxy != nil {
-		t.Proxy = proxy.forRequest
+		chosen = proxy.forRequest
 	}
-	return t, nil
+	guarded := &guard{home: home, proxies: map[string]bool{}}
+	t := &http.Transport{
+		Proxy: guarded.proxy(chosen), TLSClientConfig: config, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 15 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: guarded.dial,
+	}
+	return &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if access.Credential.ClientCertificate != "" && r.URL.Host != via[0].URL.Host {
+			return failf(Denied, "it redirects to another host, which would get the certificate of the client")
+		}
+		return checkRedirect(r, via)
+	}}, nil
 }
 
 // Identity authenticates HTTP requests.
@@ -119,11 +127,11 @@ func (i Identity) Apply(r *http.Request) {
 	}
 }
 
-// CheckRedirect is the redirect policy of an http.Client. As Git does, it
+// checkRedirect is the redirect policy of an http.Client. As Git does, it
 // follows redirects of the request for refs but not of fetches. It never
 // follows one to plain HTTP, and removes the Authorization header on the way to
 // another host.
-func CheckRedirect(r *http.Request, via []*http.Request) error {
+func checkRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case len(via) > 5:
