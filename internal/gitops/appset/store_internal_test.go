@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,5 +88,34 @@ func TestBookApplications(t *testing.T) {
 	foreign.SetOwnerReferences(nil)
 	if _, what := b.putApplication(foreign, fromWatch); what != nothingNew || len(b.owned(set)) != 0 {
 		t.Error("an Application that no set has made is noted")
+	}
+}
+
+// What a worker gives is checked: it could have been taken over.
+func TestDecodeGenerated(t *testing.T) {
+	c := &Controller{options: ControllerOptions{ControlNamespace: "argocd"}}
+	application := func(namespace, project string) []byte {
+		return []byte(`{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a", "namespace": "` + namespace + `"},
+			"spec": {"project": "` + project + `", "source": {"repoURL": "https://git/a", "path": "x"}, "destination": {"namespace": "x"}}}`)
+	}
+	for _, tt := range []struct {
+		namespace string
+		text      []byte
+		want      string
+	}{
+		{"team", application("team", "team"), ""},
+		{"argocd", application("argocd", "any"), ""},
+		{"team", application("argocd", "team"), "namespace"},
+		{"team", application("team", "other"), "project"},
+		{"team", []byte("{"), "read"},
+		{"argocd", []byte(`{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a", "namespace": "argocd"}, "spec": {}}`), "spec"},
+	} {
+		set := &v1alpha1.ApplicationSet{}
+		set.Namespace = tt.namespace
+		set.Spec.Template.Spec.Project = "team"
+		_, err := c.decodeGenerated(set, tt.text)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("in %s %s: %v", tt.namespace, tt.text, err)
+		}
 	}
 }
