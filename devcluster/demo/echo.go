@@ -145,7 +145,7 @@ func (s *server) echoText(w http.ResponseWriter, r *http.Request) {
 func (rep report) request() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\nHost: %s\n", rep.Method, rep.Target, rep.Proto, rep.Host)
-	for _, name := range sortedNames(rep.Headers) {
+	for _, name := range slices.Sorted(maps.Keys(rep.Headers)) {
 		for _, value := range rep.Headers[name] {
 			fmt.Fprintf(&b, "%s: %s\n", name, value)
 		}
@@ -154,11 +154,6 @@ func (rep report) request() string {
 		fmt.Fprintf(&b, "\n%s\n", rep.Body)
 	}
 	return b.String()
-}
-
-// sortedNames returns the header names in alphabetical order.
-func sortedNames(h http.Header) []string {
-	return slices.Sorted(maps.Keys(h))
 }
 
 // page is the response for browsers, with the colour as its background. The

@@ -53,11 +53,10 @@ type container struct {
 
 	// mu guards the fields below, which the worker writes or reads while the
 	// goroutine runs.
-	mu      sync.Mutex
-	spec    corev1.Container
-	status  corev1.ContainerStatus
-	leaving bool
-	stopAt  time.Time // time of SIGKILL; zero until stop is called
+	mu     sync.Mutex
+	spec   corev1.Container
+	status corev1.ContainerStatus
+	stopAt time.Time // time of SIGKILL; zero until stop is called
 }
 
 // launch starts the goroutine. The second and later calls do nothing, so the
@@ -102,7 +101,6 @@ func (c *container) stop(deadline time.Time) {
 	if c.stopAt.IsZero() || deadline.Before(c.stopAt) {
 		c.stopAt = deadline
 	}
-	c.leaveLocked()
 	c.mu.Unlock()
 	c.cancel()
 	c.poke()
@@ -219,14 +217,13 @@ func (c *container) start() (corev1.Container, *process, *refusal) {
 func (c *container) running(pod *corev1.Pod, spec *corev1.Container, p *process) {
 	started := spec.StartupProbe == nil
 	c.mu.Lock()
-	c.leaving = !c.stopAt.IsZero()
 	c.status.Image = spec.Image
 	c.status.ImageID = containerIDScheme + spec.Image
 	c.status.ContainerID = runID(pod, spec.Name, c.next)
 	c.status.RestartCount = c.next
 	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: apiTime(p.started)}}
 	c.status.Started = &started
-	c.status.Ready = started && spec.ReadinessProbe == nil && c.kind != initContainer && !c.leaving
+	c.status.Ready = started && spec.ReadinessProbe == nil && c.kind != initContainer
 	c.mu.Unlock()
 	c.next++
 	c.notify()

@@ -50,16 +50,6 @@ func nextStatus(pod *corev1.Pod, o observed) corev1.PodStatus {
 	s.InitContainerStatuses = slices.Clone(o.init)
 	s.ContainerStatuses = slices.Clone(o.regular)
 	s.EphemeralContainerStatuses = ephemeralStatuses(pod)
-	if pod.DeletionTimestamp != nil {
-		// Not ready as soon as the deletion is requested, so that traffic
-		// leaves before the process stops. A completed init container stays
-		// ready.
-		for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
-			for i := range list {
-				list[i].Ready = list[i].Ready && list[i].State.Terminated != nil
-			}
-		}
-	}
 	// Succeeded and Failed are final: controllers act on them once.
 	if s.Phase != corev1.PodSucceeded && s.Phase != corev1.PodFailed {
 		s.Phase = podPhase(pod, s.InitContainerStatuses, s.ContainerStatuses, o.stopping && o.ended)

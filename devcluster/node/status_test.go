@@ -164,8 +164,8 @@ func TestNextStatusKeepsAndMoves(t *testing.T) {
 	deleted := metav1.Now()
 	pod.Status, pod.DeletionTimestamp = s, &deleted
 	s = nextStatus(pod, seen)
-	if c := conditionOf(t, s, corev1.PodReady); c.Status != corev1.ConditionFalse || s.ContainerStatuses[0].Ready {
-		t.Errorf("a Pod that is being deleted is still ready: %+v", c)
+	if c := conditionOf(t, s, corev1.PodReady); c.Status != corev1.ConditionTrue || !s.ContainerStatuses[0].Ready {
+		t.Errorf("a Pod that is being deleted and runs is not ready: %+v", c)
 	}
 	if !seen.regular[0].Ready {
 		t.Error("the observation was changed")

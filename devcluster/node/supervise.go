@@ -67,11 +67,11 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 	// Room for one failure of the startup and one of the liveness probe, each
 	// of which reports at most one: a send never blocks.
 	sick := make(chan sickness, 2)
-	helpers.Go(func() { c.probe(watching, spec, sick) })
+	helpers.Go(func() { c.probe(watching, alive, spec, sick) })
 
 	// begin starts the termination; later calls only shorten its deadline.
-	// Probes end and readiness drops first, so that traffic leaves before the
-	// process gets SIGTERM.
+	// Startup and liveness are not probed from then on. Readiness is, as by the
+	// kubelet: the EndpointSlice shows that the Pod terminates.
 	bye := &gracefulStop{}
 	begin := func(deadline time.Time) {
 		bye.by(deadline)
@@ -80,7 +80,6 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 		}
 		bye.begun = true
 		unwatch()
-		c.leave()
 		hooked := make(chan struct{})
 		bye.hooked = hooked
 		helpers.Go(func() {
@@ -118,16 +117,17 @@ func (c *container) supervise(spec *corev1.Container, p *process) (changed bool)
 	}
 }
 
-// probe runs the probes of a container until ctx is done: first the startup
-// probe alone, then readiness and liveness in parallel. Init containers that
-// run to completion have no probes.
-func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan<- sickness) {
+// probe runs the probes of a container: first the startup probe alone, then
+// readiness and liveness in parallel. Readiness is probed until alive is done,
+// the others until watching is. Init containers that run to completion have no
+// probes.
+func (c *container) probe(watching, alive context.Context, spec *corev1.Container, sick chan<- sickness) {
 	if c.kind == initContainer {
 		return
 	}
 	if spec.StartupProbe != nil {
 		started := false
-		c.watch(ctx, spec, spec.StartupProbe, func(err error) bool {
+		c.watch(watching, spec, spec.StartupProbe, func(err error) bool {
 			if started = err == nil; !started {
 				sick <- sickness{spec.StartupProbe, "Startup", err}
 			}
@@ -143,7 +143,7 @@ func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan
 	defer both.Wait()
 	if spec.ReadinessProbe != nil {
 		both.Go(func() {
-			c.watch(ctx, spec, spec.ReadinessProbe, func(err error) bool {
+			c.watch(alive, spec, spec.ReadinessProbe, func(err error) bool {
 				// A readiness failure never restarts the container. The Event
 				// is recorded only when readiness changes.
 				if c.setReady(err == nil) && err != nil {
@@ -155,7 +155,7 @@ func (c *container) probe(ctx context.Context, spec *corev1.Container, sick chan
 	}
 	if spec.LivenessProbe != nil {
 		both.Go(func() {
-			c.watch(ctx, spec, spec.LivenessProbe, func(err error) bool {
+			c.watch(watching, spec, spec.LivenessProbe, func(err error) bool {
 				if err != nil {
 					sick <- sickness{spec.LivenessProbe, "Liveness", err}
 				}
@@ -177,37 +177,18 @@ func (c *container) setStarted(ready bool) {
 	yes := true
 	c.change(func(s *corev1.ContainerStatus) {
 		s.Started = &yes
-		s.Ready = ready && !c.leaving
+		s.Ready = ready
 	})
 }
 
-// setReady sets readiness from the probe; a container that is leaving stays not
-// ready. It returns true when the value changed.
+// setReady sets readiness from the probe. It returns true when the value
+// changed.
 func (c *container) setReady(ready bool) (changed bool) {
 	c.change(func(s *corev1.ContainerStatus) {
-		ready = ready && !c.leaving
 		changed = s.Ready != ready
 		s.Ready = ready
 	})
 	return changed
-}
-
-// leave makes the current run not ready for good, before its process is
-// terminated.
-func (c *container) leave() {
-	c.mu.Lock()
-	c.leaveLocked()
-	c.mu.Unlock()
-	c.notify()
-}
-
-// leaveLocked is leave for callers that hold c.mu and notify on their own. Only
-// a running container loses readiness: a completed init container keeps it.
-func (c *container) leaveLocked() {
-	c.leaving = true
-	if c.status.State.Running != nil {
-		c.status.Ready = false
-	}
 }
 
 // deadline returns the time of SIGKILL that stop has set.

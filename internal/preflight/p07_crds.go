@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -24,7 +26,12 @@ const (
 
 // ownCRDs returns the CRDs of the chart.
 func ownCRDs() []string {
-	return []string{"applications.argoproj.io", "applicationsets.argoproj.io", "appprojects.argoproj.io"}
+	var names []string
+	for _, kind := range v1alpha1.Kinds() {
+		names = append(names, kind.Plural+"."+kind.Group)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // checkCRDOwnership is P7: the CRDs of the chart do not exist yet or belong

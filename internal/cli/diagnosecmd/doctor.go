@@ -158,12 +158,12 @@ func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoi
 // contexts reads the contexts of this machine. Their keys are registered with
 // the redactor before any other check can print something.
 func (e *diagnosis) contexts() {
+	e.hide.know(os.Getenv(apiclient.KeyVariable))
 	book, err := apiclient.ReadContexts()
 	if err != nil {
 		e.add("contexts", checkFailed, "%v", err)
 		return
 	}
-	e.hide.know(os.Getenv(apiclient.KeyVariable))
 	for _, one := range book.Entries {
 		e.hide.know(one.Key.Reveal())
 	}

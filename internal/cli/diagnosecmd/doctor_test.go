@@ -66,6 +66,12 @@ func TestDoctor(t *testing.T) {
 	if got := w.Run(t, "doctor"); got.Code != 1 || !strings.Contains(got.Stdout, "does not respond") {
 		t.Errorf("without the platform: %+v", got)
 	}
+	// A key of the environment is redacted also if the contexts cannot be read.
+	must.Do(t, os.WriteFile(w.Config, []byte("contexts: none\n"), 0o600))
+	w.Environ = []string{"SLIPWAY_URL=http://127.0.0.1:1/canary-env-key", "SLIPWAY_API_KEY=canary-env-key"}
+	if got := w.Run(t, "doctor"); got.Code != 1 || strings.Contains(got.Stdout+got.Stderr, "canary") || !strings.Contains(got.Stdout, "[redacted]") {
+		t.Errorf("without contexts: %+v", got)
+	}
 }
 
 // unpack reads a bundle.

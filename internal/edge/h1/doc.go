@@ -5,7 +5,7 @@
 //
 // A [Head] or [ResponseHead] is parsed once, into offsets over the bytes that
 // were read; no strings are made and nothing is allocated on the way. A
-// [ForwardPlan] or [ReplyPlan] writes the head for the other side by copying
+// [ForwardPlan] or [ResponsePlan] writes the head for the other side by copying
 // ranges. A [Body] follows a body through its framing and returns the bytes to pass
 // on. These have no connections: they consume bytes and report when they need more.
 // [Reader], [Writer] and [Transfer] join them to a net.Conn,

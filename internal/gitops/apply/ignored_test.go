@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/must"
@@ -17,19 +18,19 @@ import (
 func TestRespectIgnoreDifferences(t *testing.T) {
 	for _, tt := range []struct {
 		name, manifest string
-		rule           plan.IgnoreRule
+		rule           v1alpha1.ResourceIgnoreDifferences
 		// patch is what somebody does, after the first sync.
 		patch string
 		field []string
 		want  string
 	}{
-		{"replicas that an autoscaler set", webDeployment, plan.IgnoreRule{JSONPointers: []string{"/spec/replicas"}},
+		{"replicas that an autoscaler set", webDeployment, v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/spec/replicas"}},
 			`{"spec":{"replicas":5}}`, []string{"spec", "replicas"}, "5"},
-		{"a field that is ours alone", webDeployment, plan.IgnoreRule{JSONPointers: []string{"/spec/replicas"}},
+		{"a field that is ours alone", webDeployment, v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/spec/replicas"}},
 			`{"metadata":{"labels":{"x":"y"}}}`, []string{"spec", "replicas"}, "0"},
-		{"a field that somebody removed", settings, plan.IgnoreRule{JSONPointers: []string{"/data/size"}},
+		{"a field that somebody removed", settings, v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/data/size"}},
 			`{"data":{"size":null}}`, []string{"data", "size"}, "nothing"},
-		{"what a manager owns", settings, plan.IgnoreRule{ManagedFieldsManagers: []string{"somebody"}},
+		{"what a manager owns", settings, v1alpha1.ResourceIgnoreDifferences{ManagedFieldsManagers: []string{"somebody"}},
 			`{"data":{"size":"small"}}`, []string{"data", "size"}, "small"},
 		{"a list that is taken as a whole", `
 apiVersion: networking.k8s.io/v1
@@ -37,13 +38,13 @@ kind: Ingress
 metadata: {name: web}
 spec:
   rules: [{host: a.example.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]
-`, plan.IgnoreRule{JSONPointers: []string{"/spec/rules/0/host"}}, `{"spec":{"tls":[{"hosts":["b.example.test"]}]}}`,
+`, v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/spec/rules/0/host"}}, `{"spec":{"tls":[{"hosts":["b.example.test"]}]}}`,
 			[]string{"spec", "tls"}, "- hosts:\n  - b.example.test"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := enter(t)
 			tt.rule.Group, tt.rule.Kind = "*", "*"
-			ignore, err := plan.NewIgnore([]plan.IgnoreRule{tt.rule}, nil)
+			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{tt.rule}, nil)
 			must.Do(t, err)
 			object := w.apply(tt.manifest)
 			w.patch(object, "somebody", tt.patch)
@@ -62,7 +63,7 @@ spec:
 // alone.
 func TestRespectWithinElements(t *testing.T) {
 	w := enter(t)
-	ignore, err := plan.NewIgnore([]plan.IgnoreRule{{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/template/spec/containers/0/image"}}}, nil)
+	ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/template/spec/containers/0/image"}}}, nil)
 	must.Do(t, err)
 	object := w.apply(webDeployment)
 	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example.test/web:9"}]}}}}`

@@ -130,15 +130,8 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 		return nil, err
 	}
 	// Ignored fields do not count in the comparison, and are not shown.
-	var rules []plan.IgnoreRule
-	for _, r := range c.App.Spec.IgnoreDifferences {
-		rules = append(rules, plan.IgnoreRule{
-			Group: r.Group, Kind: r.Kind, Name: r.Name, Namespace: r.Namespace,
-			JSONPointers: r.JSONPointers, JQPathExpressions: r.JQPathExpressions, ManagedFieldsManagers: r.ManagedFieldsManagers,
-		})
-	}
 	var err error
-	if c.ignore, err = plan.NewIgnore(rules, jq.New()); err != nil {
+	if c.ignore, err = plan.NewIgnore(c.App.Spec.IgnoreDifferences, jq.New()); err != nil {
 		return nil, fmt.Errorf("ignoreDifferences of %s: %w", c.App.ID(), err)
 	}
 	if err := c.fetch(ctx); err != nil {

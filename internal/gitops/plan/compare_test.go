@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/must"
@@ -63,28 +64,28 @@ func TestCompare(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		changes []string
-		rule    plan.IgnoreRule
+		rule    v1alpha1.ResourceIgnoreDifferences
 		want    plan.SyncState
 	}{
-		{"the same", nil, plan.IgnoreRule{}, plan.Synced},
-		{"another", []string{"replicas"}, plan.IgnoreRule{}, plan.OutOfSync},
-		{"pointer", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
-		{"pointer of a list", []string{"side"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment",
+		{"the same", nil, v1alpha1.ResourceIgnoreDifferences{}, plan.Synced},
+		{"another", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{}, plan.OutOfSync},
+		{"pointer", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
+		{"pointer of a list", []string{"side"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment",
 			JSONPointers: []string{"/spec/template/spec/containers/1/image"}}, plan.Synced},
-		{"pointer to something else", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/paused", "/spec/template/x/y", "/spec/replicas/0"}}, plan.OutOfSync},
-		{"only one of two", []string{"replicas", "note"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
-		{"group and kind are patterns", []string{"replicas"}, plan.IgnoreRule{Group: "*", Kind: "Deploy*", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
-		{"another group", []string{"replicas"}, plan.IgnoreRule{Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
-		{"this name", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "*", Name: "web", Namespace: "shop", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
-		{"another name", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "*", Name: "api", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
-		{"another namespace", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "*", Namespace: "test", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
-		{"path", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".spec.replicas"}}, plan.Synced},
-		{"path that fails hides nothing", []string{"replicas"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".broken"}}, plan.OutOfSync},
-		{"path that fails invents nothing", nil, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".broken"}}, plan.Synced},
-		{"escaped", []string{"note"}, plan.IgnoreRule{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/metadata/annotations/example.com~1note"}}, plan.Synced},
+		{"pointer to something else", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/paused", "/spec/template/x/y", "/spec/replicas/0"}}, plan.OutOfSync},
+		{"only one of two", []string{"replicas", "note"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
+		{"group and kind are patterns", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "*", Kind: "Deploy*", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
+		{"another group", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
+		{"this name", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "*", Name: "web", Namespace: "shop", JSONPointers: []string{"/spec/replicas"}}, plan.Synced},
+		{"another name", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "*", Name: "api", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
+		{"another namespace", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "*", Namespace: "test", JSONPointers: []string{"/spec/replicas"}}, plan.OutOfSync},
+		{"path", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".spec.replicas"}}, plan.Synced},
+		{"path that fails hides nothing", []string{"replicas"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".broken"}}, plan.OutOfSync},
+		{"path that fails invents nothing", nil, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JQPathExpressions: []string{".broken"}}, plan.Synced},
+		{"escaped", []string{"note"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/metadata/annotations/example.com~1note"}}, plan.Synced},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ignore, err := plan.NewIgnore([]plan.IgnoreRule{test.rule}, deletePath{})
+			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{test.rule}, deletePath{})
 			must.Do(t, err)
 			live := decode(t, liveDeployment)
 			got, err := plan.Compare(live, live, ignore, changed(test.changes...))
@@ -116,23 +117,23 @@ func TestCompareAbsent(t *testing.T) {
 
 func TestNewIgnore(t *testing.T) {
 	for name, test := range map[string]struct {
-		rule plan.IgnoreRule
+		rule v1alpha1.ResourceIgnoreDifferences
 		says string
 	}{
-		"pointer":       {plan.IgnoreRule{JSONPointers: []string{"spec"}}, "ignoreDifferences[0].jsonPointers[0]: it does not begin with /"},
-		"everything":    {plan.IgnoreRule{JSONPointers: []string{"/a", ""}}, "jsonPointers[1]"},
-		"escape":        {plan.IgnoreRule{JSONPointers: []string{"/a~2"}}, "~0"},
-		"long pointer":  {plan.IgnoreRule{JSONPointers: []string{"/" + strings.Repeat("a", 2000)}}, "characters"},
-		"group":         {plan.IgnoreRule{Group: "{a"}, "group"},
-		"path":          {plan.IgnoreRule{JQPathExpressions: []string{"spec"}}, "jqPathExpressions[0]: it is not a path"},
-		"two, all told": {plan.IgnoreRule{Kind: "[", JSONPointers: []string{"x"}}, "jsonPointers[0]"},
+		"pointer":       {v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"spec"}}, "ignoreDifferences[0].jsonPointers[0]: it does not begin with /"},
+		"everything":    {v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/a", ""}}, "jsonPointers[1]"},
+		"escape":        {v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/a~2"}}, "~0"},
+		"long pointer":  {v1alpha1.ResourceIgnoreDifferences{JSONPointers: []string{"/" + strings.Repeat("a", 2000)}}, "characters"},
+		"group":         {v1alpha1.ResourceIgnoreDifferences{Group: "{a"}, "group"},
+		"path":          {v1alpha1.ResourceIgnoreDifferences{JQPathExpressions: []string{"spec"}}, "jqPathExpressions[0]: it is not a path"},
+		"two, all told": {v1alpha1.ResourceIgnoreDifferences{Kind: "[", JSONPointers: []string{"x"}}, "jsonPointers[0]"},
 	} {
-		_, err := plan.NewIgnore([]plan.IgnoreRule{test.rule}, deletePath{})
+		_, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{test.rule}, deletePath{})
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v, want %q", name, err, test.says)
 		}
 	}
-	if _, err := plan.NewIgnore([]plan.IgnoreRule{{JQPathExpressions: []string{"."}}}, nil); err == nil {
+	if _, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{JQPathExpressions: []string{"."}}}, nil); err == nil {
 		t.Error("paths are taken without an evaluator")
 	}
 }
@@ -163,7 +164,7 @@ func TestManagedFields(t *testing.T) {
 				{"manager":"hpa","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%s},
 				{"manager":"other","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{}}}]},"spec":%s}`, test.fields, test.before))
 			other := decode(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":%s}`, test.before))
-			ignore, err := plan.NewIgnore([]plan.IgnoreRule{{Kind: "A", ManagedFieldsManagers: []string{"hpa", "none"}}}, nil)
+			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Kind: "A", ManagedFieldsManagers: []string{"hpa", "none"}}}, nil)
 			must.Do(t, err)
 			ignore.Strip(live, other)
 			for side, object := range map[string]*unstructured.Unstructured{"live": live, "other": other} {
@@ -327,7 +328,7 @@ func FuzzStrip(f *testing.F) {
 	f.Add("/spec/l/0", []byte(`{"f:spec":{"f:l":{"v:1":{},"i:0":{}}}}`), []byte(`{"l":[1,2]}`))
 	f.Add("/~0~1//", []byte(`{".":{}}`), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, pointer string, fields, spec []byte) {
-		ignore, err := plan.NewIgnore([]plan.IgnoreRule{{Kind: "A", JSONPointers: []string{pointer}, ManagedFieldsManagers: []string{"m"}}}, nil)
+		ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Kind: "A", JSONPointers: []string{pointer}, ManagedFieldsManagers: []string{"m"}}}, nil)
 		var value, owned any
 		if err != nil || json.Unmarshal(spec, &value) != nil || json.Unmarshal(fields, &owned) != nil {
 			return

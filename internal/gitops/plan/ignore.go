@@ -7,23 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/glob"
 )
-
-// IgnoreRule is one of an Application's ignoreDifferences. Group and Kind are
-// patterns; an empty Name or Namespace takes all.
-type IgnoreRule struct {
-	Group     string
-	Kind      string
-	Name      string
-	Namespace string
-
-	JSONPointers []string
-	// JQPathExpressions are paths in the language of jq.
-	JQPathExpressions []string
-	// ManagedFieldsManagers are field managers: what they own is ignored.
-	ManagedFieldsManagers []string
-}
 
 // PathEvaluator evaluates expressions of jq.
 type PathEvaluator interface {
@@ -40,19 +26,21 @@ type Ignore struct {
 	paths PathEvaluator
 }
 
+// ignoreRule is a compiled rule. Group and kind are patterns; an empty name or
+// namespace takes all.
 type ignoreRule struct {
-	IgnoreRule
+	v1alpha1.ResourceIgnoreDifferences
 	group, kind glob.Pattern
 	pointers    []pointer
 }
 
 // NewIgnore reads the rules. The error has all that is wrong with them. Without
 // an evaluator, rules with jq expressions are refused.
-func NewIgnore(rules []IgnoreRule, paths PathEvaluator) (*Ignore, error) {
+func NewIgnore(rules []v1alpha1.ResourceIgnoreDifferences, paths PathEvaluator) (*Ignore, error) {
 	ignore := &Ignore{paths: paths}
 	var faults []error
 	for i, rule := range rules {
-		compiled := ignoreRule{IgnoreRule: rule}
+		compiled := ignoreRule{ResourceIgnoreDifferences: rule}
 		note := func(field string, err error) {
 			if err != nil {
 				faults = append(faults, fmt.Errorf("ignoreDifferences[%d].%s: %w", i, field, err))

@@ -78,15 +78,3 @@ func propagation(policy string) metav1.DeletionPropagation {
 	}
 	return metav1.DeletePropagationForeground
 }
-
-// ignoreRules translates the Application's ignoreDifferences.
-func ignoreRules(spec *v1alpha1.ApplicationSpec) []plan.IgnoreRule {
-	rules := make([]plan.IgnoreRule, 0, len(spec.IgnoreDifferences))
-	for _, r := range spec.IgnoreDifferences {
-		rules = append(rules, plan.IgnoreRule{
-			Group: r.Group, Kind: r.Kind, Name: r.Name, Namespace: r.Namespace,
-			JSONPointers: r.JSONPointers, JQPathExpressions: r.JQPathExpressions, ManagedFieldsManagers: r.ManagedFieldsManagers,
-		})
-	}
-	return rules
-}

@@ -38,7 +38,7 @@ func (p *reconcileRun) compile() error {
 		p.project = compiled.project
 		refused = append(refused, compiled.project.Check(p.located(), p.ControlNamespace)...)
 	}
-	ignore, err := plan.NewIgnore(ignoreRules(&p.app.Spec), p.paths)
+	ignore, err := plan.NewIgnore(p.app.Spec.IgnoreDifferences, p.paths)
 	if err != nil {
 		refused = append(refused, refusal.Refusal{Field: "spec.ignoreDifferences", Reason: refusal.Invalid, Message: err.Error()})
 	}

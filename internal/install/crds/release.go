@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"slipway.dev/slipway/internal/kube"
 )
@@ -84,8 +85,8 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 		if err != nil {
 			return err
 		}
-		object.SetLabels(map[string]string{labelManager: managerHelm})
-		object.SetAnnotations(map[string]string{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace})
+		object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{labelManager: managerHelm}))
+		object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace}))
 		// Force takes the fields over from other managers: the definition
 		// belongs to the release.
 		apply := metav1.ApplyOptions{FieldManager: manager, Force: true}
