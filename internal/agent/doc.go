@@ -10,6 +10,7 @@
 //	webhooks      requests of Git hosts, received by every replica
 //	push relay    how a replica that does not lead passes pushes to the leader
 //	settings      a report of settings in argocd-cm that have no effect
+//	policy        who may do what: argocd-rbac-cm and roles of AppProjects
 //
 // It promises that one replica leads at a time. Another one takes over within
 // 20 seconds of a leader's death, and at once when the leader shuts down in

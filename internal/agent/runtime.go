@@ -115,6 +115,7 @@ type platformRuntime struct {
 	connections      *clusters.Connections
 	reporter         *report.Reporter
 	traffic          *traffic.Service
+	rights           *rightsPolicy
 	router           http.Handler
 }
 
@@ -125,7 +126,10 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	if given.Metrics == nil {
 		given.Metrics = &RuntimeMetrics{}
 	}
-	r := &platformRuntime{agent: a, runtimeOptions: given, connections: clusters.NewConnections(a.clusters, given.Version)}
+	r := &platformRuntime{
+		agent: a, runtimeOptions: given, connections: clusters.NewConnections(a.clusters, given.Version),
+		rights: &rightsPolicy{refused: a.reportPolicy},
+	}
 	namespace := a.options.ControlNamespace
 	var err error
 	r.membership, err = join.New(join.Options{
@@ -179,7 +183,7 @@ func (r *platformRuntime) newRouter() (http.Handler, error) {
 	proxy := appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
 		Sources: r.sources, Renderer: r.renderer, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
-		ComponentNamespace: options.Cluster.Namespace, Log: r.log,
+		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log,
 	})
 	r.traffic = r.newTraffic(proxy)
 	mux := http.NewServeMux()
@@ -214,6 +218,7 @@ func (r *platformRuntime) serve(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	parts.Go(func() { r.logEnd(running, "platform", r.membership.Run(running)) })
+	parts.Go(func() { r.rights.watch(running, r.agent) })
 	if r.runtimeOptions.Mode == mode.Tunnel {
 		parts.Go(func() {
 			r.logEnd(running, "tunnel", tunnel.Run(running, tunnel.Options{

@@ -50,6 +50,7 @@ func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatR
 	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil {
 		message.GitTokenExpiresAt = wire.Timestamp(expires)
 	}
+	message.Rights = r.rights.report()
 	message.SharedRepository = r.sharedRepository.ReadyRepository()
 	message.SharedRepositoryValid = message.SharedRepository != ""
 	note("the runtime's Application", r.addOwnApplication(ctx, message))

@@ -17,13 +17,13 @@ func rightsReference() string {
 <!-- Written by make generate. Change internal/wire/permission, not this page. -->
 
 What each procedure and path needs, and which roles have it. [security.md](../security.md#rights) explains roles and rights. A key has
-at most the rights of its user, and those of its scope: a key to read only calls what is marked as reading.
+at most the rights of its user, and those of its scope: a key to read only calls what is marked as reading. Policies give and take rights on
+Applications beside the roles.
 
 ## Procedures
 
-| procedure | needs | reads | viewer | operator | admin |
-|---|---|---|---|---|---|
 `)
+	writeRightsHeader(&page, "procedure")
 	for _, procedure := range permission.Procedures() {
 		rule, _ := permission.Of(procedure)
 		writeRight(&page, procedure, rule)
@@ -31,9 +31,8 @@ at most the rights of its user, and those of its scope: a key to read only calls
 	page.WriteString(`
 ## Paths
 
-| path | needs | reads | viewer | operator | admin |
-|---|---|---|---|---|---|
 `)
+	writeRightsHeader(&page, "path")
 	for _, path := range permission.Paths() {
 		reading, changing := permission.OfPath(path, "GET", false), permission.OfPath(path, "POST", false)
 		if reading == changing {
@@ -44,6 +43,12 @@ at most the rights of its user, and those of its scope: a key to read only calls
 		writeRight(&page, path, changing)
 	}
 	return page.String()
+}
+
+// writeRightsHeader writes the header of a table, with a column for each role.
+func writeRightsHeader(page *strings.Builder, first string) {
+	roles := permission.Roles()
+	fmt.Fprintf(page, "| %s | needs | reads | %s |\n|---|---|---|%s\n", first, strings.Join(roles, " | "), strings.Repeat("---|", len(roles)))
 }
 
 // writeRight writes the row of a procedure or path.

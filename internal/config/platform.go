@@ -20,6 +20,7 @@ type Platform struct {
 	Runtimes   RuntimesReached `yaml:"runtimes"`
 	FirstStart FirstStart      `yaml:"firstStart"`
 	Identity   Identity        `yaml:"identity"`
+	Rights     Rights          `yaml:"rights"`
 	Keys       APIKeys         `yaml:"keys"`
 	Audit      AuditLog        `yaml:"audit"`
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Allow users to sign in through an OpenID Connect identity provider."`
@@ -87,6 +88,14 @@ type Identity struct {
 	Passwords string `yaml:"passwords" description:"enabled, or disabled: users sign in through the identity provider (oidc) only, and sessions that a password opened are refused. At the first sign-in through the identity provider a user with a password loses it; they are matched by the verified email. API keys remain valid."`
 }
 
+// Rights is the policy about Applications, in the form of Argo CD.
+type Rights struct {
+	Policy        string `yaml:"policy" description:"Rules as in Argo CD's policy.csv, for users by email, for groups of the identity provider and for roles. They add to what the roles of users allow, and a deny takes away from it."`
+	PolicyFile    string `yaml:"policyFile" description:"File with such rules, beside those of policy. It is read at the start."`
+	PolicyDefault string `yaml:"policyDefault" description:"Role of the policy that every user has, such as role:readonly."`
+	MatchMode     string `yaml:"matchMode" description:"How the patterns of the rules are matched: glob, or regex for regular expressions."`
+}
+
 // APIKeys bounds how long the keys of users are good.
 type APIKeys struct {
 	DefaultLifetime Duration `yaml:"defaultLifetime" description:"Lifetime of an API key whose request sets none, such as those of slipway login and slipway api-key create. 0 means keys.maxLifetime."`
@@ -113,12 +122,15 @@ type OIDC struct {
 	AdminValues    []string    `yaml:"adminValues" description:"Values of the claim that grant the role admin."`
 	OperatorValues []string    `yaml:"operatorValues" description:"Values of the claim that grant the role operator."`
 	ViewerValues   []string    `yaml:"viewerValues" description:"Values of the claim that grant the role viewer."`
-	DefaultRole    string      `yaml:"defaultRole" description:"Role of new users, and of users without any of these values: viewer, operator or admin."`
+	DefaultRole    string      `yaml:"defaultRole" description:"Role of new users, and of users without any of these values: restricted, viewer, operator or admin."`
+	GroupsClaim    string      `yaml:"groupsClaim" description:"Claim of the ID token with the groups of the user, which policies about rights name. They are stored at each sign-in."`
 }
 
 // SetDefaults sets every option to its default. The decoder calls it by this
 // name when an option enables the group.
-func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on", DefaultRole: permission.RoleOperator} }
+func (o *OIDC) SetDefaults() {
+	*o = OIDC{Name: "Single sign-on", DefaultRole: permission.RoleOperator, GroupsClaim: "groups"}
+}
 
 // Defaults sets every option to its default: a platform on loopback, without
 // TLS, that needs no configuration.
@@ -131,6 +143,7 @@ func (p *Platform) Defaults() {
 		Health:     HealthServer{Address: ":8087"},
 		FirstStart: FirstStart{Account: "default", Email: "admin@localhost"},
 		Identity:   Identity{Passwords: PasswordsEnabled},
+		Rights:     Rights{MatchMode: "glob"},
 		Keys:       APIKeys{DefaultLifetime: 90 * day, MaxLifetime: 365 * day},
 		Audit:      AuditLog{Retention: 365 * day},
 	}

@@ -66,6 +66,8 @@ func TestPlatformValidate(t *testing.T) {
 		"--oidc.issuer=https://id --oidc.clientID=x --oidc.roleClaim=g":                           "belong together",
 		"--oidc.issuer=https://id --oidc.clientID=x --oidc.viewerValues=g":                        "belong together",
 		"--oidc.issuer=https://id --oidc.clientID=x --oidc.roleClaim=g --oidc.operatorValues=dev": "",
+		"--rights.matchMode=exact":                                                                "rights.matchMode is \"exact\": choose one of glob, regex",
+		"--rights.matchMode=regex":                                                                "",
 		"--oidc.issuer=https://id --oidc.clientID=x --oidc.defaultRole=viewer":                    "",
 		"--oidc.issuer=https://id --oidc.clientID=x --oidc.defaultRole=root":                      "oidc.defaultRole is \"root\"",
 	} {

@@ -29,6 +29,7 @@ func (p *Platform) Validate() error {
 	} else if http != (OTLPHTTP{}) {
 		c.add("audit.otlp.http.endpoint", "is missing: write the URL of the collector, or leave the other options of audit.otlp.http empty")
 	}
+	c.rights(&p.Rights)
 	if p.OIDC != nil {
 		c.oidc(p.OIDC)
 	}
@@ -166,6 +167,13 @@ func (c *checker) firstStart(f *FirstStart) {
 	name, domain, found := strings.Cut(f.Email, "@")
 	if !found || name == "" || domain == "" || strings.ContainsAny(f.Email, " \t\r\n<>") || strings.Contains(domain, "@") || len(f.Email) > 254 {
 		c.add("firstStart.email", "is %s, which is not an email address", quoted(f.Email))
+	}
+}
+
+// rights checks the settings of the policy. Its rules are parsed at the start.
+func (c *checker) rights(r *Rights) {
+	if r.MatchMode != "glob" && r.MatchMode != "regex" {
+		c.add("rights.matchMode", "is %s: choose one of glob, regex", quoted(r.MatchMode))
 	}
 }
 

@@ -107,7 +107,7 @@ func (p *parser) projectLine(project, subject, line string) *refusal.Refusal {
 
 // addProjectRule adds a rule that counts within a project.
 func (p *parser) addProjectRule(project string, fields []string, r rule) {
-	r.project, r.place, r.line = project, "AppProject "+project, strings.Join(fields, ", ")
+	r.project, r.place, r.fields = project, "AppProject "+project, fields
 	p.policy.rules[fields[1]] = append(p.policy.rules[fields[1]], r)
 }
 

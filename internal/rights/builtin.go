@@ -37,7 +37,8 @@ func Actions() []string {
 // they belong to one.
 var projectResources = []string{Applications, "applicationsets", Logs, Exec, "clusters", "repositories", "write-repositories"}
 
-// builtinText defines the two built-in roles. The user admin of Argo CD is
+// builtinText defines Argo CD's two built-in roles, and what the roles of the
+// platform may do with Applications of every project. The user admin of Argo CD is
 // missing on purpose: here a user is admin by a role of the platform, and an
 // identity provider could call a user or a group so.
 const builtinText = `
@@ -64,7 +65,26 @@ p, role:admin, gpgkeys, *, *, allow
 p, role:admin, exec, create, */*, allow
 
 g, role:admin, role:readonly
+
+p, slipway:viewer, applications, get, */*, allow
+p, slipway:operator, applications, sync, */*, allow
+p, slipway:operator, applications, override, */*, allow
+p, slipway:operator, applications, action/*, */*, allow
+p, slipway:operator, logs, get, */*, allow
+p, slipway:admin, applications, *, */*, allow
+g, slipway:operator, slipway:viewer
+g, slipway:admin, slipway:operator
 `
+
+// platformRoles begins the names of the platform's roles. They differ from
+// Argo CD's, so that a policy that has a role:operator of its own does not
+// change its meaning. A policy can have rules for them.
+const platformRoles = "slipway:"
+
+// PlatformRole returns the name that policies have for a role of the platform:
+// slipway:viewer, slipway:operator, slipway:admin. Others have no rights of
+// their own.
+func PlatformRole(role string) string { return platformRoles + role }
 
 // builtin is part of every decision. Its patterns are globs, whatever the mode
 // of a policy.

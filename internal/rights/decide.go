@@ -52,15 +52,7 @@ func (p *Policy) decide(request Request) Decision {
 			return Decision{Allowed: !r.deny, Rule: r.String(), Why: why}
 		}
 	}
-	var names []string
-	if request.Subject != "" {
-		names = append(names, request.Subject)
-	}
-	for _, group := range request.Groups {
-		if group != "" && !isRole(group) {
-			names = append(names, group)
-		}
-	}
+	names := request.names()
 	r, holder := p.match(request, project, p.holders(project, names...))
 	switch {
 	case r == nil:
@@ -71,6 +63,25 @@ func (p *Policy) decide(request Request) Decision {
 	}
 	return Decision{Allowed: true, Rule: r.String(), Why: fmt.Sprintf("a rule allows it to %s", holder.path())}
 }
+
+// names returns whose rules count: those of the user, of the roles of the
+// platform and of the groups.
+func (r Request) names() []string {
+	var names []string
+	if r.Subject != "" {
+		names = append(names, r.Subject)
+	}
+	names = append(names, r.Roles...)
+	for _, group := range r.Groups {
+		if group != "" && !isRole(group) {
+			names = append(names, group)
+		}
+	}
+	return names
+}
+
+// anyProject selects the bindings of all AppProjects. No project has this name.
+const anyProject = "\x00"
 
 // holder is a name whose rules count in a request: the subject, a group, or a
 // role that another holder has.
@@ -104,7 +115,7 @@ func (p *Policy) holders(project string, names ...string) []*holder {
 	}
 	for i := 0; i < len(all); i++ {
 		for _, b := range slices.Concat(p.bindings[all[i].name], builtin.bindings[all[i].name]) {
-			if b.project == "" || b.project == project {
+			if b.project == "" || b.project == project || project == anyProject {
 				add(b.role, all[i])
 			}
 		}
@@ -148,6 +159,11 @@ func (r *rule) matches(request Request, project string) bool {
 	if !r.resource.match(request.Resource) || !r.object.match(request.Object) {
 		return false
 	}
+	return r.takesAction(request)
+}
+
+// takesAction reports whether the field of the action takes that of the request.
+func (r *rule) takesAction(request Request) bool {
 	if r.action.match(request.Action) {
 		return true
 	}
@@ -155,7 +171,7 @@ func (r *rule) matches(request Request, project string) bool {
 }
 
 // String returns the line with its place.
-func (r *rule) String() string { return r.place + ": " + r.line }
+func (r *rule) String() string { return r.place + ": " + strings.Join(r.fields, ", ") }
 
 // projectOf returns the project that a request is about, empty for things that
 // belong to none. Clusters and repositories belong to a project if their object
@@ -187,5 +203,5 @@ func projectOfRole(subject string) (string, bool) {
 // isRole reports whether a name is one of a policy and not of an identity
 // provider.
 func isRole(name string) bool {
-	return strings.HasPrefix(name, "role:") || strings.HasPrefix(name, "proj:")
+	return strings.HasPrefix(name, "role:") || strings.HasPrefix(name, "proj:") || strings.HasPrefix(name, platformRoles)
 }

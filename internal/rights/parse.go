@@ -83,7 +83,7 @@ func (p *parser) line(line, place string) *refusal.Refusal {
 		if problem != nil {
 			return problem
 		}
-		r.place, r.line = place, strings.Join(fields, ", ")
+		r.place, r.fields = place, fields
 		p.policy.rules[fields[1]] = append(p.policy.rules[fields[1]], r)
 	case "g":
 		if len(fields) != 3 || slices.Contains(fields, "") {

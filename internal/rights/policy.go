@@ -32,9 +32,12 @@ type Request struct {
 	// Subject is the user, as policies name it.
 	Subject string
 	// Groups are those of the user, from the identity provider. Names that
-	// begin with role: or proj: are ignored: they are roles of a policy, which
-	// no provider may give.
+	// begin with role:, proj: or slipway: are ignored: they are roles, which no
+	// provider may give.
 	Groups []string
+	// Roles are what the platform gives the user beside the policies, such as
+	// PlatformRole("operator"). The caller has verified them.
+	Roles []string
 	// Resource is one of the names in Resources, such as applications.
 	Resource string
 	// Action is the verb: get, sync, action/apps/Deployment/restart,
@@ -55,6 +58,14 @@ type Decision struct {
 	Why string
 }
 
+// Explain returns why it is not allowed, with the rule that denies it.
+func (d Decision) Explain() string {
+	if d.Rule == "" {
+		return d.Why
+	}
+	return d.Why + " (" + d.Rule + ")"
+}
+
 // Policy is a set of rules. It is immutable, so that it may be shared; the nil
 // Policy has the built-in roles only.
 type Policy struct {
@@ -73,7 +84,7 @@ type rule struct {
 	// rules of the whole system.
 	project string
 	place   string
-	line    string
+	fields  []string // of the line
 }
 
 // binding is a g line: the member has everything that the role has.

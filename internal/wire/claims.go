@@ -15,13 +15,25 @@ type RuntimeClaims struct {
 	Email  string `json:"email,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Role is one of package permission.
-	Role      string `json:"role"`
-	AccountID string `json:"account"`
+	Role string `json:"role"`
+	// Groups are those of the user that a policy names.
+	Groups []string `json:"groups,omitempty"`
+	// Policy has the rules of the platform's policy that concern the user.
+	Policy    PolicyExcerpt `json:"policy,omitzero"`
+	AccountID string        `json:"account"`
 	// Prefix is the path that the token is valid for, such as /app-proxy/.
 	Prefix    string `json:"prefix"`
 	IssuedAt  int64  `json:"iat"`
 	ExpiresAt int64  `json:"exp"`
 	ID        string `json:"jti"`
+}
+
+// PolicyExcerpt has the rules of a policy that concern one user, as package
+// rights writes them.
+type PolicyExcerpt struct {
+	Text    string `json:"text,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	Default string `json:"default,omitempty"`
 }
 
 // RequestTokenLifetime is the lifetime of a token of RuntimeClaims. It is

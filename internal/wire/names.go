@@ -31,6 +31,10 @@ const (
 	CSRFHeader = "X-Slipway-CSRF"
 )
 
+// EntityLabel marks the Applications that are a part of a runtime: its own,
+// those of its clusters, and its Git Sources. The value is the type of entity.
+const EntityLabel = "slipway.dev/entity"
+
 // RuntimeNameMax is the longest name of a runtime. The DNS label
 // <account>-<runtime> of a tunnel host has 24 characters of the account and a
 // dash, and a label is limited to 63 (RFC 1035).

@@ -34,7 +34,7 @@ type AppProjectSpec struct {
 	SyncWindows                     []SyncWindow                           `json:"syncWindows,omitzero" description:"Times at which syncs may or must not run."`
 	DestinationServiceAccounts      []ApplicationDestinationServiceAccount `json:"destinationServiceAccounts,omitzero" description:"ServiceAccounts whose permissions are used to apply objects, by destination. The first match is used."`
 	Description                     string                                 `json:"description,omitzero" description:"Description of the project."`
-	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Permissions in Argo CD's own API. Slipway uses the permissions of Kubernetes; these have no effect."`
+	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Rights in the project for groups of the identity provider, through the platform."`
 	OrphanedResources               *OrphanedResourcesMonitorSettings      `json:"orphanedResources,omitzero" ignored:"objects that no Application owns are not watched, so none is reported: remove it, or list such objects with kubectl" description:"Has no effect: objects that no Application owns are not reported."`
 	SignatureKeys                   Unsupported                            `json:"signatureKeys,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
 	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`

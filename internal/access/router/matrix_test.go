@@ -13,26 +13,26 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// enough is the lowest role for each procedure of a runtime. The procedures are
-// written out once more, so that a change of the table of permissions is seen
-// here.
+// enough is the lowest role for each procedure of a runtime; the service decides
+// itself about any. The procedures are written out once more, so that a change
+// of the table of permissions is seen here.
 const enough = `
-ApplicationService/ListApplications viewer
-ApplicationService/GetApplication viewer
-ApplicationService/WatchApplication viewer
-ApplicationService/GetTree viewer
-ApplicationService/WatchTree viewer
-ApplicationService/GetResource viewer
-ApplicationService/Diff viewer
-ApplicationService/GetHistory viewer
-ApplicationService/ListEvents viewer
-ApplicationService/WatchEvents viewer
-ApplicationService/Logs operator
-ApplicationService/Sync operator
-ApplicationService/Rollback operator
-ApplicationService/Terminate operator
-ApplicationService/Refresh operator
-ApplicationService/DeleteApplication admin
+ApplicationService/ListApplications any
+ApplicationService/GetApplication any
+ApplicationService/WatchApplication any
+ApplicationService/GetTree any
+ApplicationService/WatchTree any
+ApplicationService/GetResource any
+ApplicationService/Diff any
+ApplicationService/GetHistory any
+ApplicationService/ListEvents any
+ApplicationService/WatchEvents any
+ApplicationService/Logs any
+ApplicationService/Sync any
+ApplicationService/Rollback any
+ApplicationService/Terminate any
+ApplicationService/Refresh any
+ApplicationService/DeleteApplication any
 RuntimeService/GetInfo viewer
 RuntimeService/ComponentLogs admin
 RuntimeService/ConfigureAsApplication admin
@@ -74,7 +74,7 @@ func TestProcedureMatrix(t *testing.T) {
 		missing = slices.Delete(missing, at, at+1)
 		for rank, role := range permission.Roles() {
 			want := http.StatusForbidden
-			if rank >= slices.Index(permission.Roles(), cells[1]) {
+			if cells[1] == "any" || rank >= slices.Index(permission.Roles(), cells[1]) {
 				want = http.StatusOK
 			}
 			if got := ask(handler, http.MethodPost, "/app-proxy"+procedure, role, strings.NewReader("{}")); got.Code != want {
@@ -97,22 +97,22 @@ func TestPathMatrix(t *testing.T) {
 	}
 	handler := newRouter(func(o *router.Options) { o.Workflows = server })
 	for _, c := range []struct {
-		method, path                    string
-		nobody, viewer, operator, admin int
+		method, path                                string
+		nobody, restricted, viewer, operator, admin int
 	}{
-		{"GET", "/healthz", 200, 200, 200, 200},
-		{"GET", "/readyz", 200, 200, 200, 200},
-		{"POST", wire.WebhooksPath + "prod/shop", 200, 200, 200, 200},
-		{"GET", wire.WorkflowsPath + "x", 401, 200, 200, 200},
-		{"POST", wire.WorkflowsPath + "x", 401, 403, 200, 200},
-		{"DELETE", wire.WorkflowsPath + "x", 401, 403, 200, 200},
-		{"POST", wire.AppProxyPath + "x", 401, 501, 501, 501},
+		{"GET", "/healthz", 200, 200, 200, 200, 200},
+		{"GET", "/readyz", 200, 200, 200, 200, 200},
+		{"POST", wire.WebhooksPath + "prod/shop", 200, 200, 200, 200, 200},
+		{"GET", wire.WorkflowsPath + "x", 401, 403, 200, 200, 200},
+		{"POST", wire.WorkflowsPath + "x", 401, 403, 403, 200, 200},
+		{"DELETE", wire.WorkflowsPath + "x", 401, 403, 403, 200, 200},
+		{"POST", wire.AppProxyPath + "x", 401, 501, 501, 501, 501},
 	} {
 		suffix := ""
 		if strings.HasPrefix(c.path, wire.WorkflowsPath) {
 			suffix = "-workflows"
 		}
-		for bearer, want := range map[string]int{"": c.nobody, "viewer" + suffix: c.viewer, "operator" + suffix: c.operator, "admin" + suffix: c.admin} {
+		for bearer, want := range map[string]int{"": c.nobody, "restricted" + suffix: c.restricted, "viewer" + suffix: c.viewer, "operator" + suffix: c.operator, "admin" + suffix: c.admin} {
 			if got := ask(handler, c.method, c.path, bearer, strings.NewReader("{}")); got.Code != want {
 				t.Errorf("%s %s as %q: %d, want %d: %s", c.method, c.path, bearer, got.Code, want, got.Body)
 			}

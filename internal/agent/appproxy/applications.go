@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -23,7 +24,8 @@ import (
 // so that the error explains what to do.
 const maxListBytes = 32 << 20
 
-// ListApplications lists the Applications of the agent's namespaces.
+// ListApplications lists the Applications of the agent's namespaces that the
+// user may get.
 func (s *Service) ListApplications(ctx context.Context, request *connect.Request[runtimev1.ListApplicationsRequest]) (*connect.Response[runtimev1.ListApplicationsResponse], error) {
 	if _, err := labels.Parse(request.Msg.GetSelector()); err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the selector is none of Kubernetes: %w", err))
@@ -33,6 +35,10 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 		return nil, err
 	}
 	defer leave()
+	can, err := s.accessOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	response := &runtimev1.ListApplicationsResponse{}
 	size := 0
 	// One request for each namespace: the agent may have rights in these only.
@@ -48,7 +54,10 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 			if project := request.Msg.GetProject(); project != "" && app.Spec.ProjectName() != project {
 				continue
 			}
-			detail, err := detailOf(app)
+			if !can.decide(app, permission.Get).Allowed {
+				continue
+			}
+			detail, err := detailOf(app, can)
 			if err != nil {
 				return nil, s.toConnectError(err, app.ID())
 			}
@@ -64,9 +73,9 @@ func (s *Service) ListApplications(ctx context.Context, request *connect.Request
 
 // detailOf converts an Application to its message, without managed fields and
 // values of Secrets.
-func detailOf(app *inspect.Application) (*runtimev1.ApplicationDetail, error) {
+func detailOf(app *inspect.Application, can access) (*runtimev1.ApplicationDetail, error) {
 	manifest, err := manifestOf(inspect.ShownApplication(app))
-	return &runtimev1.ApplicationDetail{Ref: refOf(app.ID()), Manifest: manifest}, err
+	return &runtimev1.ApplicationDetail{Ref: refOf(app.ID()), Manifest: manifest, Rights: can.verbs(app)}, err
 }
 
 // refOf converts an identity to its message.
@@ -98,7 +107,11 @@ func (s *Service) GetApplication(ctx context.Context, request *connect.Request[r
 	if err != nil {
 		return nil, err
 	}
-	detail, err := detailOf(app)
+	can, err := s.accessOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	detail, err := detailOf(app, can)
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}

@@ -1,7 +1,8 @@
 // Package appproxy is the API of a runtime about its Applications and about
 // itself. The platform calls it on behalf of a user.
 //
-//	service        authorization, the Application a request names, and limits
+//	service        authentication, the Application a request names, and limits
+//	rights         what the user may do with an Application
 //	applications   list, get, tree, one object, history, events
 //	compare        the diff that a sync would make
 //	operate        sync, rollback, terminate, refresh, delete
@@ -15,7 +16,9 @@
 //
 // It promises that it serves only Applications of the agent's namespaces, and
 // of the cluster only objects of the named Application: those with its tracking
-// marks, and those they own by UID. A comparison is limited by the
+// marks, and those they own by UID. Every request about an Application needs a
+// right on it, by the role of the user or a policy; see decision 0034 in
+// docs/decisions. A comparison is limited by the
 // Application's project. No response contains a value of a Secret. A sync
 // records the user who requested it.
 //

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -33,11 +34,27 @@ func (s *Service) Sync(ctx context.Context, request *connect.Request[runtimev1.S
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
+	if err := s.requireOverride(ctx, app, operation.Revision); err != nil {
+		return nil, err
+	}
 	_, mark, err := s.inspector.Sync(ctx, app, operation, requestedBy(ctx))
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.SyncResponse{RequestedAt: timestamppb.Now(), RequestId: mark.Value}), nil
+}
+
+// requireOverride checks the right to sync another revision than the one of the
+// spec.
+func (s *Service) requireOverride(ctx context.Context, app *inspect.Application, revision string) error {
+	if revision == "" || app.Spec.Source != nil && revision == app.Spec.Source.TargetRevision {
+		return nil
+	}
+	can, err := s.accessOf(ctx)
+	if err != nil {
+		return err
+	}
+	return can.require(app, permission.Override)
 }
 
 // operationOf converts a request to an operation. Unlike in a stored

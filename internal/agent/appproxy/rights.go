@@ -9,6 +9,8 @@ import (
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/rights"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
@@ -22,29 +24,88 @@ func withVerb(ctx context.Context, procedure string) context.Context {
 	return context.WithValue(ctx, verbKey{}, rule.Verb)
 }
 
-// authorise checks that the user has the verb of the called procedure on an
-// Application. The router has checked the role already; only here the
-// Application is known.
-func (s *Service) authorise(ctx context.Context, app *inspect.Application) error {
-	verb, _ := ctx.Value(verbKey{}).(permission.Verb)
+// access decides for one request what its user may do with Applications.
+type access struct {
+	claims  wire.RuntimeClaims
+	policy  *rights.Policy
+	control string
+}
+
+// accessOf returns the access of a request: the role and the rules of the
+// platform, which the token has, and the policy of the runtime.
+func (s *Service) accessOf(ctx context.Context) (access, error) {
 	claims, _ := token.ClaimsFrom(ctx)
-	switch {
-	case !verb.Rule().Role(claims.Role):
-		return denied("%s", verb.Rule().Missing(claims.Role))
-	case verb != permission.Get && claims.Role != permission.RoleAdmin && s.ownApplication(app):
-		return denied("the Application %s is a part of the runtime, and the right %s on it requires the role admin: contact an admin of the account", app.Name, verb)
+	found := access{claims: claims, control: s.options.ControlNamespace}
+	if s.options.Rights != nil {
+		policy, err := s.options.Rights()
+		if err != nil {
+			return access{}, connect.NewError(connect.CodeUnavailable, err)
+		}
+		found.policy = policy
 	}
-	return nil
+	if given := claims.Policy; given != (wire.PolicyExcerpt{}) {
+		excerpt := rights.Excerpt{Text: given.Text, Mode: rights.Mode(given.Mode), Default: given.Default}
+		found.policy = rights.Merge(excerpt.Policy("the platform's policy"), found.policy)
+	}
+	return found, nil
+}
+
+// decide decides about a verb on an Application. Those of the runtime itself
+// decide what else is deployed, so that changing them takes the role admin,
+// whatever a policy allows.
+func (a access) decide(app *inspect.Application, verb permission.Verb) rights.Decision {
+	if verb != permission.Get && a.claims.Role != permission.RoleAdmin && a.ownApplication(app) {
+		return rights.Decision{Why: "the Application is a part of the runtime, which is for users with the role admin"}
+	}
+	request := rights.Request{
+		Subject: a.claims.Email, Groups: a.claims.Groups, Roles: []string{rights.PlatformRole(a.claims.Role)},
+		Object: rights.ApplicationObject(app.Spec.ProjectName(), app.Namespace, app.Name, a.control),
+	}
+	request.Resource, request.Action = verb.Policy()
+	return a.policy.Decide(request)
 }
 
 // ownApplication reports whether an Application is a part of the runtime: its
-// own, those of its clusters, and its Git Sources. They decide what else is
-// deployed.
-func (s *Service) ownApplication(app *inspect.Application) bool {
-	return app.Namespace == s.options.ControlNamespace && app.Labels[sharedrepo.EntityLabel] != ""
+// own, those of its clusters, and its Git Sources.
+func (a access) ownApplication(app *inspect.Application) bool {
+	return app.Namespace == a.control && app.Labels[sharedrepo.EntityLabel] != ""
 }
 
-// denied is the error for a right that the user does not have.
-func denied(format string, args ...any) error {
-	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf(format, args...))
+// verbs returns what the user may do with an Application, for clients that
+// offer nothing else.
+func (a access) verbs(app *inspect.Application) (allowed []string) {
+	for _, verb := range permission.Verbs() {
+		if a.decide(app, verb).Allowed {
+			allowed = append(allowed, string(verb))
+		}
+	}
+	return allowed
+}
+
+// require fails without a verb on an Application. An Application that the user
+// may not get is not found, so that nothing is learnt about it.
+func (a access) require(app *inspect.Application, verb permission.Verb) error {
+	if !a.decide(app, permission.Get).Allowed {
+		return notFound(app.ID())
+	}
+	decision := a.decide(app, verb)
+	if decision.Allowed {
+		return nil
+	}
+	project := app.Spec.ProjectName()
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf(
+		"you lack the right %s on %s/%s: %s. An admin of the account can give it, by your role or by a rule; so can a rule in %s or a role of the AppProject %s",
+		verb, project, app.Name, decision.Explain(), rights.ConfigMap, project))
+}
+
+// authorise checks that the user has the verb of the called procedure on an
+// Application. A procedure without a verb is refused: it is about no
+// Application.
+func (s *Service) authorise(ctx context.Context, app *inspect.Application) error {
+	found, err := s.accessOf(ctx)
+	if err != nil {
+		return err
+	}
+	verb, _ := ctx.Value(verbKey{}).(permission.Verb)
+	return found.require(app, verb)
 }

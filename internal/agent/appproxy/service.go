@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -82,6 +83,9 @@ type Options struct {
 	// Configure makes the runtime manage itself by an Application.
 	Configure func(ctx context.Context) (application, commit string, err error)
 	Info      func() Info
+	// Rights returns the policy of the runtime. Without it the roles of the
+	// platform and the rules in tokens count alone.
+	Rights func() (*rights.Policy, error)
 	// Preflight returns the input of the checks of an installed runtime.
 	// Without it there are none.
 	Preflight func(ctx context.Context) (preflight.World, preflight.Options, error)

@@ -116,10 +116,11 @@ func (w *treeWatches) state(viewer *treeViewer) (tree *runtimev1.ResourceTree, e
 
 // WatchTree streams the tree of an Application: now and after each change.
 func (s *Service) WatchTree(ctx context.Context, request *connect.Request[runtimev1.WatchTreeRequest], stream *connect.ServerStream[runtimev1.WatchTreeResponse]) error {
-	place, err := s.resolveRef(request.Msg.GetRef())
+	app, err := s.application(ctx, request.Msg.GetRef())
 	if err != nil {
 		return err
 	}
+	place := app.ID()
 	viewer, err := s.trees.join(place)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -199,20 +200,28 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 		case object.GetResourceVersion() == sent:
 			continue
 		}
-		if err := s.sendState(stream, object); err != nil {
+		if err := s.sendState(ctx, stream, object); err != nil {
 			return s.toConnectError(err, place)
 		}
 		sent = object.GetResourceVersion()
 	}
 }
 
-// sendState sends an Application, masked like every other response.
-func (s *Service) sendState(stream *connect.ServerStream[runtimev1.WatchApplicationResponse], object *unstructured.Unstructured) error {
+// sendState sends an Application, masked like every other response. The right to
+// get it is checked each time: its project, and the policies, may have changed.
+func (s *Service) sendState(ctx context.Context, stream *connect.ServerStream[runtimev1.WatchApplicationResponse], object *unstructured.Unstructured) error {
 	app, err := inspect.Decode(object)
 	if err != nil {
 		return err
 	}
-	detail, err := detailOf(app)
+	can, err := s.accessOf(ctx)
+	if err == nil {
+		err = can.require(app, permission.Get)
+	}
+	if err != nil {
+		return err
+	}
+	detail, err := detailOf(app, can)
 	if err != nil {
 		return err
 	}

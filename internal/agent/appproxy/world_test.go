@@ -125,18 +125,17 @@ func (w *world) serve(t *testing.T) {
 	w.address = server.URL
 }
 
-// token is one for this runtime.
-func (w *world) token(t *testing.T, role string) string {
+// token is one for this runtime, with claims about the user.
+func (w *world) token(t *testing.T, claims wire.RuntimeClaims) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: w.key, KeyID: "k1"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	payload, err := json.Marshal(wire.RuntimeClaims{
-		RuntimeID: "rt-1", UserID: "u1", Email: "ada@example.com", Role: role, Prefix: wire.AppProxyPath,
-		IssuedAt: now.Unix(), ExpiresAt: now.Add(time.Minute).Unix(),
-	})
+	claims.RuntimeID, claims.UserID, claims.Email, claims.Prefix = "rt-1", "u1", "ada@example.com", wire.AppProxyPath
+	claims.IssuedAt, claims.ExpiresAt = now.Unix(), now.Add(time.Minute).Unix()
+	payload, err := json.Marshal(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +153,16 @@ func (w *world) token(t *testing.T, role string) string {
 // http is a client with a role. What it is answered is kept.
 func (w *world) http(t *testing.T, role string) *http.Client {
 	t.Helper()
+	return w.httpWith(t, wire.RuntimeClaims{Role: role})
+}
+
+// httpWith is a client with claims.
+func (w *world) httpWith(t *testing.T, claims wire.RuntimeClaims) *http.Client {
+	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: roundTrip(func(request *http.Request) (*http.Response, error) {
-		request.Header.Set("Authorization", "Bearer "+w.token(t, role))
+		request.Header.Set("Authorization", "Bearer "+w.token(t, claims))
 		response, err := transport.RoundTrip(request)
 		if err == nil {
 			response.Body = &recorded{response.Body, w.answers}
@@ -173,7 +178,12 @@ func (w *world) apps(t *testing.T) runtimev1connect.ApplicationServiceClient {
 
 func (w *world) appsAs(t *testing.T, role string) runtimev1connect.ApplicationServiceClient {
 	t.Helper()
-	return runtimev1connect.NewApplicationServiceClient(w.http(t, role), w.address+"/app-proxy", readable())
+	return w.appsWith(t, wire.RuntimeClaims{Role: role})
+}
+
+func (w *world) appsWith(t *testing.T, claims wire.RuntimeClaims) runtimev1connect.ApplicationServiceClient {
+	t.Helper()
+	return runtimev1connect.NewApplicationServiceClient(w.httpWith(t, claims), w.address+"/app-proxy", readable())
 }
 
 func (w *world) runtime(t *testing.T) runtimev1connect.RuntimeServiceClient {

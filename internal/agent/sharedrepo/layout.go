@@ -15,7 +15,7 @@ import (
 const (
 	// EntityLabel is the type of an Application: internal-config, git-source or
 	// runtime.
-	EntityLabel = "slipway.dev/entity"
+	EntityLabel = wire.EntityLabel
 	// InternalLabel is true for Applications that users need not care about.
 	InternalLabel = "slipway.dev/internal"
 	// RuntimeLabel is the runtime that an Application belongs to.

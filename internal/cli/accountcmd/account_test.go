@@ -35,7 +35,7 @@ func TestAccount(t *testing.T) {
 	w.Fails(t, "account users update grace@example.com", 2, "name what to change")
 	w.Fails(t, "account users update grace@example.com --role admin --disable --enable", 2, "--disable and --enable exclude each other")
 	w.Fails(t, "account users update nobody@example.com --role user", 1, "the account has no user nobody@example.com")
-	w.Fails(t, "account users create x@example.com --role king", 2, "it is one of viewer, operator, admin")
+	w.Fails(t, "account users create x@example.com --role king", 2, "it is one of restricted, viewer, operator, admin")
 	w.Fails(t, "account users delete grace@example.com", 2, "--yes")
 	reset := w.Must(t, "account users reset-password GRACE@example.com")
 	if reset == password+"\n" || strings.TrimSpace(reset) == "" {

@@ -77,7 +77,7 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&wanted.Name, "name", "", "display name of the user (default the email)")
-	flags.StringVar(&role, "role", role, "viewer, operator or admin")
+	flags.StringVar(&role, "role", role, "restricted, viewer, operator or admin")
 	flags.BoolVar(&wanted.External, "external", false, "allow sign-in through the identity provider only")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		var err error
@@ -115,7 +115,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&name, "name", "", "new name")
-	flags.StringVar(&role, "role", "", "viewer, operator or admin")
+	flags.StringVar(&role, "role", "", "restricted, viewer, operator or admin")
 	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and block sign-in")
 	flags.BoolVar(&enable, "enable", false, "allow the user to sign in again")
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {

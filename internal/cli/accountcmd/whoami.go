@@ -3,6 +3,7 @@ package accountcmd
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,9 @@ func Whoami() *cobra.Command {
 			facts.Row("Email:", me.GetUser().GetEmail())
 			facts.Row("Name:", printer.OrDash(me.GetUser().GetName()))
 			facts.Row("Role:", apiclient.RoleName(me.GetUser().GetRole()))
+			if groups := me.GetUser().GetGroups(); len(groups) > 0 {
+				facts.Row("Groups:", strings.Join(groups, ", "))
+			}
 			facts.Row("Account:", me.GetAccount().GetName()+" ("+me.GetAccount().GetId()+")")
 			// The URL is of the context, the version of the response.
 			facts.Row("Platform:", client.URL+", version "+printer.OrDash(me.GetPlatformVersion()))

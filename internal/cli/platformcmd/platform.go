@@ -18,8 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
@@ -28,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/permission"
 )
@@ -184,7 +187,27 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	if options.OIDC != nil {
 		given.OIDC = oidcOptions(options.OIDC)
 	}
-	return given, nil
+	var err error
+	given.Rights, err = rightsPolicy(options.Rights)
+	return given, err
+}
+
+// rightsPolicy parses the rules of the platform. A platform with a rule that has
+// no effect does not start: it may be one that denies.
+func rightsPolicy(options config.Rights) (*rights.Policy, error) {
+	policy, refused := rights.ParseMode(options.Policy, "rights.policy", rights.Mode(options.MatchMode))
+	if options.PolicyFile != "" {
+		text, err := files.ReadBounded(options.PolicyFile, files.MaxBytes)
+		if err != nil {
+			return nil, fmt.Errorf("rights.policyFile: %w", err)
+		}
+		more, problems := rights.ParseMode(string(text), filepath.Base(options.PolicyFile), rights.Mode(options.MatchMode))
+		policy, refused = rights.Merge(policy, more), append(refused, problems...)
+	}
+	if len(refused) > 0 {
+		return nil, errors.New(refusal.Summary(refused))
+	}
+	return policy.WithDefault(options.PolicyDefault), nil
 }
 
 // signInPolicy converts the options for how users sign in.
@@ -214,7 +237,7 @@ func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	given := &identity.OIDCOptions{
 		Name: options.Name, Issuer: options.Issuer, ClientID: options.ClientID, ClientSecret: options.ClientSecret,
 		AllowedDomains: options.AllowedDomains, CreateUsers: options.CreateUsers, RoleClaim: options.RoleClaim,
-		Roles: map[string]store.Role{},
+		Roles: map[string]store.Role{}, GroupsClaim: options.GroupsClaim,
 	}
 	role, _ := permission.ParseRole(options.DefaultRole) // it is validated
 	given.DefaultRole = store.Role(role)

@@ -7,7 +7,9 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -21,7 +23,8 @@ const (
 // applicationService implements ApplicationService.
 type applicationService struct{ *Fleet }
 
-// ListApplications lists the applications that runtimes reported.
+// ListApplications lists the applications that runtimes reported and the caller
+// may get. A page may have fewer than requested.
 func (a applicationService) ListApplications(ctx context.Context, request *connect.Request[platformv1.ListApplicationsRequest]) (*connect.Response[platformv1.ListApplicationsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -33,20 +36,37 @@ func (a applicationService) ListApplications(ctx context.Context, request *conne
 		return nil, a.apiError(err)
 	}
 	page := store.Page{Size: int(given.GetPageSize()), Token: given.GetPageToken()}
-	applications, total, next, err := a.store.Applications(ctx, accountID, filter, page)
-	if err != nil {
-		return nil, a.apiError(err)
-	}
-	response := &platformv1.ListApplicationsResponse{NextPageToken: next, Total: int32(min(total, 1<<31-1))}
-	ages := staleness{fleet: a.Fleet}
-	for _, application := range applications {
-		message, err := ages.message(ctx, application)
+	shown := shownApplications{fleet: a.Fleet, caller: callerOf(ctx)}
+	for {
+		applications, total, next, err := a.store.Applications(ctx, accountID, filter, page)
 		if err != nil {
 			return nil, a.apiError(err)
 		}
-		response.Applications = append(response.Applications, message)
+		response := &platformv1.ListApplicationsResponse{NextPageToken: next, Total: int32(min(total, 1<<31-1))}
+		for _, application := range applications {
+			message, err := shown.message(ctx, application)
+			if err != nil {
+				return nil, a.apiError(err)
+			}
+			if message != nil {
+				response.Applications = append(response.Applications, message)
+			}
+		}
+		// The total would disclose how many others there are.
+		if len(response.Applications) < len(applications) || !permission.Get.Rule().Role(string(shown.caller.User.Role)) {
+			response.Total = int32(len(response.Applications))
+		}
+		if len(response.Applications) > 0 || next == "" {
+			return connect.NewResponse(response), nil
+		}
+		page.Token = next
 	}
-	return connect.NewResponse(response), nil
+}
+
+// callerOf returns the caller of a request.
+func callerOf(ctx context.Context) identity.Caller {
+	caller, _ := identity.CallerFrom(ctx)
+	return caller
 }
 
 // filter validates and converts the filter of a list.
@@ -76,15 +96,18 @@ func (f *Fleet) filter(ctx context.Context, accountID string, given *platformv1.
 	return filter, nil
 }
 
-// staleness resolves the status of runtimes for one list or update, each at
-// most once, so that all rows of a runtime agree.
-type staleness struct {
-	fleet *Fleet
-	known map[string]reporterStatus
+// shownApplications converts applications for a caller. It resolves the status of
+// runtimes for one list or update, each at most once, so that all rows of a
+// runtime agree.
+type shownApplications struct {
+	fleet  *Fleet
+	caller identity.Caller
+	known  map[string]reporterStatus
 }
 
-// message converts an application to its API message.
-func (s *staleness) message(ctx context.Context, application store.Application) (*platformv1.Application, error) {
+// message converts an application to its API message; nil if the caller may not
+// get it.
+func (s *shownApplications) message(ctx context.Context, application store.Application) (*platformv1.Application, error) {
 	message := &platformv1.Application{}
 	if err := proto.Unmarshal(application.State, message); err != nil {
 		return nil, err
@@ -94,11 +117,14 @@ func (s *staleness) message(ctx context.Context, application store.Application) 
 		return nil, err
 	}
 	message.Runtime, message.Stale = from.name, from.stale
+	if message.Rights = from.policy.Verbs(s.caller, message); len(message.Rights) == 0 {
+		return nil, nil
+	}
 	return message, nil
 }
 
 // of returns the status of a runtime.
-func (s *staleness) of(ctx context.Context, runtimeID string) (reporterStatus, error) {
+func (s *shownApplications) of(ctx context.Context, runtimeID string) (reporterStatus, error) {
 	if from, ok := s.known[runtimeID]; ok {
 		return from, nil
 	}

@@ -27,6 +27,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -60,6 +61,9 @@ type Options struct {
 	// Values validates chart values without the store; nil where that is not
 	// available.
 	Values ValuesCheck
+	// Policies decides which applications callers see; nil for their roles
+	// alone.
+	Policies *apprights.Policies
 	// Version is the platform's version. Runtimes with an older release are
 	// offered an update.
 	Version string

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -28,6 +29,16 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 		message.UpdateAvailable = f.options.Version
 	}
 	f.addState(message, runtime)
+	return message
+}
+
+// messageFor is message for a caller. A restricted user sees which runtimes there
+// are, and not what they consist of.
+func (f *Fleet) messageFor(caller identity.Caller, runtime store.Runtime) *platformv1.Runtime {
+	message := f.message(runtime)
+	if caller.User.Role == store.RoleRestricted {
+		message.Components, message.GitSources, message.Clusters, message.PendingSteps, message.HealthMessage = nil, nil, nil, nil, ""
+	}
 	return message
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/store"
 )
 
@@ -17,11 +18,13 @@ const (
 	maxCachedReporters = 20000
 )
 
-// reporterStatus is what a list of applications shows of their runtime. The
-// name is empty for a deleted runtime.
+// reporterStatus is what a list of applications needs of their runtime. The
+// name is empty for a deleted runtime. The policy is the same pointer until it
+// changes.
 type reporterStatus struct {
-	name  string
-	stale bool
+	name   string
+	stale  bool
+	policy *apprights.Policy
 }
 
 // reporters is a short-lived cache of reporterStatus by runtime ID.
@@ -54,7 +57,7 @@ func (r *reporters) get(ctx context.Context, fleet *Fleet, id string) (reporterS
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return reporterStatus{}, err
 	}
-	fresh := reporterStatus{name: runtime.Name, stale: cursor.Resyncing || !fleet.online(runtime)}
+	fresh := reporterStatus{name: runtime.Name, stale: cursor.Resyncing || !fleet.online(runtime), policy: fleet.options.Policies.Of(runtime)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Emptying the whole map is simpler than evicting entries, and costs one

@@ -29,7 +29,7 @@ func (r runtimeService) ListRuntimes(ctx context.Context, request *connect.Reque
 	}
 	response := &platformv1.ListRuntimesResponse{NextPageToken: next}
 	for _, runtime := range runtimes {
-		response.Runtimes = append(response.Runtimes, r.message(runtime))
+		response.Runtimes = append(response.Runtimes, r.messageFor(callerOf(ctx), runtime))
 	}
 	return connect.NewResponse(response), nil
 }
@@ -50,7 +50,7 @@ func (r runtimeService) GetRuntime(ctx context.Context, request *connect.Request
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&platformv1.GetRuntimeResponse{Runtime: r.message(runtime)}), nil
+	return connect.NewResponse(&platformv1.GetRuntimeResponse{Runtime: r.messageFor(callerOf(ctx), runtime)}), nil
 }
 
 // UpdateRuntime changes which runtime is the configuration runtime. Renaming

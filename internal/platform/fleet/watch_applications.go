@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -21,6 +22,7 @@ type applicationKey struct{ runtimeID, namespace, name string }
 type applicationView struct {
 	fleet     *Fleet
 	accountID string
+	caller    identity.Caller
 	filter    store.ApplicationFilter
 	stream    *connect.ServerStream[platformv1.WatchApplicationsResponse]
 	known     map[applicationKey]sum
@@ -51,9 +53,14 @@ func (a applicationService) WatchApplications(ctx context.Context, request *conn
 		return a.apiError(err)
 	}
 	return a.watch(ctx, accountID, &applicationView{
-		fleet: a.Fleet, accountID: accountID, filter: filter, stream: stream,
+		fleet: a.Fleet, accountID: accountID, caller: callerOf(ctx), filter: filter, stream: stream,
 		known: map[applicationKey]sum{}, reporters: map[string]reporterStatus{}, batched: request.Msg.GetMany(),
 	})
+}
+
+// shown returns the conversion of applications for one update.
+func (v *applicationView) shown() *shownApplications {
+	return &shownApplications{fleet: v.fleet, caller: v.caller}
 }
 
 func (v *applicationView) send(message *platformv1.WatchApplicationsResponse) error {
@@ -79,7 +86,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 	// Pages are read one after the other, so memory stays bounded; the set of
 	// keys finds deletions afterwards.
 	there := map[applicationKey]bool{}
-	ages := staleness{fleet: v.fleet}
+	shown := v.shown()
 	page := store.Page{Size: store.MaxPageSize}
 	for {
 		applications, _, next, err := v.fleet.store.Applications(ctx, v.accountID, filter, page)
@@ -88,7 +95,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 		}
 		for _, application := range applications {
 			there[applicationKey{application.RuntimeID, application.Namespace, application.Name}] = true
-			if err := v.sendIfChanged(ctx, &ages, application); err != nil {
+			if err := v.sendIfChanged(ctx, shown, application); err != nil {
 				return err
 			}
 		}
@@ -111,7 +118,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 // applications of a runtime; a changed runtime concerns them only if its
 // status changed.
 func (v *applicationView) sendChanged(ctx context.Context, changes []store.Change) error {
-	ages := staleness{fleet: v.fleet}
+	shown := v.shown()
 	// Runtimes that need a complete read are collected first, so that each is
 	// read once.
 	whole := map[string]bool{}
@@ -122,7 +129,7 @@ func (v *applicationView) sendChanged(ctx context.Context, changes []store.Chang
 		// The runtime may have been deleted, or have come online or gone
 		// offline.
 		if change.Kind == store.ChangeRuntime {
-			from, err := ages.of(ctx, change.ID)
+			from, err := shown.of(ctx, change.ID)
 			if err != nil {
 				return err
 			}
@@ -136,7 +143,7 @@ func (v *applicationView) sendChanged(ctx context.Context, changes []store.Chang
 			whole[change.ID] = true
 			continue
 		}
-		if err := v.sendOne(ctx, &ages, change); err != nil {
+		if err := v.sendOne(ctx, shown, change); err != nil {
 			return err
 		}
 	}
@@ -151,7 +158,7 @@ func (v *applicationView) sendChanged(ctx context.Context, changes []store.Chang
 }
 
 // sendOne reads one application again.
-func (v *applicationView) sendOne(ctx context.Context, ages *staleness, change store.Change) error {
+func (v *applicationView) sendOne(ctx context.Context, shown *shownApplications, change store.Change) error {
 	application, err := v.fleet.store.Application(ctx, v.accountID, change.ID, store.ApplicationRef{Namespace: change.Namespace, Name: change.Name})
 	if errors.Is(err, store.ErrNotFound) {
 		return v.sendDeleted(applicationKey{change.ID, change.Namespace, change.Name})
@@ -159,15 +166,15 @@ func (v *applicationView) sendOne(ctx context.Context, ages *staleness, change s
 	if err != nil {
 		return err
 	}
-	return v.sendIfChanged(ctx, ages, application)
+	return v.sendIfChanged(ctx, shown, application)
 }
 
 // sendExpired sends the applications of runtimes that went offline or
 // completed a resync.
 func (v *applicationView) sendExpired(ctx context.Context) error {
-	ages := staleness{fleet: v.fleet}
+	shown := v.shown()
 	for id, before := range v.reporters {
-		from, err := ages.of(ctx, id)
+		from, err := shown.of(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -189,19 +196,23 @@ func (v *applicationView) sendExpired(ctx context.Context) error {
 }
 
 // sendIfChanged sends an application if its checksum differs from the last
-// one.
-func (v *applicationView) sendIfChanged(ctx context.Context, ages *staleness, application store.Application) error {
-	message, err := ages.message(ctx, application)
+// one, and the caller may get it.
+func (v *applicationView) sendIfChanged(ctx context.Context, shown *shownApplications, application store.Application) error {
+	message, err := shown.message(ctx, application)
 	if err != nil {
 		return err
 	}
-	v.reporters[application.RuntimeID] = ages.known[application.RuntimeID]
+	v.reporters[application.RuntimeID] = shown.known[application.RuntimeID]
+	key := applicationKey{application.RuntimeID, application.Namespace, application.Name}
+	// An application that the caller may not get any more is gone for them.
+	if message == nil {
+		return v.sendDeleted(key)
+	}
 	// The deterministic encoding makes checksums comparable.
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		return err
 	}
-	key := applicationKey{application.RuntimeID, application.Namespace, application.Name}
 	fresh := sum(sha256.Sum256(text))
 	if before, known := v.known[key]; known && before == fresh {
 		return nil

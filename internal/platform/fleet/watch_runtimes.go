@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -15,6 +16,7 @@ import (
 type runtimeView struct {
 	fleet     *Fleet
 	accountID string
+	caller    identity.Caller
 	stream    *connect.ServerStream[platformv1.WatchRuntimesResponse]
 	known     map[string]seenRuntime // by ID
 	sentAny   bool
@@ -33,7 +35,7 @@ func (r runtimeService) WatchRuntimes(ctx context.Context, _ *connect.Request[pl
 		return err
 	}
 	return r.watch(ctx, accountID, &runtimeView{
-		fleet: r.Fleet, accountID: accountID, stream: stream, known: map[string]seenRuntime{},
+		fleet: r.Fleet, accountID: accountID, caller: callerOf(ctx), stream: stream, known: map[string]seenRuntime{},
 	})
 }
 
@@ -101,7 +103,7 @@ func (v *runtimeView) sendExpired(context.Context) error {
 // new heartbeat time alone is not sent: it would be a message per runtime
 // every few seconds.
 func (v *runtimeView) sendIfChanged(runtime store.Runtime) error {
-	message := v.fleet.message(runtime)
+	message := v.fleet.messageFor(v.caller, runtime)
 	before, known := v.known[runtime.ID]
 	v.known[runtime.ID] = seenRuntime{runtime: runtime, message: message}
 	if known {

@@ -17,12 +17,14 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -114,8 +116,13 @@ func serve(t *testing.T, database string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	policy, refused := rights.Parse("p, oncall, applications, get, bank/*, allow\np, night, applications, get, shop/db, deny", "rights.policy")
+	if len(refused) > 0 {
+		t.Fatal(refused)
+	}
 	ships, err := fleet.New(fleet.Options{
-		Store: opened, Signer: signer, TunnelDomain: "tunnels.example.com", Version: "1.2.0", Now: w.clock.now,
+		Policies: apprights.New(policy),
+		Store:    opened, Signer: signer, TunnelDomain: "tunnels.example.com", Version: "1.2.0", Now: w.clock.now,
 		TunnelURLs: func() []string { return []string{"wss://one.example.com"} }, Stopping: w.stop,
 	})
 	if err != nil {
@@ -138,9 +145,9 @@ func serve(t *testing.T, database string) *world {
 }
 
 // key makes a user with an API key.
-func (w *world) key(t *testing.T, role store.Role, scope string) string {
+func (w *world) key(t *testing.T, role store.Role, scope string, groups ...string) string {
 	t.Helper()
-	user, err := w.store.CreateUser(t.Context(), store.User{AccountID: w.accountID, Email: rand.Text() + "@example.com", Role: role})
+	user, err := w.store.CreateUser(t.Context(), store.User{AccountID: w.accountID, Email: rand.Text() + "@example.com", Role: role, Groups: groups})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,11 @@ func (q *request) beginChange(w http.ResponseWriter, r *http.Request) error {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
-	q.change = &change{decoder: decoder, event: q.requested(r.Context(), message.ProtoReflect())}
+	event, application := q.requested(r.Context(), message.ProtoReflect())
+	if err := q.authoriseChange(r.Context(), event, application, text(message.ProtoReflect(), "revision")); err != nil {
+		return err
+	}
+	q.change = &change{decoder: decoder, event: event}
 	if rule, _ := permission.Of(q.procedure); rule.Permission == permission.Admin {
 		begun := q.change.event
 		begun.Outcome = identity.OutcomeBegun
@@ -81,19 +85,20 @@ func (q *request) readChange(w http.ResponseWriter, r *http.Request) ([]byte, er
 }
 
 // requested returns the event of a request: its object, and the options that
-// are set.
-func (q *request) requested(ctx context.Context, message protoreflect.Message) identity.Event {
-	event := q.event()
+// are set. The application is nil if there is none, or none was reported.
+func (q *request) requested(ctx context.Context, message protoreflect.Message) (event identity.Event, application *platformv1.Application) {
+	event = q.event()
 	event.Detail = strings.Join(setOptions(message), ", ")
 	name := ""
 	if ref := child(message, "ref"); ref != nil {
-		application := store.ApplicationRef{Namespace: text(ref, "namespace"), Name: text(ref, "name")}
-		if application.Namespace == "" {
-			application.Namespace = q.runtime.Namespace
+		named := store.ApplicationRef{Namespace: text(ref, "namespace"), Name: text(ref, "name")}
+		if named.Namespace == "" {
+			named.Namespace = q.runtime.Namespace
 		}
-		name = application.Namespace + "/" + application.Name
+		name = named.Namespace + "/" + named.Name
 		event.Application = name
-		event.Project, event.Revision = q.reported(ctx, application)
+		application = q.reported(ctx, named)
+		event.Project, event.Revision = application.GetProject(), application.GetTargetRevision()
 	}
 	// The other objects are the request itself, or its field of this name.
 	for _, object := range []protoreflect.Message{message, child(message, "git_source"), child(message, "integration")} {
@@ -107,18 +112,17 @@ func (q *request) requested(ctx context.Context, message protoreflect.Message) i
 	if noun, _, _ := strings.Cut(event.Action, "."); name != "" {
 		event.Target = noun + "/" + name
 	}
-	return event
+	return event, application
 }
 
-// reported returns project and target revision of an application, as its
-// runtime last reported it.
-func (q *request) reported(ctx context.Context, ref store.ApplicationRef) (project, revision string) {
+// reported returns an application as its runtime last reported it, or nil.
+func (q *request) reported(ctx context.Context, ref store.ApplicationRef) *platformv1.Application {
 	row, err := q.gateway.Store.Application(ctx, q.runtime.AccountID, q.runtime.ID, ref)
-	var state platformv1.Application
-	if err != nil || proto.Unmarshal(row.State, &state) != nil {
-		return "", ""
+	state := &platformv1.Application{}
+	if err != nil || proto.Unmarshal(row.State, state) != nil {
+		return nil
 	}
-	return state.GetProject(), state.GetTargetRevision()
+	return state
 }
 
 // setOptions returns the names of the flags that a request sets, such as prune

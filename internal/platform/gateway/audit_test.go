@@ -60,7 +60,7 @@ func (w *world) reports(t *testing.T, namespace, name, project, revision string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.store.ApplyReport(t.Context(), w.runtime.ID, "s", []store.ReportChange{
+	_, err = w.store.ApplyReport(t.Context(), w.runtime.ID, "stream of "+name, []store.ReportChange{
 		{Number: 1, ResyncBegin: true},
 		{Number: 2, Application: &store.Application{Namespace: namespace, Name: name, State: state}},
 	})

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
+	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
 // authorise checks whether the caller may send the request, and audits
@@ -51,6 +54,54 @@ func (q *request) event() identity.Event {
 	event := identity.Event{Action: q.action(), Target: "runtime/" + q.name}
 	event.Runtime = q.name
 	return event
+}
+
+// authoriseVerb checks whether the caller could have the right that the
+// procedure needs on some Application of the runtime. The runtime decides about
+// the Application that the request names.
+func (q *request) authoriseVerb(ctx context.Context) error {
+	q.policy = q.gateway.Policies.Of(q.runtime)
+	rule, _ := permission.Of(q.procedure)
+	if rule.Verb == "" {
+		return nil
+	}
+	if err := q.policy.Require(q.caller, rule.Verb); err != nil {
+		return q.denied(ctx, q.event(), err.Error())
+	}
+	return nil
+}
+
+// authoriseChange checks the rights of the caller on the Application that a
+// change names, as its runtime reported it. One that was not reported is left to
+// the runtime, which decides again in any case.
+func (q *request) authoriseChange(ctx context.Context, event identity.Event, application *platformv1.Application, revision string) error {
+	rule, _ := permission.Of(q.procedure)
+	if rule.Verb == "" || application == nil {
+		return nil
+	}
+	verbs := []permission.Verb{rule.Verb}
+	if rule.Verb == permission.Sync && revision != "" && revision != application.GetTargetRevision() {
+		verbs = append(verbs, permission.Override)
+	}
+	// Existence and project are not disclosed.
+	if !q.policy.Decide(q.caller, permission.Get, application).Allowed {
+		_ = q.denied(ctx, event, "the right get is missing")
+		return connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no Application %s in the namespace %s of this runtime", application.GetName(), application.GetNamespace()))
+	}
+	for _, verb := range verbs {
+		if decision := q.policy.Decide(q.caller, verb, application); !decision.Allowed {
+			return q.denied(ctx, event, fmt.Sprintf("you lack the right %s on %s/%s: %s. An admin of the account can give it, by your role or by a rule",
+				verb, application.GetProject(), application.GetName(), decision.Explain()))
+		}
+	}
+	return nil
+}
+
+// denied audits a denial and returns it.
+func (q *request) denied(ctx context.Context, event identity.Event, reason string) error {
+	denial := &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: reason}
+	q.gateway.Identity.Deny(ctx, q.caller, event, denial)
+	return denial
 }
 
 // action returns the audit action. Paths that are no procedure have one for

@@ -45,8 +45,12 @@ func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	token := ""
 	if q.prefix != wire.WebhooksPath {
-		if token, err = g.Signer.Request(q.claims()); err != nil {
-			fail(w, r, connect.NewError(connect.CodeInternal, err), err)
+		claims, problem := q.claims()
+		if problem == nil {
+			token, problem = g.Signer.Request(claims)
+		}
+		if problem != nil {
+			fail(w, r, connect.NewError(connect.CodeInternal, problem), problem)
 			return
 		}
 	}
@@ -81,12 +85,16 @@ func (q *request) target() (*url.URL, http.RoundTripper, error) {
 }
 
 // claims returns the claims about the caller for the runtime.
-func (q *request) claims() wire.RuntimeClaims {
+func (q *request) claims() (wire.RuntimeClaims, error) {
 	user := q.caller.User
-	return wire.RuntimeClaims{
+	claims := wire.RuntimeClaims{
 		Issuer: q.gateway.origin, RuntimeID: q.runtime.ID, AccountID: q.runtime.AccountID,
 		UserID: user.ID, Email: user.Email, Name: user.Name, Role: string(user.Role), Prefix: q.prefix,
 	}
+	if err := q.policy.Claims(q.caller, &claims); err != nil {
+		return claims, connect.NewError(connect.CodeFailedPrecondition, err)
+	}
+	return claims, nil
 }
 
 // strippedRequestHeaders are removed from requests: credentials of the

@@ -25,6 +25,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -49,6 +50,9 @@ type Options struct {
 	// PublicURL is the issuer of tokens for runtimes, and the only origin
 	// whose pages may open WebSockets.
 	PublicURL *url.URL
+	// Policies decides about Applications beside the roles of callers; nil has
+	// no rules.
+	Policies *apprights.Policies
 	// TunnelDomain is the parent domain of tunnel hosts; empty without
 	// tunnels.
 	TunnelDomain string
@@ -136,6 +140,7 @@ type request struct {
 	gateway   *Gateway
 	runtime   store.Runtime
 	name      string // requested name of the runtime
+	policy    *apprights.Policy
 	caller    identity.Caller
 	prefix    string  // wire.AppProxyPath, WebhooksPath or WorkflowsPath
 	path      string  // path at the router
@@ -217,6 +222,9 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	}
 	if q.runtime, err = g.Store.RuntimeByName(r.Context(), caller.Account.ID, name); err != nil {
 		return lookupError(err)
+	}
+	if err := q.authoriseVerb(r.Context()); err != nil {
+		return err
 	}
 	release, ok := g.running.acquire("account "+caller.Account.ID, g.Limits.RequestsPerAccount)
 	if !ok {

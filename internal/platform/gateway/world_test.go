@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
 	"slipway.dev/slipway/internal/platform/hub"
@@ -37,14 +38,15 @@ const list = "/app-proxy/slipway.runtime.v1.ApplicationService/ListApplications"
 // world is a gateway behind a real server, and a runtime that is one more: what it
 // gets is recorded, and it responds as the test configures.
 type world struct {
-	store   *store.Store
-	signer  *signing.Signer
-	url     string
-	account store.Account
-	admin   string // API key
-	runtime store.Runtime
-	router  *httptest.Server
-	unary   time.Duration // 0 is the default
+	store    *store.Store
+	signer   *signing.Signer
+	url      string
+	account  store.Account
+	admin    string // API key
+	runtime  store.Runtime
+	router   *httptest.Server
+	unary    time.Duration // 0 is the default
+	policies *apprights.Policies
 
 	mu       sync.Mutex
 	response http.HandlerFunc
@@ -96,7 +98,7 @@ func newWorld(t *testing.T, change ...func(*world)) *world {
 	direct := &http.Transport{}
 	gate, err := gateway.New(gateway.Options{
 		Store: opened, Identity: callers, Signer: w.signer, Hub: tunnels{w}, Direct: direct, PublicURL: public,
-		TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20, Unary: w.unary},
+		Policies: w.policies, TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20, Unary: w.unary},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +221,13 @@ func (w *world) call(t *testing.T, method, path string, change ...func(*http.Req
 
 func bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+// content sets the body.
+func content(body string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	}
 }
 
 func header(name, value string) func(*http.Request) {

@@ -223,7 +223,8 @@ func orElse(text, other string) string {
 
 // roleMessages are the roles of the API by their stored names.
 var roleMessages = map[store.Role]platformv1.Role{
-	store.RoleViewer: platformv1.Role_ROLE_VIEWER, store.RoleOperator: platformv1.Role_ROLE_OPERATOR, store.RoleAdmin: platformv1.Role_ROLE_ADMIN,
+	store.RoleRestricted: platformv1.Role_ROLE_RESTRICTED,
+	store.RoleViewer:     platformv1.Role_ROLE_VIEWER, store.RoleOperator: platformv1.Role_ROLE_OPERATOR, store.RoleAdmin: platformv1.Role_ROLE_ADMIN,
 }
 
 // roleOf converts a role of the API.
@@ -233,7 +234,7 @@ func roleOf(role platformv1.Role) (store.Role, error) {
 			return name, nil
 		}
 	}
-	return "", invalid("the role must be ROLE_VIEWER, ROLE_OPERATOR or ROLE_ADMIN")
+	return "", invalid("the role must be ROLE_RESTRICTED, ROLE_VIEWER, ROLE_OPERATOR or ROLE_ADMIN")
 }
 
 // paged is a request for a page of a list.
@@ -257,6 +258,6 @@ func userMessage(user store.User) *platformv1.User {
 	return &platformv1.User{
 		Id: user.ID, Email: user.Email, Name: user.Name, Role: roleMessages[user.Role],
 		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
-		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: wire.Timestamp(user.LastSignInAt),
+		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: wire.Timestamp(user.LastSignInAt), Groups: user.Groups,
 	}
 }

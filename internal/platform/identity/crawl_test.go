@@ -17,46 +17,46 @@ import (
 )
 
 // crawlTable is who may call which procedure of the platform. A cell is yes, 401
-// (unauthenticated) or 403 (not permitted). The callers: anonymous; a viewer; an
-// operator; an admin; an admin whose password is good once; keys of an admin to read and to
+// (unauthenticated) or 403 (not permitted). The callers: anonymous; a
+// restricted user; a viewer; an operator; an admin; an admin whose password is good once; keys of an admin to read and to
 // register; the same of an operator; a key that has expired; a runtime.
 const crawlTable = `
-procedure                            nobody   viewer   operator admin    once     read     register uread    ureg     expired  runtime
-AuthService/SignIn                   yes      yes      yes      yes      yes      yes      yes      yes      yes      yes      yes
-AuthService/Methods                  yes      yes      yes      yes      yes      yes      yes      yes      yes      yes      yes
-AuthService/Me                       401      yes      yes      yes      yes      yes      yes      yes      yes      401      403
-AuthService/SignOut                  401      yes      yes      yes      yes      403      403      403      403      401      403
-AuthService/ChangePassword           401      yes      yes      yes      yes      403      403      403      403      401      403
-AccountService/GetAccount            401      yes      yes      yes      403      yes      403      yes      403      401      403
-AccountService/UpdateAccount         401      403      403      yes      403      403      403      403      403      401      403
-AccountService/ListUsers             401      403      403      yes      403      yes      403      403      403      401      403
-AccountService/CreateUser            401      403      403      yes      403      403      403      403      403      401      403
-AccountService/UpdateUser            401      403      403      yes      403      403      403      403      403      401      403
-AccountService/ResetPassword         401      403      403      yes      403      403      403      403      403      401      403
-AccountService/DeleteUser            401      403      403      yes      403      403      403      403      403      401      403
-KeyService/CreateKey                 401      yes      yes      yes      403      403      403      403      403      401      403
-KeyService/ListKeys                  401      yes      yes      yes      403      yes      403      yes      403      401      403
-KeyService/RevokeKey                 401      yes      yes      yes      403      403      403      403      403      401      403
-AuditService/ListEntries             401      403      403      yes      403      yes      403      403      403      401      403
-RuntimeService/RegisterRuntime       401      403      403      yes      403      403      yes      403      403      401      403
-RuntimeService/CheckName             401      403      403      yes      403      yes      yes      403      403      401      403
-RuntimeService/ValidateValues        401      403      403      yes      403      yes      yes      403      403      401      403
-RuntimeService/ListRuntimes          401      yes      yes      yes      403      yes      403      yes      403      401      403
-RuntimeService/GetRuntime            401      yes      yes      yes      403      yes      403      yes      403      401      403
-RuntimeService/WatchRuntimes         401      yes      yes      yes      403      yes      403      yes      403      401      403
-RuntimeService/UpdateRuntime         401      403      403      yes      403      403      403      403      403      401      403
-RuntimeService/DeleteRuntime         401      403      403      yes      403      403      403      403      403      401      403
-RuntimeService/UninstallRuntime      401      403      403      yes      403      403      403      403      403      401      403
-RuntimeService/RevokeCredentials     401      403      403      yes      403      403      403      403      403      401      403
-GitService/GetGitSettings            401      yes      yes      yes      403      yes      403      yes      403      401      403
-GitService/SetGitSettings            401      403      403      yes      403      403      403      403      403      401      403
-GitService/ResetGitSettings          401      403      403      yes      403      403      403      403      403      401      403
-ApplicationService/ListApplications  401      yes      yes      yes      403      yes      403      yes      403      401      403
-ApplicationService/WatchApplications 401      yes      yes      yes      403      yes      403      yes      403      401      403
-AgentService/RenewCredential         yes      yes      yes      yes      yes      yes      yes      yes      yes      yes      yes
-AgentService/Heartbeat               401      403      403      403      403      403      403      403      403      401      yes
-AgentService/Report                  401      403      403      403      403      403      403      403      403      401      yes
-AgentService/Unregister              401      403      403      403      403      403      403      403      403      401      yes
+procedure                            nobody     restricted viewer     operator   admin      once       read       register   uread      ureg       expired    runtime
+AuthService/SignIn                   yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
+AuthService/Methods                  yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
+AuthService/Me                       401        yes        yes        yes        yes        yes        yes        yes        yes        yes        401        403
+AuthService/SignOut                  401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+AuthService/ChangePassword           401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+AccountService/GetAccount            401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+AccountService/UpdateAccount         401        403        403        403        yes        403        403        403        403        403        401        403
+AccountService/ListUsers             401        403        403        403        yes        403        yes        403        403        403        401        403
+AccountService/CreateUser            401        403        403        403        yes        403        403        403        403        403        401        403
+AccountService/UpdateUser            401        403        403        403        yes        403        403        403        403        403        401        403
+AccountService/ResetPassword         401        403        403        403        yes        403        403        403        403        403        401        403
+AccountService/DeleteUser            401        403        403        403        yes        403        403        403        403        403        401        403
+KeyService/CreateKey                 401        yes        yes        yes        yes        403        403        403        403        403        401        403
+KeyService/ListKeys                  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+KeyService/RevokeKey                 401        yes        yes        yes        yes        403        403        403        403        403        401        403
+AuditService/ListEntries             401        403        403        403        yes        403        yes        403        403        403        401        403
+RuntimeService/RegisterRuntime       401        403        403        403        yes        403        403        yes        403        403        401        403
+RuntimeService/CheckName             401        403        403        403        yes        403        yes        yes        403        403        401        403
+RuntimeService/ValidateValues        401        403        403        403        yes        403        yes        yes        403        403        401        403
+RuntimeService/ListRuntimes          401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+RuntimeService/GetRuntime            401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+RuntimeService/WatchRuntimes         401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+RuntimeService/UpdateRuntime         401        403        403        403        yes        403        403        403        403        403        401        403
+RuntimeService/DeleteRuntime         401        403        403        403        yes        403        403        403        403        403        401        403
+RuntimeService/UninstallRuntime      401        403        403        403        yes        403        403        403        403        403        401        403
+RuntimeService/RevokeCredentials     401        403        403        403        yes        403        403        403        403        403        401        403
+GitService/GetGitSettings            401        403        yes        yes        yes        403        yes        403        yes        403        401        403
+GitService/SetGitSettings            401        403        403        403        yes        403        403        403        403        403        401        403
+GitService/ResetGitSettings          401        403        403        403        yes        403        403        403        403        403        401        403
+ApplicationService/ListApplications  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+ApplicationService/WatchApplications 401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+AgentService/RenewCredential         yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
+AgentService/Heartbeat               401        403        403        403        403        403        403        403        403        403        401        yes
+AgentService/Report                  401        403        403        403        403        403        403        403        403        403        401        yes
+AgentService/Unregister              401        403        403        403        403        403        403        403        403        403        401        yes
 `
 
 // R32, R128: every procedure with every caller, over HTTP, as in the permission
@@ -115,17 +115,20 @@ func crawlers(w *world) map[string]func() *person {
 		text := of.key(scope.String(), 0, scope).GetSecret()
 		return func() *person { return w.bearer(text) }
 	}
-	made, err := admin.accounts().CreateUser(w.t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: "viewer@example.com", Role: platformv1.Role_ROLE_VIEWER}))
-	must(w.t, err)
-	first := session("viewer@example.com", made.Msg.GetOneTimePassword())()
-	w.choose(first, made.Msg.GetOneTimePassword(), userPassword)
-	viewer := session("viewer@example.com", userPassword)
+	another := func(email string, role platformv1.Role) func() *person {
+		made, err := admin.accounts().CreateUser(w.t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: email, Role: role}))
+		must(w.t, err)
+		w.choose(session(email, made.Msg.GetOneTimePassword())(), made.Msg.GetOneTimePassword(), userPassword)
+		return session(email, userPassword)
+	}
+	viewer := another("viewer@example.com", platformv1.Role_ROLE_VIEWER)
+	restricted := another("restricted@example.com", platformv1.Role_ROLE_RESTRICTED)
 	// A user who was an admin once may have keys of then.
 	w.changeUser(userEmail, func(bob *store.User) { bob.Role = store.RoleAdmin })
 	old := key(bob, platformv1.Scope_SCOPE_RUNTIME_REGISTER)
 	w.changeUser(userEmail, func(bob *store.User) { bob.Role = store.RoleOperator })
 	callers := map[string]func() *person{
-		"nobody": w.nobody, "viewer": viewer, "operator": session(userEmail, userPassword), "admin": session(adminEmail, adminPassword),
+		"nobody": w.nobody, "restricted": restricted, "viewer": viewer, "operator": session(userEmail, userPassword), "admin": session(adminEmail, adminPassword),
 		"once": session("once@example.com", created.Msg.GetOneTimePassword()),
 		"read": key(admin, platformv1.Scope_SCOPE_READ), "register": key(admin, platformv1.Scope_SCOPE_RUNTIME_REGISTER),
 		"uread": key(bob, platformv1.Scope_SCOPE_READ), "ureg": old,

@@ -34,6 +34,8 @@ const (
 	// Limits of requests to the provider.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
+	// maxGroupBytes bounds the groups of a user.
+	maxGroupBytes = 32 << 10
 	// discoveryLife is how long the discovery document is cached.
 	discoveryLife = time.Hour
 )
@@ -61,6 +63,9 @@ type OIDCOptions struct {
 	// Empty: admins assign roles.
 	RoleClaim string
 	Roles     map[string]store.Role
+	// GroupsClaim names the claim with the groups of the user, which policies
+	// name. Empty: users have no groups.
+	GroupsClaim string
 	// Transport is used for requests to the provider; nil means the default.
 	Transport http.RoundTripper
 }
@@ -178,6 +183,8 @@ type externalUser struct {
 	subject, email, name string
 	// role is the mapped role; empty if roles are not mapped.
 	role store.Role
+	// groups are those of GroupsClaim.
+	groups []string
 }
 
 // redeem exchanges the code and verifies the ID token: signature, issuer,
@@ -252,26 +259,40 @@ func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
 		return externalUser{}, forbidden("emails of the domain %s may not sign in here", clean(domain))
 	}
 	user := externalUser{subject: id.Issuer + "|" + id.Subject, email: email, name: clean(standard.Name)}
+	var all map[string]any
+	if err := id.Claims(&all); err != nil {
+		return externalUser{}, unauthenticated("the ID token cannot be read")
+	}
 	if o.options.RoleClaim != "" {
-		var all map[string]any
-		if err := id.Claims(&all); err != nil {
-			return externalUser{}, unauthenticated("the ID token cannot be read")
-		}
 		user.role = o.mappedRole(all[o.options.RoleClaim])
+	}
+	user.groups = textsOf(all[o.options.GroupsClaim])
+	// A group that is left out could be one with a rule that denies.
+	if size := len(strings.Join(user.groups, "")); size > maxGroupBytes {
+		return externalUser{}, forbidden("the identity provider sends %d groups with %d bytes, and at most %d bytes are possible: let its claim %s have the groups that policies name", len(user.groups), size, maxGroupBytes, o.options.GroupsClaim)
 	}
 	return user, nil
 }
 
-// mappedRole returns the highest role that a value of the claim maps to.
-func (o *oidcLogin) mappedRole(claim any) store.Role {
+// textsOf returns the texts of a claim, which is a list or one text.
+func textsOf(claim any) (texts []string) {
 	values, ok := claim.([]any)
 	if !ok {
 		values = []any{claim}
 	}
-	var mapped []string
 	for _, value := range values {
-		text, _ := value.(string)
-		mapped = append(mapped, string(o.options.Roles[text]))
+		if text, ok := value.(string); ok && text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// mappedRole returns the highest role that a value of the claim maps to.
+func (o *oidcLogin) mappedRole(claim any) store.Role {
+	var mapped []string
+	for _, value := range textsOf(claim) {
+		mapped = append(mapped, string(o.options.Roles[value]))
 	}
 	for _, role := range slices.Backward(permission.Roles()) {
 		if slices.Contains(mapped, role) {

@@ -277,6 +277,34 @@ func TestOIDCRoles(t *testing.T) {
 	}
 }
 
+// The groups of a user are those of the last sign-in, and too many are refused:
+// one that is left out could be one that a rule denies something to.
+func TestOIDCGroups(t *testing.T) {
+	t.Parallel()
+	w, p := external(t, func(o *identity.OIDCOptions) { o.GroupsClaim = "teams" })
+	for _, tt := range []struct {
+		claim any
+		want  string
+	}{
+		{[]any{"dev", "oncall", 7, ""}, "dev oncall"},
+		{"dev", "dev"},
+		{nil, ""},
+	} {
+		p.Next(map[string]any{"teams": tt.claim, "groups": []string{"others"}}, nil)
+		who := w.nobody()
+		who.sso()
+		user, err := who.me()
+		must(t, err)
+		if got := strings.Join(user.GetGroups(), " "); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.claim, got, tt.want)
+		}
+	}
+	p.Next(map[string]any{"teams": []string{strings.Repeat("x", 33<<10)}}, nil)
+	if status, _, _ := w.nobody().sso(); status != http.StatusForbidden {
+		t.Errorf("too many groups: %d", status)
+	}
+}
+
 // Options that cannot work are refused at the start; a provider that is away is
 // not.
 func TestOIDCOptions(t *testing.T) {

@@ -196,6 +196,7 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 		// A user of the identity provider has no password, also when
 		// passwords are enabled again.
 		now.Subject, now.PasswordHash, now.MustChangePassword = who.subject, "", false
+		now.Groups = who.groups
 		if who.role != "" {
 			now.Role = who.role
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,7 +146,7 @@ func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 	if err := i.loadUser(ctx, &now, caller.User.ID, caller.User.AccountID); err != nil {
 		return err
 	}
-	if now.User.Role != caller.User.Role || (now.mustChangePassword() && !caller.mustChangePassword()) {
+	if now.User.Role != caller.User.Role || !slices.Equal(now.User.Groups, caller.User.Groups) || (now.mustChangePassword() && !caller.mustChangePassword()) {
 		return unauthenticated("the permissions of the user have changed; reconnect")
 	}
 	return nil

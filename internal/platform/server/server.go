@@ -24,6 +24,7 @@ import (
 
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/otlp"
+	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
@@ -31,6 +32,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -68,6 +70,8 @@ type Options struct {
 	Announce       func(email string, password secret.Text) error
 	// SignIn is how users sign in.
 	SignIn identity.SignInPolicy
+	// Rights is the platform's policy about Applications; nil has no rules.
+	Rights *rights.Policy
 	// KeyLifetimes bounds the API keys that users create.
 	KeyLifetimes identity.KeyLifetimes
 	// AuditRetention is how long audit entries are kept; 0 means forever.
@@ -195,8 +199,10 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	policies := apprights.New(p.Rights)
 	p.fleet, err = fleet.New(fleet.Options{
-		Store: p.store, Signer: p.signer, TunnelDomain: p.TunnelDomain, TunnelURLs: p.hub.TunnelURLs,
+		Policies: policies,
+		Store:    p.store, Signer: p.signer, TunnelDomain: p.TunnelDomain, TunnelURLs: p.hub.TunnelURLs,
 		Values: p.Values, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
 	})
 	if err != nil {
@@ -204,7 +210,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	}
 	p.gateway, err = gateway.New(gateway.Options{
 		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(p.PublicURL, p.RuntimeCAs),
-		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain,
+		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain, Policies: policies,
 		Log: p.Log, Metrics: gateway.NewMetrics(p.Metrics.For("gateway")),
 	})
 	return err

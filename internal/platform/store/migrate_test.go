@@ -204,7 +204,7 @@ func TestUsersBecomeOperators(t *testing.T) {
 		must(t, s.migrate(t.Context(), older))
 		must(t, s.write(t.Context(), func(c *call) error {
 			_, err := c.exec(`INSERT INTO accounts (id, name, created_at) VALUES ('a', 'A', 0);
-				INSERT INTO users (` + userColumns + `, email_folded) VALUES
+				INSERT INTO users (id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, created_at, last_sign_in_at, email_folded) VALUES
 				('1', 'a', 'ada@example.org', '', 'user', '', false, false, '', 0, 0, 'ada@example.org'),
 				('2', 'a', 'bob@example.org', '', 'admin', '', false, false, '', 0, 0, 'bob@example.org')`)
 			return err

@@ -14,9 +14,10 @@ type Role string
 
 // Roles; each includes those before it.
 const (
-	RoleViewer   Role = permission.RoleViewer
-	RoleOperator Role = permission.RoleOperator
-	RoleAdmin    Role = permission.RoleAdmin
+	RoleRestricted Role = permission.RoleRestricted
+	RoleViewer     Role = permission.RoleViewer
+	RoleOperator   Role = permission.RoleOperator
+	RoleAdmin      Role = permission.RoleAdmin
 )
 
 // User is a user of an account. An email is unique in the platform,
@@ -29,19 +30,22 @@ type User struct {
 	Disabled                   bool
 	// Subject identifies the user at the identity provider, as "issuer|sub".
 	// It is empty for users with a password.
-	Subject                 string
+	Subject string
+	// Groups are those that the identity provider asserted at the last
+	// sign-in.
+	Groups                  []string
 	CreatedAt, LastSignInAt time.Time
 }
 
 // isAdmin reports whether the user can administer the account now.
 func (u User) isAdmin() bool { return u.Role == RoleAdmin && !u.Disabled }
 
-const userColumns = `id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, created_at, last_sign_in_at`
+const userColumns = `id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, group_names, created_at, last_sign_in_at`
 
 // scanUser scans the columns of userColumns.
 func scanUser(r row) (u User, err error) {
 	return u, r.Scan(&u.ID, &u.AccountID, &u.Email, &u.Name, &u.Role, &u.PasswordHash, &u.MustChangePassword, &u.Disabled,
-		&u.Subject, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt})
+		&u.Subject, jsonColumn{&u.Groups}, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt})
 }
 
 // CreateUser stores a user and sets ID and time if they are empty.
@@ -51,9 +55,9 @@ func (s *Store) CreateUser(ctx context.Context, user User) (User, error) {
 	}
 	s.setDefaults(&user.ID, &user.CreatedAt)
 	err := s.write(ctx, func(c *call) error {
-		_, err := c.exec(`INSERT INTO users (`+userColumns+`, email_folded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		_, err := c.exec(`INSERT INTO users (`+userColumns+`, email_folded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 			user.ID, user.AccountID, user.Email, user.Name, string(user.Role), user.PasswordHash, user.MustChangePassword, user.Disabled,
-			user.Subject, micros(user.CreatedAt), micros(user.LastSignInAt), foldEmail(user.Email))
+			user.Subject, groupsText(user), micros(user.CreatedAt), micros(user.LastSignInAt), foldEmail(user.Email))
 		return userConflict(err, user)
 	})
 	return user, err
@@ -68,6 +72,14 @@ func checkUser(user User) error {
 		return invalid("the role %q does not exist", user.Role)
 	}
 	return nil
+}
+
+// groupsText returns the stored form of a user's groups: never null.
+func groupsText(user User) string {
+	if user.Groups == nil {
+		return "[]"
+	}
+	return jsonText(user.Groups)
 }
 
 // userConflict names the two unique keys of a user; the error does not show
@@ -161,9 +173,9 @@ func (s *Store) ChangeUser(ctx context.Context, accountID, id string, change fun
 			}
 		}
 		_, err = c.exec(`UPDATE users SET email = $1, email_folded = $2, name = $3, role = $4, password_hash = $5,
-			must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9 WHERE account_id = $10 AND id = $11`,
+			must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9, group_names = $10 WHERE account_id = $11 AND id = $12`,
 			user.Email, foldEmail(user.Email), user.Name, string(user.Role), user.PasswordHash,
-			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), accountID, id)
+			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), groupsText(user), accountID, id)
 		if err != nil {
 			return userConflict(err, user)
 		}

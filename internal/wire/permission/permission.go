@@ -62,13 +62,15 @@ func (p Permission) String() string {
 
 // Roles, as tokens and users spell them. Each includes those before it.
 const (
-	RoleViewer   = "viewer"
-	RoleOperator = "operator"
-	RoleAdmin    = "admin"
+	// RoleRestricted has the rights that policies give, and no others.
+	RoleRestricted = "restricted"
+	RoleViewer     = "viewer"
+	RoleOperator   = "operator"
+	RoleAdmin      = "admin"
 )
 
 // Roles returns all roles, the one with the fewest permissions first.
-func Roles() []string { return []string{RoleViewer, RoleOperator, RoleAdmin} }
+func Roles() []string { return []string{RoleRestricted, RoleViewer, RoleOperator, RoleAdmin} }
 
 // ParseRole returns the role of a word. The word user is the name that the
 // operator had in earlier versions.
@@ -97,6 +99,20 @@ const (
 	Logs     Verb = "logs"
 	Delete   Verb = "delete"
 )
+
+// Verbs returns all verbs.
+func Verbs() []Verb { return []Verb{Get, Sync, Override, Rollback, Action, Logs, Delete} }
+
+// Policy returns the resource and the action that policies have for a verb.
+func (v Verb) Policy() (resource, action string) {
+	switch v {
+	case Logs:
+		return "logs", "get"
+	case Action:
+		return "applications", "action/*" // all actions of all kinds
+	}
+	return "applications", string(v)
+}
 
 // Rule returns the row of procedures that do this with Applications. Those of
 // the runtime itself need an admin for everything but Get, which the runtime
@@ -135,8 +151,10 @@ func (r Rule) Role(role string) bool {
 	switch r.Permission {
 	case Public:
 		return true
-	case Self, Session, SignedIn, View:
+	case Self, Session, SignedIn:
 		return rank >= 0
+	case View:
+		return rank >= slices.Index(Roles(), RoleViewer)
 	case Operate:
 		return rank >= slices.Index(Roles(), RoleOperator)
 	case Admin, RegisterRuntime:

@@ -59,26 +59,26 @@ func TestNoRow(t *testing.T) {
 // What each role may.
 func TestRole(t *testing.T) {
 	for _, tt := range []struct {
-		permission                    permission.Permission
-		none, viewer, operator, admin bool
+		permission                                permission.Permission
+		none, restricted, viewer, operator, admin bool
 	}{
-		{permission.None, false, false, false, false},
-		{permission.Public, true, true, true, true},
-		{permission.Self, false, true, true, true},
-		{permission.Session, false, true, true, true},
-		{permission.SignedIn, false, true, true, true},
-		{permission.View, false, true, true, true},
-		{permission.Operate, false, false, true, true},
-		{permission.Admin, false, false, false, true},
-		{permission.RegisterRuntime, false, false, false, true},
-		{permission.RuntimeOnly, false, false, false, false},
-		{permission.ReplicaOnly, false, false, false, false},
-		{permission.Permission(99), false, false, false, false},
+		{permission.None, false, false, false, false, false},
+		{permission.Public, true, true, true, true, true},
+		{permission.Self, false, true, true, true, true},
+		{permission.Session, false, true, true, true, true},
+		{permission.SignedIn, false, true, true, true, true},
+		{permission.View, false, false, true, true, true},
+		{permission.Operate, false, false, false, true, true},
+		{permission.Admin, false, false, false, false, true},
+		{permission.RegisterRuntime, false, false, false, false, true},
+		{permission.RuntimeOnly, false, false, false, false, false},
+		{permission.ReplicaOnly, false, false, false, false, false},
+		{permission.Permission(99), false, false, false, false, false},
 	} {
 		rule := permission.Rule{Permission: tt.permission}
-		got := [...]bool{rule.Role(""), rule.Role(permission.RoleViewer), rule.Role(permission.RoleOperator), rule.Role(permission.RoleAdmin)}
-		if want := [...]bool{tt.none, tt.viewer, tt.operator, tt.admin}; got != want {
-			t.Errorf("%s: none, viewer, operator, admin may %v, want %v", tt.permission, got, want)
+		got := [...]bool{rule.Role(""), rule.Role(permission.RoleRestricted), rule.Role(permission.RoleViewer), rule.Role(permission.RoleOperator), rule.Role(permission.RoleAdmin)}
+		if want := [...]bool{tt.none, tt.restricted, tt.viewer, tt.operator, tt.admin}; got != want {
+			t.Errorf("%s: none, restricted, viewer, operator, admin may %v, want %v", tt.permission, got, want)
 		}
 		if rule.Role("Admin") != rule.Role("") {
 			t.Errorf("%s: a role that does not exist may", tt.permission)
@@ -90,7 +90,7 @@ func TestRole(t *testing.T) {
 // role.
 func TestParseRole(t *testing.T) {
 	for word, want := range map[string]string{
-		"viewer": "viewer", "operator": "operator", "admin": "admin", "user": "operator", "": "", "Admin": "", "root": "",
+		"restricted": "restricted", "viewer": "viewer", "operator": "operator", "admin": "admin", "user": "operator", "": "", "Admin": "", "root": "",
 	} {
 		got, err := permission.ParseRole(word)
 		if got != want || (err == nil) != (want != "") {

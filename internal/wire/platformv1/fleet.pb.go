@@ -2409,7 +2409,10 @@ type Application struct {
 	// Its runtime is offline, or has a gap to fill: what is shown may be old.
 	Stale bool `protobuf:"varint,24,opt,name=stale,proto3" json:"stale,omitempty"`
 	// ApplicationSet or Application that made it.
-	Owner         string `protobuf:"bytes,25,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,25,opt,name=owner,proto3" json:"owner,omitempty"`
+	// What the caller may do with it: get, sync, override, rollback, action, logs,
+	// delete. Runtimes do not report it.
+	Rights        []string `protobuf:"bytes,26,rep,name=rights,proto3" json:"rights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2619,6 +2622,13 @@ func (x *Application) GetOwner() string {
 	return ""
 }
 
+func (x *Application) GetRights() []string {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
 type ListApplicationsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Runtime   string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
@@ -2733,7 +2743,8 @@ type ListApplicationsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Applications  []*Application         `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	Total         int32                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	// For callers who do not see all applications: those of this page.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3031,8 +3042,10 @@ type HeartbeatRequest struct {
 	// The Shared Configuration Repository that was reached, as it is written in the
 	// Git settings. Empty when none was.
 	SharedRepository string `protobuf:"bytes,17,opt,name=shared_repository,json=sharedRepository,proto3" json:"shared_repository,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Absent: not read yet, or of an older runtime.
+	Rights        *RightsPolicy `protobuf:"bytes,18,opt,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HeartbeatRequest) Reset() {
@@ -3184,6 +3197,189 @@ func (x *HeartbeatRequest) GetSharedRepository() string {
 	return ""
 }
 
+func (x *HeartbeatRequest) GetRights() *RightsPolicy {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+// RightsPolicy is the runtime's own policy about Applications.
+type RightsPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The data of the ConfigMap argocd-rbac-cm.
+	Config map[string]string `protobuf:"bytes,1,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The AppProjects that have roles.
+	Projects []*ProjectRights `protobuf:"bytes,2,rep,name=projects,proto3" json:"projects,omitempty"`
+	// The policy is too large to be reported.
+	TooLarge      bool `protobuf:"varint,3,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RightsPolicy) Reset() {
+	*x = RightsPolicy{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RightsPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RightsPolicy) ProtoMessage() {}
+
+func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RightsPolicy.ProtoReflect.Descriptor instead.
+func (*RightsPolicy) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *RightsPolicy) GetConfig() map[string]string {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *RightsPolicy) GetProjects() []*ProjectRights {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
+func (x *RightsPolicy) GetTooLarge() bool {
+	if x != nil {
+		return x.TooLarge
+	}
+	return false
+}
+
+type ProjectRights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Project       string                 `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	Roles         []*ProjectRole         `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectRights) Reset() {
+	*x = ProjectRights{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectRights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectRights) ProtoMessage() {}
+
+func (x *ProjectRights) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectRights.ProtoReflect.Descriptor instead.
+func (*ProjectRights) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ProjectRights) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ProjectRights) GetRoles() []*ProjectRole {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+type ProjectRole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Policies      []string               `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
+	Groups        []string               `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectRole) Reset() {
+	*x = ProjectRole{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectRole) ProtoMessage() {}
+
+func (x *ProjectRole) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
+func (*ProjectRole) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ProjectRole) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProjectRole) GetPolicies() []string {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *ProjectRole) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type HeartbeatResponse struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Next                 *durationpb.Duration   `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
@@ -3202,7 +3398,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3410,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3423,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3298,7 +3494,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3506,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3519,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -3357,7 +3553,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3565,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3578,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -3485,7 +3681,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3693,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3706,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -3535,7 +3731,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3743,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3756,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 type UnregisterResponse struct {
@@ -3571,7 +3767,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +3779,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +3792,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -3762,7 +3958,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x16SetGitSettingsResponse\x12<\n" +
 	"\bsettings\x18\x01 \x01(\v2 .slipway.platform.v1.GitSettingsR\bsettings\"\x19\n" +
 	"\x17ResetGitSettingsRequest\"\x1a\n" +
-	"\x18ResetGitSettingsResponse\"\xaf\a\n" +
+	"\x18ResetGitSettingsResponse\"\xc7\a\n" +
 	"\vApplication\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -3791,7 +3987,8 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\tresources\x18\x16 \x01(\x05R\tresources\x123\n" +
 	"\aseen_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x14\n" +
 	"\x05stale\x18\x18 \x01(\bR\x05stale\x12\x14\n" +
-	"\x05owner\x18\x19 \x01(\tR\x05owner\x1a9\n" +
+	"\x05owner\x18\x19 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06rights\x18\x1a \x03(\tR\x06rights\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
@@ -3824,7 +4021,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x17RenewCredentialResponse\x12?\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\v2\x1f.slipway.platform.v1.CredentialR\n" +
-	"credential\"\x87\a\n" +
+	"credential\"\xc2\a\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12#\n" +
 	"\rchart_version\x18\x02 \x01(\tR\fchartVersion\x12-\n" +
@@ -3848,7 +4045,22 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x14git_token_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x11gitTokenExpiresAt\x126\n" +
 	"\x17shared_repository_valid\x18\x0f \x01(\bR\x15sharedRepositoryValid\x12\x1c\n" +
 	"\tunchanged\x18\x10 \x01(\bR\tunchanged\x12+\n" +
-	"\x11shared_repository\x18\x11 \x01(\tR\x10sharedRepository\"\xf3\x02\n" +
+	"\x11shared_repository\x18\x11 \x01(\tR\x10sharedRepository\x129\n" +
+	"\x06rights\x18\x12 \x01(\v2!.slipway.platform.v1.RightsPolicyR\x06rights\"\xed\x01\n" +
+	"\fRightsPolicy\x12E\n" +
+	"\x06config\x18\x01 \x03(\v2-.slipway.platform.v1.RightsPolicy.ConfigEntryR\x06config\x12>\n" +
+	"\bprojects\x18\x02 \x03(\v2\".slipway.platform.v1.ProjectRightsR\bprojects\x12\x1b\n" +
+	"\ttoo_large\x18\x03 \x01(\bR\btooLarge\x1a9\n" +
+	"\vConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
+	"\rProjectRights\x12\x18\n" +
+	"\aproject\x18\x01 \x01(\tR\aproject\x126\n" +
+	"\x05roles\x18\x02 \x03(\v2 .slipway.platform.v1.ProjectRoleR\x05roles\"U\n" +
+	"\vProjectRole\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bpolicies\x18\x02 \x03(\tR\bpolicies\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\"\xf3\x02\n" +
 	"\x11HeartbeatResponse\x12-\n" +
 	"\x04next\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04next\x12C\n" +
 	"\fgit_settings\x18\x02 \x01(\v2 .slipway.platform.v1.GitSettingsR\vgitSettings\x123\n" +
@@ -3949,7 +4161,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -3997,15 +4209,19 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*RenewCredentialRequest)(nil),    // 43: slipway.platform.v1.RenewCredentialRequest
 	(*RenewCredentialResponse)(nil),   // 44: slipway.platform.v1.RenewCredentialResponse
 	(*HeartbeatRequest)(nil),          // 45: slipway.platform.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil),         // 46: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 47: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 48: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 49: slipway.platform.v1.ReportResponse
-	(*UnregisterRequest)(nil),         // 50: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 51: slipway.platform.v1.UnregisterResponse
-	nil,                               // 52: slipway.platform.v1.Application.LabelsEntry
-	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
+	(*RightsPolicy)(nil),              // 46: slipway.platform.v1.RightsPolicy
+	(*ProjectRights)(nil),             // 47: slipway.platform.v1.ProjectRights
+	(*ProjectRole)(nil),               // 48: slipway.platform.v1.ProjectRole
+	(*HeartbeatResponse)(nil),         // 49: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 50: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 51: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 52: slipway.platform.v1.ReportResponse
+	(*UnregisterRequest)(nil),         // 53: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 54: slipway.platform.v1.UnregisterResponse
+	nil,                               // 55: slipway.platform.v1.Application.LabelsEntry
+	nil,                               // 56: slipway.platform.v1.RightsPolicy.ConfigEntry
+	(*timestamppb.Timestamp)(nil),     // 57: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 58: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -4013,8 +4229,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	53, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	53, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	57, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	57, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -4022,11 +4238,11 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	53, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	57, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	53, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	57, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
 	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
 	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
 	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
@@ -4035,9 +4251,9 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	31, // 24: slipway.platform.v1.GetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 25: slipway.platform.v1.SetGitSettingsRequest.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
-	53, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	52, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	53, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	57, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	55, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	57, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
 	38, // 30: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
 	38, // 31: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
 	38, // 32: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
@@ -4050,56 +4266,60 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	4,  // 39: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
 	1,  // 40: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 41: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	53, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	54, // 43: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	31, // 44: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	48, // 45: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	53, // 46: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	38, // 47: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	38, // 48: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	9,  // 49: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 50: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 51: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
-	17, // 52: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	19, // 53: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	21, // 54: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	23, // 55: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	25, // 56: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	27, // 57: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	29, // 58: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	32, // 59: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	34, // 60: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	36, // 61: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	39, // 62: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	41, // 63: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	43, // 64: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	45, // 65: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	47, // 66: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	50, // 67: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 68: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 69: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 70: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 71: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 72: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 73: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 74: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 75: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 76: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 77: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 78: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 79: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	37, // 80: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	40, // 81: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	42, // 82: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	44, // 83: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	46, // 84: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	49, // 85: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	51, // 86: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	68, // [68:87] is the sub-list for method output_type
-	49, // [49:68] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	57, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	46, // 43: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
+	56, // 44: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
+	47, // 45: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
+	48, // 46: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
+	58, // 47: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 48: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	51, // 49: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	57, // 50: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	38, // 51: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	38, // 52: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	9,  // 53: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 54: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 55: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 56: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 57: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 58: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 59: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 60: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 61: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 62: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 63: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 64: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	36, // 65: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	39, // 66: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	41, // 67: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	43, // 68: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	45, // 69: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	50, // 70: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	53, // 71: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 72: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 73: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 74: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 75: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 76: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 77: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 78: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 79: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 80: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 81: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 82: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 83: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	37, // 84: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	40, // 85: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	42, // 86: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	44, // 87: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	49, // 88: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	52, // 89: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	54, // 90: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	72, // [72:91] is the sub-list for method output_type
+	53, // [53:72] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }
@@ -4108,7 +4328,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 		return
 	}
 	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[43].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[46].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -4120,7 +4340,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   48,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -35,6 +35,8 @@ const (
 	Role_ROLE_ADMIN Role = 2
 	// Reads, without logs.
 	Role_ROLE_VIEWER Role = 3
+	// Has the rights that policies give, and no others.
+	Role_ROLE_RESTRICTED Role = 4
 )
 
 // Enum value maps for Role.
@@ -44,12 +46,14 @@ var (
 		1: "ROLE_OPERATOR",
 		2: "ROLE_ADMIN",
 		3: "ROLE_VIEWER",
+		4: "ROLE_RESTRICTED",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"ROLE_OPERATOR":    1,
 		"ROLE_ADMIN":       2,
 		"ROLE_VIEWER":      3,
+		"ROLE_RESTRICTED":  4,
 	}
 )
 
@@ -207,9 +211,11 @@ type User struct {
 	// The next thing to do is to choose a password.
 	MustChangePassword bool `protobuf:"varint,6,opt,name=must_change_password,json=mustChangePassword,proto3" json:"must_change_password,omitempty"`
 	// Signs in through the identity provider, and has no password here.
-	External      bool                   `protobuf:"varint,7,opt,name=external,proto3" json:"external,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	LastSignInAt  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_sign_in_at,json=lastSignInAt,proto3" json:"last_sign_in_at,omitempty"`
+	External     bool                   `protobuf:"varint,7,opt,name=external,proto3" json:"external,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	LastSignInAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_sign_in_at,json=lastSignInAt,proto3" json:"last_sign_in_at,omitempty"`
+	// Of the identity provider, at the last sign-in.
+	Groups        []string `protobuf:"bytes,10,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,6 +309,13 @@ func (x *User) GetCreatedAt() *timestamppb.Timestamp {
 func (x *User) GetLastSignInAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LastSignInAt
+	}
+	return nil
+}
+
+func (x *User) GetGroups() []string {
+	if x != nil {
+		return x.Groups
 	}
 	return nil
 }
@@ -2244,7 +2257,7 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x129\n" +
 	"\n" +
-	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xd7\x02\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xef\x02\n" +
 	"\x04User\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
@@ -2255,7 +2268,9 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\bexternal\x18\a \x01(\bR\bexternal\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12A\n" +
-	"\x0flast_sign_in_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\flastSignInAt\"A\n" +
+	"\x0flast_sign_in_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\flastSignInAt\x12\x16\n" +
+	"\x06groups\x18\n" +
+	" \x03(\tR\x06groups\"A\n" +
 	"\rSignInRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"\xd1\x01\n" +
@@ -2393,13 +2408,14 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\foldest_first\x18\b \x01(\bR\voldestFirst\"x\n" +
 	"\x13ListEntriesResponse\x129\n" +
 	"\aentries\x18\x01 \x03(\v2\x1f.slipway.platform.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*P\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*e\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rROLE_OPERATOR\x10\x01\x12\x0e\n" +
 	"\n" +
 	"ROLE_ADMIN\x10\x02\x12\x0f\n" +
-	"\vROLE_VIEWER\x10\x03*Y\n" +
+	"\vROLE_VIEWER\x10\x03\x12\x13\n" +
+	"\x0fROLE_RESTRICTED\x10\x04*Y\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSCOPE_ALL\x10\x01\x12\x0e\n" +

@@ -262,7 +262,10 @@ type ApplicationDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The Application as the API server has it, without managed fields, as JSON.
-	Manifest      []byte `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Manifest []byte `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// What the caller may do with it: get, sync, override, rollback, action, logs,
+	// delete.
+	Rights        []string `protobuf:"bytes,3,rep,name=rights,proto3" json:"rights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +310,13 @@ func (x *ApplicationDetail) GetRef() *ApplicationRef {
 func (x *ApplicationDetail) GetManifest() []byte {
 	if x != nil {
 		return x.Manifest
+	}
+	return nil
+}
+
+func (x *ApplicationDetail) GetRights() []string {
+	if x != nil {
+		return x.Rights
 	}
 	return nil
 }
@@ -2392,10 +2402,11 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\bselector\x18\x01 \x01(\tR\bselector\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\"e\n" +
 	"\x18ListApplicationsResponse\x12I\n" +
-	"\fapplications\x18\x01 \x03(\v2%.slipway.runtime.v1.ApplicationDetailR\fapplications\"e\n" +
+	"\fapplications\x18\x01 \x03(\v2%.slipway.runtime.v1.ApplicationDetailR\fapplications\"}\n" +
 	"\x11ApplicationDetail\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1a\n" +
-	"\bmanifest\x18\x02 \x01(\fR\bmanifest\"M\n" +
+	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x16\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"M\n" +
 	"\x15GetApplicationRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"a\n" +
 	"\x16GetApplicationResponse\x12G\n" +

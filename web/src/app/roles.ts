@@ -11,6 +11,12 @@ export interface RoleChoice {
 
 export const roles: readonly RoleChoice[] = [
   {
+    role: Role.RESTRICTED,
+    value: "restricted",
+    title: "Restricted",
+    description: "Has the rights that policies give, by project, and no others.",
+  },
+  {
     role: Role.VIEWER,
     value: "viewer",
     title: "Viewer",

@@ -1,0 +1,164 @@
+package fleet_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// inProject is an application of a project.
+func inProject(number int64, project, name string) *platformv1.ReportEvent {
+	event := application(number, name)
+	event.GetApplication().Namespace, event.GetApplication().Project = "slipway", project
+	event.GetApplication().Rights = []string{"delete"} // a runtime gives no rights
+	return event
+}
+
+// policyBeat is a heartbeat with a policy that gives a group a project.
+func policyBeat(group string) *platformv1.HeartbeatRequest {
+	message := beat()
+	message.GitSources = []*platformv1.GitSourceSummary{{Name: "apps", RepoUrl: "https://git.example/apps.git"}}
+	message.Rights = &platformv1.RightsPolicy{Projects: []*platformv1.ProjectRights{{Project: "shop", Roles: []*platformv1.ProjectRole{
+		{Name: "team", Groups: []string{group}, Policies: []string{"p, proj:shop:team, applications, *, shop/*, allow"}},
+	}}}}
+	return message
+}
+
+// TestApplicationsByRights: a list has the applications that the caller may get,
+// by role and policies, with what the caller may do, and no count of others.
+func TestApplicationsByRights(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, _ := w.join(t, "prod", "east")
+		other, _ := w.join(t, "test", "west")
+		heartbeat(t, agent, policyBeat("team"))
+		heartbeat(t, other, beat())
+		report(t, agent, "s", begin(1), inProject(2, "shop", "web"), inProject(3, "shop", "db"), inProject(4, "bank", "vault"), end(5))
+		report(t, other, "s", begin(1), inProject(2, "shop", "copy"), end(3))
+		for _, tt := range []struct {
+			role   store.Role
+			groups string
+			want   string
+			rights string
+			total  int32
+		}{
+			{store.RoleAdmin, "", "test/copy prod/db prod/vault prod/web", "get sync override rollback action logs delete", 4},
+			{store.RoleViewer, "", "test/copy prod/db prod/vault prod/web", "get", 4},
+			{store.RoleViewer, "night", "test/copy prod/vault prod/web", "get", 3},
+			{store.RoleRestricted, "", "", "", 0},
+			{store.RoleRestricted, "team", "prod/db prod/web", "get sync override rollback action delete", 2},
+			{store.RoleRestricted, "team,night", "prod/web", "get sync override rollback action delete", 1},
+			{store.RoleRestricted, "oncall", "prod/vault", "get", 1},
+		} {
+			who := w.with(t, w.key(t, tt.role, identity.ScopeAll, strings.Split(tt.groups, ",")...))
+			response, err := who.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(response.Msg); got != tt.want || response.Msg.GetTotal() != tt.total {
+				t.Errorf("%s with %q: %q of %d, want %q of %d", tt.role, tt.groups, got, response.Msg.GetTotal(), tt.want, tt.total)
+			}
+			for _, one := range response.Msg.GetApplications() {
+				if !slices.Equal(one.GetRights(), strings.Fields(tt.rights)) {
+					t.Errorf("%s with %q may %v on %s", tt.role, tt.groups, one.GetRights(), one.GetName())
+				}
+			}
+			var paged []string
+			for page := (&platformv1.ListApplicationsRequest{PageSize: 1}); ; {
+				response, err := who.applications.ListApplications(t.Context(), connect.NewRequest(page))
+				if err != nil {
+					t.Fatal(err)
+				}
+				paged = append(paged, strings.Fields(names(response.Msg))...)
+				if page.PageToken = response.Msg.GetNextPageToken(); page.GetPageToken() == "" {
+					break
+				}
+			}
+			if got := strings.Join(paged, " "); got != tt.want {
+				t.Errorf("%s with %q, page by page: %q", tt.role, tt.groups, got)
+			}
+		}
+	})
+}
+
+// TestWatchByRights: a watch has what the caller may get, and follows a change of
+// the runtime's policy.
+func TestWatchByRights(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, _ := w.join(t, "prod", "east")
+		heartbeat(t, agent, policyBeat("team"))
+		report(t, agent, "s", begin(1), inProject(2, "shop", "web"), inProject(3, "bank", "vault"), end(4))
+		who := w.with(t, w.key(t, store.RoleRestricted, identity.ScopeAll, "team"))
+		stream, err := who.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		expect := func(want string) {
+			t.Helper()
+			for stream.Receive() {
+				got := ""
+				switch message := stream.Msg(); {
+				case message.GetSynced():
+					got = "synced"
+				case message.GetDeleted() != nil:
+					got = "-" + message.GetDeleted().GetName()
+				case message.GetApplication() != nil:
+					got = "+" + message.GetApplication().GetName()
+				default:
+					continue
+				}
+				if got != want {
+					t.Fatalf("got %q, want %q", got, want)
+				}
+				return
+			}
+			t.Fatalf("the stream ended with %v, want %q", stream.Err(), want)
+		}
+		expect("+web")
+		expect("synced")
+		report(t, agent, "s", inProject(5, "bank", "other"), inProject(6, "shop", "api"))
+		expect("+api")
+		report(t, agent, "s", inProject(7, "bank", "api")) // moved to another project
+		expect("-api")
+		w.clock.pass(2 * time.Second) // what is remembered of a runtime
+		heartbeat(t, agent, policyBeat("others"))
+		expect("-web")
+	})
+}
+
+// TestRuntimesOfRestrictedUsers: they see which runtimes there are, and not what
+// they consist of.
+func TestRuntimesOfRestrictedUsers(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, _ := w.join(t, "prod", "east")
+		heartbeat(t, agent, policyBeat("team"))
+		for role, want := range map[store.Role]bool{store.RoleViewer: true, store.RoleRestricted: false} {
+			who := w.with(t, w.key(t, role, identity.ScopeAll))
+			got, err := who.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: "prod"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := who.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream, err := who.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
+			if err != nil || !stream.Receive() {
+				t.Fatalf("no stream: %v, %v", err, stream.Err())
+			}
+			for _, one := range []*platformv1.Runtime{got.Msg.GetRuntime(), list.Msg.GetRuntimes()[0], stream.Msg().GetRuntime()} {
+				if one.GetName() != "prod" || (len(one.GetComponents()) > 0) != want || (len(one.GetGitSources()) > 0) != want {
+					t.Errorf("%s sees %v", role, one)
+				}
+			}
+			_ = stream.Close()
+		}
+	})
+}
