@@ -83,9 +83,16 @@ const (
 	PasswordsDisabled = "disabled"
 )
 
+// Values of identity.secondFactor.
+const (
+	SecondFactorOptional = "optional"
+	SecondFactorRequired = "required"
+)
+
 // Identity configures how users sign in.
 type Identity struct {
-	Passwords string `yaml:"passwords" description:"enabled, or disabled: users sign in through the identity provider (oidc) only, and sessions that a password opened are refused. At the first sign-in through the identity provider a user with a password loses it; they are matched by the verified email. API keys remain valid."`
+	Passwords    string `yaml:"passwords" description:"enabled, or disabled: users sign in through the identity provider (oidc) only, and sessions that a password opened are refused. At the first sign-in through the identity provider a user with a password loses it; they are matched by the verified email. API keys remain valid."`
+	SecondFactor string `yaml:"secondFactor" description:"optional, or required: users with a password can do nothing but add a second factor until they have one. It does not concern API keys and users of the identity provider."`
 }
 
 // Rights is the policy about Applications, in the form of Argo CD.
@@ -142,7 +149,7 @@ func (p *Platform) Defaults() {
 		Admin:      AdminServer{Address: "127.0.0.1:8092"},
 		Health:     HealthServer{Address: ":8087"},
 		FirstStart: FirstStart{Account: "default", Email: "admin@localhost"},
-		Identity:   Identity{Passwords: PasswordsEnabled},
+		Identity:   Identity{Passwords: PasswordsEnabled, SecondFactor: SecondFactorOptional},
 		Rights:     Rights{MatchMode: "glob"},
 		Keys:       APIKeys{DefaultLifetime: 90 * day, MaxLifetime: 365 * day},
 		Audit:      AuditLog{Retention: 365 * day},

@@ -57,6 +57,8 @@ func TestPlatformValidate(t *testing.T) {
 		"--keys.maxLifetime=0s":                                                    "",
 		"--keys.defaultLifetime=8760h":                                             "",
 		"--identity.passwords=off":                                                 "identity.passwords is \"off\": choose one of enabled, disabled",
+		"--identity.secondFactor=on":                                               "identity.secondFactor is \"on\": choose one of optional, required",
+		"--identity.secondFactor=required":                                         "",
 		"--identity.passwords=disabled":                                            "no user could sign in",
 		"--identity.passwords=disabled --oidc.issuer=https://id --oidc.clientID=x": "",
 		"--oidc": "oidc.issuer is missing",

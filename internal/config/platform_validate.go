@@ -39,6 +39,7 @@ func (p *Platform) Validate() error {
 // identity checks that users can sign in.
 func (c *checker) identity(p *Platform) {
 	c.oneOf("identity.passwords", p.Identity.Passwords, PasswordsEnabled, PasswordsDisabled)
+	c.oneOf("identity.secondFactor", p.Identity.SecondFactor, SecondFactorOptional, SecondFactorRequired)
 	if p.Identity.Passwords == PasswordsDisabled && p.OIDC == nil {
 		c.add("identity.passwords", "is disabled and there is no identity provider: no user could sign in; set oidc.issuer and oidc.clientID")
 	}

@@ -130,7 +130,11 @@ func (w *world) stopPlatform(t *testing.T, _ []byte) (any, error) {
 	return struct{}{}, nil
 }
 
-func (w *world) restartPlatform(t *testing.T, _ []byte) (any, error) {
-	w.startPlatform(t)
+func (w *world) restartPlatform(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct{ Options []string }](body)
+	if err != nil {
+		return nil, err
+	}
+	w.startPlatform(t, asked.Options...)
 	return struct{}{}, nil
 }

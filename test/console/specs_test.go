@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/platform/identity/oidctest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -162,6 +163,7 @@ func (w *world) environment(artefacts string) []string {
 		"admin":       map[string]string{"email": adminEmail, "oneTime": w.oneTime, "password": adminPassword},
 		"user":        map[string]string{"email": userEmail, "password": userPassword},
 		"git":         map[string]string{"api": w.git.provider.APIURL, "shared": w.git.url("team/config") + "/slipway?ref=live", "apps": w.git.url(appsPath), "runtimeToken": runtimeToken, "userToken": userToken},
+		"provider":    map[string]string{"issuer": w.provider.URL, "clientID": oidctest.ClientID, "clientSecret": oidctest.ClientSecret},
 		"host":        webHost,
 		"mesh":        w.mesh.url,
 		"target":      w.target,

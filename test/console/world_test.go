@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/platform/identity/oidctest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/kubelet"
 )
@@ -36,7 +37,9 @@ type world struct {
 	t      *testing.T
 	binary string
 	url    string
-	state  string
+	// address is what the platform listens on.
+	address string
+	state   string
 	// trusted is a file with what processes trust, the platform and the Git
 	// provider, and trustedText its content.
 	trusted     string
@@ -51,6 +54,8 @@ type world struct {
 	git    *gitHost
 	edge   *edgeHost
 	mesh   *meshGateway
+	// provider is an identity provider, for platforms that are configured for it.
+	provider *oidctest.Provider
 	// sites are clusters for runtimes; the first is cluster. installs counts the
 	// commands that were run.
 	sites    []*site
@@ -68,9 +73,12 @@ type world struct {
 func newWorld(t *testing.T, binary string) *world {
 	t.Helper()
 	w := &world{
-		t: t, binary: binary, url: "https://" + programs.FreeAddress(t).String(), state: filepath.Join(t.TempDir(), "state"),
+		t: t, binary: binary, address: programs.FreeAddress(t).String(), state: filepath.Join(t.TempDir(), "state"),
 		authority: pkitest.NewFiles(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
 	}
+	// Passkeys need a name: browsers have none for addresses.
+	_, port, _ := net.SplitHostPort(w.address)
+	w.url = "https://localhost:" + port
 	w.cluster = kubetest.Start(t)
 	kubelet.ReserveProcessNode(t, w.cluster)
 	w.git = newGitHost(t, w)
@@ -81,6 +89,8 @@ func newWorld(t *testing.T, binary string) *world {
 	w.oneTime = w.platform.Password(t)
 	w.tools, w.proxy = programsOf(t, kubetest.Binary(t)), w.startRegistry(t)
 	w.mesh = newMeshGateway(t)
+	w.provider = oidctest.New(t)
+	w.provider.Public = w.url
 	first := w.newSite(t, w.cluster, balancers()[0])
 	must.Do(t, first.makeNamespace(t.Context(), w.target))
 	w.cluster.Apply(t, edgeNamespace, misspelled)
@@ -88,14 +98,15 @@ func newWorld(t *testing.T, binary string) *world {
 	return w
 }
 
-// startPlatform runs the platform at its address until it listens.
-func (w *world) startPlatform(t *testing.T) {
+// startPlatform runs the platform at its address, with more options, until it
+// listens.
+func (w *world) startPlatform(t *testing.T, more ...string) {
 	t.Helper()
 	w.platform = programs.Slipway(w.t, "the platform", w.binary, []string{"SSL_CERT_FILE=" + w.trusted},
-		"platform", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-		"--server.address="+strings.TrimPrefix(w.url, "https://"), "--server.publicURL="+w.url, "--state.dir="+w.state,
-		"--tls.certFile="+w.authority.CertFile, "--tls.keyFile="+w.authority.KeyFile,
-		"--tunnel.domain="+tunnelDomain, "--firstStart.email="+adminEmail)
+		append([]string{"platform", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+			"--server.address=" + w.address, "--server.publicURL=" + w.url, "--state.dir=" + w.state,
+			"--tls.certFile=" + w.authority.CertFile, "--tls.keyFile=" + w.authority.KeyFile,
+			"--tunnel.domain=" + tunnelDomain, "--firstStart.email=" + adminEmail}, more...)...)
 	w.platform.Address(t, "platform")
 }
 
@@ -106,7 +117,7 @@ func (w *world) client() *http.Client {
 		TLSClientConfig: &tls.Config{RootCAs: w.authority.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, "."+tunnelDomain) {
-				address = strings.TrimPrefix(w.url, "https://")
+				address = w.address
 			}
 			return dialer.DialContext(ctx, network, address)
 		},

@@ -20,6 +20,7 @@ const email = "admin@localhost"
 // api are the services with one credential.
 type api struct {
 	auth         platformv1connect.AuthServiceClient
+	factors      platformv1connect.SecondFactorServiceClient
 	keys         platformv1connect.KeyServiceClient
 	runtimes     platformv1connect.RuntimeServiceClient
 	applications platformv1connect.ApplicationServiceClient
@@ -46,6 +47,7 @@ func dial(t *testing.T, client *http.Client, url string) api {
 	t.Helper()
 	return api{
 		auth: platformv1connect.NewAuthServiceClient(client, url), keys: platformv1connect.NewKeyServiceClient(client, url),
+		factors:      platformv1connect.NewSecondFactorServiceClient(client, url),
 		runtimes:     platformv1connect.NewRuntimeServiceClient(client, url),
 		audit:        platformv1connect.NewAuditServiceClient(client, url),
 		applications: platformv1connect.NewApplicationServiceClient(client, url), agent: platformv1connect.NewAgentServiceClient(client, url),
@@ -60,35 +62,44 @@ func (p *process) with(t *testing.T, token string) api {
 	return dial(t, &http.Client{Transport: programs.Bearer(token, transport)}, p.url)
 }
 
-// firstKey signs in with the printed password, chooses another, and makes a key.
-func (p *process) firstKey(t *testing.T) string {
+// chosenPassword is the password of the admin after the first sign-in.
+const chosenPassword = "correct horse battery staple"
+
+// browser returns the services of a platform with an empty cookie jar, and the
+// CSRF token that they send.
+func (p *process) browser(t *testing.T) (api, *string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, transport := "", &http.Transport{}
+	token, transport := new(string), &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	session := dial(t, &http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: &token, Next: transport}}, p.url)
+	return dial(t, &http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: token, Next: transport}}, p.url), token
+}
+
+// firstKey signs in with the printed password, chooses another, and makes a key.
+func (p *process) firstKey(t *testing.T) string {
+	t.Helper()
+	session, token := p.browser(t)
 	signIn := func(password string) {
 		t.Helper()
-		token = ""
+		*token = ""
 		answer, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: password}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		token = answer.Msg.GetCsrfToken()
+		*token = answer.Msg.GetCsrfToken()
 	}
 	signIn(p.Password(t))
-	_, err = session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "early"}))
+	_, err := session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "early"}))
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("a one-time password is good for more than choosing another: %v", err)
 	}
-	const chosen = "correct horse battery staple"
-	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.Password(t), NewPassword: chosen})); err != nil {
+	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.Password(t), NewPassword: chosenPassword})); err != nil {
 		t.Fatal(err)
 	}
-	signIn(chosen)
+	signIn(chosenPassword)
 	key, err := session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "tests"}))
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,8 @@ func Login() *cobra.Command {
 		Long: `Signs in to a platform with an email and a password, creates an API key for this
 machine that is valid for 90 days, and keeps it in a file that only you can read
 (slipway config). The password is not stored. A one-time password must be changed at
-once: login prompts twice for the new one.
+once: login prompts twice for the new one. For a user with a second factor login
+prompts for a code of the authenticator app, or a recovery code.
 
 With --api-key-file it uses an existing key, for pipelines and for users who sign in
 through an identity provider.`,
@@ -53,7 +54,7 @@ through an identity provider.`,
 	flags.StringVar(&given.keyFile, "api-key-file", "", "file with an API key to use instead of a password; - is standard input")
 	flags.StringVar(&given.name, "name", "", "name of the context (default the host of the URL)")
 	flags.StringVar(&given.caFile, "ca-file", "", "PEM file with the CA certificates of the platform (default the system's)")
-	flags.BoolVar(&given.passwordStdin, "password-stdin", false, "read the password from standard input, and from the next line the new one if it must be changed")
+	flags.BoolVar(&given.passwordStdin, "password-stdin", false, "read the password from standard input, from the next line the code of the second factor if the user has one, and then the new password if it must be changed")
 	command.RunE = func(command *cobra.Command, args []string) error { return login(command, args[0], given) }
 	return command
 }
@@ -248,9 +249,9 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 
 // enter signs in. A one-time password is exchanged for a chosen one at once:
 // the platform allows nothing else with it. The exchange replaces the session
-// and its CSRF token, so enter signs in again with the chosen password.
+// and its CSRF token, which Me returns.
 func (s *session) enter(ctx context.Context, prompter *prompt.Prompter, email string, password secret.Text) error {
-	user, err := s.present(ctx, email, password)
+	user, err := s.present(ctx, prompter, email, password)
 	if err != nil || !user.GetMustChangePassword() {
 		return err
 	}
@@ -263,20 +264,35 @@ func (s *session) enter(ctx context.Context, prompter *prompt.Prompter, email st
 	if err != nil {
 		return err
 	}
-	_, err = s.present(ctx, email, chosen)
-	return err
+	me, err := apiclient.Call(ctx, s.Client, s.Auth().Me, &platformv1.MeRequest{})
+	if err != nil {
+		return err
+	}
+	*s.csrf = secret.New(me.GetCsrfToken())
+	return nil
 }
 
-// present sends email and password and keeps the CSRF token of the new session,
-// which all later requests of the session carry.
-func (s *session) present(ctx context.Context, email string, password secret.Text) (*platformv1.User, error) {
-	// The token of a session before this one would be refused.
-	*s.csrf = secret.Text{}
-	bounded, cancel := context.WithTimeout(ctx, apiclient.RequestTimeout)
-	defer cancel()
-	response, err := apiclient.Call(bounded, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
+// present sends email and password, then the second factor if the user has one,
+// and keeps the CSRF token of the new session, which all later requests of the
+// session carry.
+func (s *session) present(ctx context.Context, prompter *prompt.Prompter, email string, password secret.Text) (*platformv1.User, error) {
+	response, err := apiclient.Call(ctx, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
 	if err != nil {
 		return nil, err
+	}
+	if challenge := response.GetSecondFactor(); challenge != nil {
+		question := "Recovery code (a passkey works in the console only): "
+		if challenge.GetTotp() {
+			question = "Code of the authenticator app, or a recovery code: "
+		}
+		code, err := prompter.Hidden(question)
+		if err != nil {
+			return nil, err
+		}
+		response, err = apiclient.Call(ctx, s.Client, s.Auth().CompleteSignIn, &platformv1.CompleteSignInRequest{Ticket: challenge.GetTicket(), Code: code.Reveal()})
+		if err != nil {
+			return nil, err
+		}
 	}
 	*s.csrf = secret.New(response.GetCsrfToken())
 	return response.GetUser(), nil

@@ -19,7 +19,7 @@ import (
 // named by email or ID; FindUser resolves both.
 func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "users", Short: "Manage the users of the account"}
-	command.AddCommand(usersListCommand(choice), usersCreateCommand(choice), usersUpdateCommand(choice), usersResetCommand(choice), usersDeleteCommand(choice))
+	command.AddCommand(usersListCommand(choice), usersCreateCommand(choice), usersUpdateCommand(choice), usersResetCommand(choice), usersResetFactorCommand(choice), usersDeleteCommand(choice))
 	return command
 }
 
@@ -35,8 +35,8 @@ func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 			return err
 		}
 		return printer.Show(command, output, &platformv1.ListUsersResponse{Users: all}, func(w io.Writer) error {
-			return printer.List(w, []string{"EMAIL", "NAME", "ROLE", "STATE", "LAST_SIGN_IN", "ID"}, all, func(one *platformv1.User) []string {
-				return []string{one.GetEmail(), printer.OrDash(one.GetName()), apiclient.RoleName(one.GetRole()), userState(one), printer.Timestamp(one.GetLastSignInAt()), one.GetId()}
+			return printer.List(w, []string{"EMAIL", "NAME", "ROLE", "STATE", "LAST_SIGN_IN", "SECOND_FACTOR", "ID"}, all, func(one *platformv1.User) []string {
+				return []string{one.GetEmail(), printer.OrDash(one.GetName()), apiclient.RoleName(one.GetRole()), userState(one), printer.Timestamp(one.GetLastSignInAt()), secondFactor(one), one.GetId()}
 			})
 		})
 	})
@@ -55,6 +55,18 @@ func userState(user *platformv1.User) string {
 		return "must choose a password"
 	}
 	return "active"
+}
+
+// secondFactor describes whether a user has a second factor. Users of the
+// identity provider have none here.
+func secondFactor(user *platformv1.User) string {
+	switch {
+	case user.GetExternal():
+		return "-"
+	case user.GetSecondFactor():
+		return "yes"
+	}
+	return "no"
 }
 
 // printOneTime prints a one-time password alone on standard output, so that it
@@ -168,6 +180,23 @@ func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 		}
 		printer.Note(command, "The sessions and API keys of %s have ended.", user.GetEmail())
 		return printOneTime(command, user.GetEmail(), response.GetOneTimePassword())
+	})
+	return command
+}
+
+// usersResetFactorCommand returns the command that removes the second factors
+// of a user who has lost them.
+func usersResetFactorCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use: "reset-second-factor EMAIL|ID", Short: "Remove the second factors of a user, and end the user's sessions", Args: cobra.ExactArgs(1),
+	}
+	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		user, err := client.FindUser(command, args[0])
+		if err != nil {
+			return err
+		}
+		_, err = apiclient.Call(command.Context(), client, client.Accounts().ResetSecondFactor, &platformv1.ResetSecondFactorRequest{Id: user.GetId()})
+		return printer.Done(command, err, "%s has no second factor any more, and the sessions have ended.", user.GetEmail())
 	})
 	return command
 }

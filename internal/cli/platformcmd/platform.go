@@ -1,6 +1,6 @@
 // Package platformcmd is the command slipway platform: it runs the control
 // plane, and the tasks that work on its database (backup, restore, rotate-keys,
-// reset-password, create-key) whether the platform runs or not.
+// reset-password, reset-second-factor, create-key) whether the platform runs or not.
 package platformcmd
 
 import (
@@ -212,7 +212,10 @@ func rightsPolicy(options config.Rights) (*rights.Policy, error) {
 
 // signInPolicy converts the options for how users sign in.
 func signInPolicy(options *config.Platform) identity.SignInPolicy {
-	return identity.SignInPolicy{PasswordsDisabled: options.Identity.Passwords == config.PasswordsDisabled}
+	return identity.SignInPolicy{
+		PasswordsDisabled:    options.Identity.Passwords == config.PasswordsDisabled,
+		SecondFactorRequired: options.Identity.SecondFactor == config.SecondFactorRequired,
+	}
 }
 
 // auditLogs returns the exporter of audit entries, or nil without a collector.

@@ -87,6 +87,13 @@ that the user created, and prints the password. Keys of slipway platform create-
 remain. Use it when no admin can sign in any more.`,
 			example: "  slipway platform reset-password admin@example.com",
 		},
+		{
+			use: "reset-second-factor EMAIL [options]", short: "Remove the second factors of a user", words: 1, run: resetSecondFactorTask,
+			long: `Removes the authenticator app, the passkeys and the recovery codes of a user, and
+ends the user's sessions. The next sign-in needs the password only. For when an
+admin has lost the second factor and no other admin can reset it.`,
+			example: "  slipway platform reset-second-factor admin@example.com",
+		},
 		createKeyOffer(),
 	}
 	serve := &cobra.Command{
@@ -302,5 +309,18 @@ func resetPasswordTask(ctx context.Context, call taskCall) error {
 		return err
 	}
 	fmt.Fprintf(call.out, "The sessions and API keys of the user have ended. Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, response.String())
+	return nil
+}
+
+// resetSecondFactorTask removes the second factors of a user.
+func resetSecondFactorTask(ctx context.Context, call taskCall) error {
+	email := call.words[0]
+	err := call.request(ctx, "/users/reset-second-factor?"+url.Values{"email": {email}}.Encode(), io.Discard, func(database *store.Store) error {
+		return operator(database).ResetSecondFactor(ctx, email)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(call.out, "%s has no second factor any more, and the sessions have ended.\n", email)
 	return nil
 }

@@ -111,7 +111,7 @@ func serve(t *testing.T, database string) *world {
 		t.Fatal(err)
 	}
 	callers, err := identity.New(t.Context(), identity.Options{
-		Store: opened, Runtimes: fleet.NewVerifier(opened, signer), PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"},
+		Store: opened, Key: secret.New(strings.Repeat("k", 32)), Runtimes: fleet.NewVerifier(opened, signer), PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"},
 	})
 	if err != nil {
 		t.Fatal(err)

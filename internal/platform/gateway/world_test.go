@@ -91,7 +91,7 @@ func newWorld(t *testing.T, change ...func(*world)) *world {
 		t.Fatal(err)
 	}
 	public := &url.URL{Scheme: "http", Host: listener.Addr().String()}
-	callers, err := identity.New(t.Context(), identity.Options{Store: opened, Runtimes: fleet.NewVerifier(opened, w.signer), PublicURL: public})
+	callers, err := identity.New(t.Context(), identity.Options{Store: opened, Key: secret.New(strings.Repeat("k", 32)), Runtimes: fleet.NewVerifier(opened, w.signer), PublicURL: public})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,6 +166,23 @@ func (s accountService) ResetPassword(ctx context.Context, request *connect.Requ
 	return connect.NewResponse(&platformv1.ResetPasswordResponse{OneTimePassword: once.Reveal()}), nil
 }
 
+// ResetSecondFactor removes the second factors of a user who has lost them, and
+// ends the sessions.
+func (s accountService) ResetSecondFactor(ctx context.Context, request *connect.Request[platformv1.ResetSecondFactorRequest]) (*connect.Response[platformv1.ResetSecondFactorResponse], error) {
+	caller, user, err := s.target(ctx, request.Msg.GetId())
+	if err != nil {
+		return nil, s.apiError(err)
+	}
+	// The own one is removed with the password, which this does not ask for.
+	if user.ID == caller.User.ID {
+		return nil, precondition("remove your own second factor in the settings of the console instead")
+	}
+	if err := s.store.ResetFactors(ctx, user.AccountID, user.ID); err != nil {
+		return nil, s.apiError(err)
+	}
+	return connect.NewResponse(&platformv1.ResetSecondFactorResponse{}), nil
+}
+
 // DeleteUser deletes a user with their sessions and keys.
 func (s accountService) DeleteUser(ctx context.Context, request *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
@@ -259,5 +276,6 @@ func userMessage(user store.User) *platformv1.User {
 		Id: user.ID, Email: user.Email, Name: user.Name, Role: roleMessages[user.Role],
 		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
 		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: wire.Timestamp(user.LastSignInAt), Groups: user.Groups,
+		SecondFactor: user.SecondFactor && user.PasswordHash != "",
 	}
 }

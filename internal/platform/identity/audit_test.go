@@ -190,7 +190,9 @@ func TestCanaries(t *testing.T) {
 	_, err := w.nobody().signIn("canary-typed-as-name", "canary-typed-as-password")
 	want(t, "a stranger", err, connect.CodeUnauthenticated)
 	want(t, "a canary as a key", w.bearer("canary-as-bearer").may(), connect.CodeUnauthenticated)
+	codes := bob.addApp(userPassword)
 	canaries := []string{
+		codes.secret, codes.recovery[0], strings.ReplaceAll(codes.recovery[0], "-", ""),
 		adminPassword, userPassword, w.once.Reveal(), admin.cookie(), bob.cookie(), admin.header.Get(wire.CSRFHeader),
 		made.GetSecret(), made.GetSecret()[30:], "canary-typed", "canary-as-bearer",
 	}

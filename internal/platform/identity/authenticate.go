@@ -140,6 +140,8 @@ func (i *Identity) AuthoriseRule(caller Caller, rule permission.Rule) error {
 		return forbidden("runtimes are not permitted to do this")
 	case caller.mustChangePassword() && rule.Permission != permission.Self && rule.Permission != permission.Session:
 		return forbidden("change your password first: %s has a one-time password", caller.User.Email)
+	case i.mustAddFactor(caller) && rule.Permission != permission.Self && rule.Permission != permission.Session:
+		return forbidden("add a second factor first, in the console: this platform requires one for users with a password")
 	case caller.Key != nil && !scoped(caller.Key, rule):
 		return forbidden("the API key %s does not permit this: its scope is %s", caller.Key.Prefix, strings.Join(caller.Key.Scopes, ", "))
 	// What concerns Applications is decided when it is known which one.

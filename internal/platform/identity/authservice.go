@@ -31,7 +31,8 @@ func (i *Identity) errNoPasswords() error {
 	return precondition("passwords are disabled on this platform: sign in through %s", i.oidc.options.Name)
 }
 
-// SignIn verifies a password and opens a session.
+// SignIn verifies a password and opens a session, or requests the second
+// factor.
 func (s authService) SignIn(ctx context.Context, request *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
 	if s.options.SignIn.PasswordsDisabled {
 		return nil, s.errNoPasswords()
@@ -54,7 +55,13 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 	caller := Caller{Account: account, User: user, Address: address}
 	// From here on the audit entry has the user as its actor.
 	actAs(ctx, caller)
+	if user.SecondFactor {
+		return s.challenge(ctx, user, renewed)
+	}
 	opened, err := s.completeSignIn(ctx, caller, request.Header(), func(now *store.User) error {
+		if now.SecondFactor {
+			return &DeniedError{Code: connect.CodeAborted, Reason: "a second factor was added concurrently; start again"}
+		}
 		err := requirePassword(now, user.PasswordHash)
 		now.PasswordHash = renewed
 		return err
@@ -62,12 +69,17 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 	if err != nil {
 		return nil, s.apiError(err)
 	}
+	return s.signedIn(caller, opened), nil
+}
+
+// signedIn returns the response to a complete sign-in.
+func (i *Identity) signedIn(caller Caller, opened openedSession) *connect.Response[platformv1.SignInResponse] {
 	response := connect.NewResponse(&platformv1.SignInResponse{
-		User: userMessage(opened.user), Account: accountMessage(account),
+		User: userMessage(opened.user), Account: accountMessage(caller.Account),
 		CsrfToken: opened.csrf.Reveal(), ExpiresAt: timestamppb.New(opened.ExpiresAt),
 	})
-	s.setSignInCookies(response.Header(), opened.openedSession, opened.user)
-	return response, nil
+	i.setSignInCookies(response.Header(), opened)
+	return response
 }
 
 // checkPassword returns the user with the email and password, and the hash to
@@ -128,28 +140,17 @@ func (s authService) renewedHash(ctx context.Context, user store.User, stored st
 	return stored.String(), err
 }
 
-// signedInSession is an open session with its user as stored.
-type signedInSession struct {
-	openedSession
-	user store.User
-}
-
 // completeSignIn opens a session for an authenticated user and applies the
 // changes of the sign-in to the user. A user who was disabled meanwhile is
 // denied.
-func (i *Identity) completeSignIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (signedInSession, error) {
-	user, err := i.store.ChangeUser(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) (store.Ending, error) {
+func (i *Identity) completeSignIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (openedSession, error) {
+	return i.openSession(ctx, caller.User, header, caller.Address, func(now *store.User) (store.Ending, error) {
 		if now.Disabled {
 			return store.EndNothing, errDisabled()
 		}
 		now.LastSignInAt = i.now().UTC()
 		return store.EndNothing, change(now)
 	})
-	if err != nil {
-		return signedInSession{}, err
-	}
-	opened, err := i.openSession(ctx, user, header, caller.Address)
-	return signedInSession{opened, user}, err
 }
 
 // SignOut ends the session.
@@ -166,7 +167,10 @@ func (s authService) SignOut(ctx context.Context, _ *connect.Request[platformv1.
 // Me returns the caller, with the CSRF token of a session.
 func (s authService) Me(ctx context.Context, _ *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error) {
 	caller, _ := CallerFrom(ctx)
-	response := &platformv1.MeResponse{User: userMessage(caller.User), Account: accountMessage(caller.Account), PlatformVersion: s.options.Version}
+	response := &platformv1.MeResponse{
+		User: userMessage(caller.User), Account: accountMessage(caller.Account), PlatformVersion: s.options.Version,
+		MustAddSecondFactor: s.mustAddFactor(caller),
+	}
 	if caller.Session != nil {
 		response.CsrfToken = csrfToken(caller.proof).Reveal()
 	}
@@ -192,7 +196,7 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	if old.Reveal() == chosen.Reveal() {
 		return nil, invalid("the new password is the old one")
 	}
-	if err := s.checkOldPassword(ctx, caller, old); err != nil {
+	if err := s.checkOwnPassword(ctx, caller, old); err != nil {
 		return nil, s.apiError(err)
 	}
 	// Hashing happens outside of the transaction, because it is slow.
@@ -200,30 +204,25 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	checked := user.PasswordHash
-	user, err = s.store.ChangeUser(ctx, user.AccountID, user.ID, func(now *store.User) (store.Ending, error) {
-		err := requirePassword(now, checked)
+	opened, err := s.openSession(ctx, user, request.Header(), caller.Address, func(now *store.User) (store.Ending, error) {
+		err := requirePassword(now, user.PasswordHash)
 		now.PasswordHash, now.MustChangePassword = hash, false
 		return store.EndOwnKeys, err
 	})
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	opened, err := s.openSession(ctx, user, request.Header(), caller.Address)
-	if err != nil {
-		return nil, s.apiError(err)
-	}
 	response := connect.NewResponse(&platformv1.ChangePasswordResponse{})
-	s.setSignInCookies(response.Header(), opened, user)
+	s.setSignInCookies(response.Header(), opened)
 	return response, nil
 }
 
-// checkOldPassword verifies the current password, so that an unattended
+// checkOwnPassword verifies the current password, so that an unattended
 // session is not enough. Failures have a counter of their own: strangers must
 // not keep a user from changing the password.
-func (s authService) checkOldPassword(ctx context.Context, caller Caller, old secret.Text) error {
-	wrong := forbidden("the old password is wrong")
-	if len(old.Reveal()) > passwordMax {
+func (s authService) checkOwnPassword(ctx context.Context, caller Caller, password secret.Text) error {
+	wrong := forbidden("the current password is wrong")
+	if len(password.Reveal()) > passwordMax {
 		return wrong
 	}
 	attempt := s.limits.known("change:" + caller.User.ID)
@@ -232,7 +231,7 @@ func (s authService) checkOldPassword(ctx context.Context, caller Caller, old se
 		return err
 	}
 	defer done()
-	ok, err := s.passwords.check(ctx, parseStored(caller.User.PasswordHash).hash, old)
+	ok, err := s.passwords.check(ctx, parseStored(caller.User.PasswordHash).hash, password)
 	if err != nil {
 		return err
 	}

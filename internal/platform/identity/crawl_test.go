@@ -23,6 +23,7 @@ import (
 const crawlTable = `
 procedure                            nobody     restricted viewer     operator   admin      once       read       register   uread      ureg       expired    runtime
 AuthService/SignIn                   yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
+AuthService/CompleteSignIn           yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
 AuthService/Methods                  yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
 AuthService/Me                       401        yes        yes        yes        yes        yes        yes        yes        yes        yes        401        403
 AuthService/SignOut                  401        yes        yes        yes        yes        yes        403        403        403        403        401        403
@@ -33,7 +34,13 @@ AccountService/ListUsers             401        403        403        403       
 AccountService/CreateUser            401        403        403        403        yes        403        403        403        403        403        401        403
 AccountService/UpdateUser            401        403        403        403        yes        403        403        403        403        403        401        403
 AccountService/ResetPassword         401        403        403        403        yes        403        403        403        403        403        401        403
+AccountService/ResetSecondFactor     401        403        403        403        yes        403        403        403        403        403        401        403
 AccountService/DeleteUser            401        403        403        403        yes        403        403        403        403        403        401        403
+SecondFactorService/ListFactors      401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/BeginTOTP        401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/FinishTOTP       401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/RemoveFactor     401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/CreateRecoveryCodes 401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 KeyService/CreateKey                 401        yes        yes        yes        yes        403        403        403        403        403        401        403
 KeyService/ListKeys                  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 KeyService/RevokeKey                 401        yes        yes        yes        yes        403        403        403        403        403        401        403

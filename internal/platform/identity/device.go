@@ -59,8 +59,8 @@ func deviceMAC(user store.User, head []byte) []byte {
 
 // setSignInCookies adds the cookies of a sign-in with a password to a
 // response: the session and the device.
-func (i *Identity) setSignInCookies(header http.Header, opened openedSession, user store.User) {
-	device := newDevice(user, i.now().Add(deviceLife))
+func (i *Identity) setSignInCookies(header http.Header, opened openedSession) {
+	device := newDevice(opened.user, i.now().Add(deviceLife))
 	header.Add("Set-Cookie", opened.cookie.String())
 	header.Add("Set-Cookie", i.cookies.cookie(i.cookies.device, device, deviceLife).String())
 }

@@ -18,6 +18,8 @@
 //     that fails, the change is not made. Other changes are written afterwards,
 //     and the call fails if that fails. Denied calls are written on a
 //     best-effort basis.
+//   - A password alone opens no session of a user with a second factor, and no
+//     proof of a second factor is accepted twice (decision 0035).
 //   - Strangers' wrong passwords keep neither other accounts nor known devices
 //     of the same account out.
 //

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
@@ -27,6 +28,9 @@ type RuntimeVerifier interface {
 // Options configures an Identity.
 type Options struct {
 	Store *store.Store
+	// Key is the text of the key file, which encrypts second factors and
+	// tickets. It must be the same on all replicas.
+	Key secret.Text
 	// Runtimes is nil when runtimes do not call this platform.
 	Runtimes RuntimeVerifier
 	// OIDC is nil without an identity provider.
@@ -49,6 +53,9 @@ type SignInPolicy struct {
 	// PasswordsDisabled leaves the identity provider as the only way to a
 	// session.
 	PasswordsDisabled bool
+	// SecondFactorRequired limits sessions of users with a password to adding a
+	// second factor until they have one.
+	SecondFactorRequired bool
 }
 
 // NoPasswordsAdvice is for an operator who would reset a password that no user
@@ -65,6 +72,8 @@ type Identity struct {
 
 	passwords *hasher
 	limits    *limiter
+	factors   signing.Sealer
+	tickets   ticketSealer
 	origin    string
 	cookies   cookieNames
 	oidc      *oidcLogin
@@ -95,6 +104,13 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 		return nil, err
 	}
 	i.passwords = passwords
+	if i.factors, err = signing.NewSealer(options.Key, factorPurpose); err != nil {
+		return nil, err
+	}
+	i.tickets.now = i.now
+	if i.tickets.sealer, err = signing.NewSealer(options.Key, ticketPurpose); err != nil {
+		return nil, err
+	}
 	i.limits = newLimiter(options.Store, i.now)
 	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
 	// Only loopback URLs may use http: browsers keep Secure cookies elsewhere
@@ -125,6 +141,7 @@ func (i *Identity) Handlers() map[string]http.Handler {
 	add := func(path string, handler http.Handler) { handlers[path] = uncached(handler) }
 	add(platformv1connect.NewAuthServiceHandler(authService{i}, options))
 	add(platformv1connect.NewAccountServiceHandler(accountService{i}, options))
+	add(platformv1connect.NewSecondFactorServiceHandler(factorService{i}, options))
 	add(platformv1connect.NewKeyServiceHandler(keyService{i}, options))
 	add(platformv1connect.NewAuditServiceHandler(auditService{i}, options))
 	// The endpoints exist only with a provider, so that a scan finds nothing

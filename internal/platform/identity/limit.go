@@ -30,6 +30,9 @@ const (
 	// attemptsKnown is for a device that has signed in as the user, or for a
 	// session that changes the password. Strangers do not use it up.
 	attemptsKnown = 10
+	// attemptsFactor is for codes of a second factor, which have fewer values
+	// than passwords: per device, and for all strangers who know the password.
+	attemptsFactor = 5
 	// attemptsAddress is for strangers, per address. Above it they sign in one
 	// after the other, with a pause before each.
 	attemptsAddress = 200
@@ -71,6 +74,11 @@ type attempt struct {
 // before to be the user's.
 func (l *limiter) known(key string) attempt {
 	return attempt{limiter: l, bounds: []bound{{key, attemptsKnown}}}
+}
+
+// factor returns the attempt to prove a second factor.
+func (l *limiter) factor(key string) attempt {
+	return attempt{limiter: l, bounds: []bound{{key, attemptsFactor}}}
 }
 
 // stranger returns the attempt of a client that is not known as the user's.

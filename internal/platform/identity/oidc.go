@@ -3,8 +3,6 @@ package identity
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +98,6 @@ type oidcLogin struct {
 	identity *Identity
 	options  OIDCOptions
 	client   *http.Client
-	flows    flowSealer
 
 	mu         sync.Mutex
 	discovered *oidc.Provider
@@ -117,16 +114,9 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	// The key encrypts a sign-in in progress. A random one works for a single
-	// replica; sign-ins in progress are lost at a restart.
-	key := options.ClientSecret
-	if key.IsZero() {
-		key = secret.New(rand.Text())
-	}
 	return &oidcLogin{
 		identity: i, options: options,
 		client: &http.Client{Transport: boundedTransport{transport}, Timeout: providerTimeout},
-		flows:  newFlowSealer(sha256.Sum256([]byte("slipway oidc flow\n" + key.Reveal()))),
 	}, nil
 }
 

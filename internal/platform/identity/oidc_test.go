@@ -325,7 +325,7 @@ func TestOIDCOptions(t *testing.T) {
 		{"no claim", identity.OIDCOptions{Issuer: "https://idp.example.com", ClientID: "x", Roles: map[string]store.Role{"a": "admin"}}, false},
 		{"an odd default", identity.OIDCOptions{Issuer: "https://idp.example.com", ClientID: "x", DefaultRole: "root"}, false},
 	} {
-		_, err := identity.New(t.Context(), identity.Options{Store: w.store, PublicURL: public, OIDC: &tt.options})
+		_, err := identity.New(t.Context(), identity.Options{Store: w.store, Key: testKey, PublicURL: public, OIDC: &tt.options})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}

@@ -2,12 +2,8 @@ package identity
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"html"
 	"io"
@@ -25,8 +21,6 @@ import (
 const (
 	// flowLife bounds how long a sign-in may take at the provider.
 	flowLife = 10 * time.Minute
-	// flowBytes bounds the cookie of a sign-in in progress.
-	flowBytes = 3 << 10
 	// returnMax bounds the page to return to.
 	returnMax = 1024
 	// firstPage is the default page to return to, and signInPage where a
@@ -38,60 +32,13 @@ const (
 // flow is a sign-in in progress. It is stored in a cookie of the browser that
 // started it, so that only that browser can complete it.
 type flow struct {
-	State    string    `json:"s"`
-	Nonce    string    `json:"n"`
-	Verifier string    `json:"v"`
-	Return   string    `json:"r"`
-	Expires  time.Time `json:"e"`
-}
-
-// flowSealer encrypts and authenticates flows: clients can neither forge nor
-// read them.
-type flowSealer struct{ sealer cipher.AEAD }
-
-// newFlowSealer returns an AES-256-GCM sealer with random nonces.
-func newFlowSealer(key [32]byte) flowSealer {
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		panic(err) // a key of 32 bytes is valid
-	}
-	sealer, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err) // AES has the block size of GCM
-	}
-	return flowSealer{sealer}
-}
-
-// seal encodes and encrypts a flow for a cookie.
-func (b flowSealer) seal(f flow) (string, error) {
-	plain, err := json.Marshal(f)
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(b.sealer.Seal(nil, nil, plain, nil)), nil
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"`
+	Return   string `json:"r"`
 }
 
 var errFlow = errors.New("the sign-in took too long, or was started in another browser; start again")
-
-// open decrypts a flow that has not expired.
-func (b flowSealer) open(text string, now time.Time) (flow, error) {
-	if text == "" || len(text) > flowBytes {
-		return flow{}, errFlow
-	}
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return flow{}, errFlow
-	}
-	plain, err := b.sealer.Open(nil, nil, sealed, nil)
-	if err != nil {
-		return flow{}, errFlow
-	}
-	var f flow
-	if json.Unmarshal(plain, &f) != nil || !now.Before(f.Expires) {
-		return flow{}, errFlow
-	}
-	return f, nil
-}
 
 // localPath returns the page to return to if it is a path of the platform;
 // otherwise the first page of the console. This prevents open redirects.
@@ -125,9 +72,9 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	// verifier against code interception.
 	begun := flow{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Return: localPath(r.URL.Query().Get("return")), Expires: o.identity.now().Add(flowLife),
+		Return: localPath(r.URL.Query().Get("return")),
 	}
-	sealed, err := o.flows.seal(begun)
+	sealed, err := o.identity.tickets.seal(ticketOIDC, flowLife, begun)
 	if err != nil {
 		badGatewayPage(w, "The sign-in could not be started.")
 		return
@@ -168,28 +115,29 @@ const signInAction = "auth.sign-in"
 
 // finish verifies state, code and ID token, and opens a session. If the audit
 // entry cannot be written, the session is deleted again.
-func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
+func (o *oidcLogin) finish(r *http.Request) (openedSession, string, error) {
 	ctx, query := r.Context(), r.URL.Query()
-	begun, err := o.flows.open(o.identity.cookies.find(r.Header, o.identity.cookies.flow), o.identity.now())
+	var begun flow
+	err := o.identity.tickets.open(ticketOIDC, o.identity.cookies.find(r.Header, o.identity.cookies.flow), &begun)
 	if err != nil || len(query["state"]) != 1 || !equalText(query.Get("state"), begun.State) {
-		return signedInSession{}, "", forbidden("%s", errFlow)
+		return openedSession{}, "", forbidden("%s", errFlow)
 	}
 	// The provider's error is evaluated after the state: anyone can call this
 	// endpoint.
 	if problem := query.Get("error"); problem != "" {
-		return signedInSession{}, "", forbidden("error of the identity provider: %s", clean(problem))
+		return openedSession{}, "", forbidden("error of the identity provider: %s", clean(problem))
 	}
 	who, err := o.redeem(ctx, query.Get("code"), begun)
 	if err != nil {
-		return signedInSession{}, "", err
+		return openedSession{}, "", err
 	}
 	user, err := o.user(ctx, who)
 	if err != nil {
-		return signedInSession{}, "", err
+		return openedSession{}, "", err
 	}
 	account, err := o.identity.store.Account(ctx, user.AccountID)
 	if err != nil {
-		return signedInSession{}, "", err
+		return openedSession{}, "", err
 	}
 	caller := Caller{Account: account, User: user, Address: o.identity.Address(r)}
 	opened, err := o.identity.completeSignIn(ctx, caller, r.Header, func(now *store.User) error {
@@ -203,14 +151,14 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 		return nil
 	})
 	if errors.Is(err, store.ErrLastAdmin) {
-		return signedInSession{}, "", withAuditUser(user, forbidden("the identity provider takes the role of the last admin away: %s", store.ErrLastAdmin))
+		return openedSession{}, "", withAuditUser(user, forbidden("the identity provider takes the role of the last admin away: %s", store.ErrLastAdmin))
 	}
 	if err != nil {
-		return signedInSession{}, "", err
+		return openedSession{}, "", err
 	}
 	event := Event{Action: signInAction, Target: "auth/" + user.Email, Outcome: OutcomeOK, Code: CodeOK, Detail: "through " + o.options.Name}
 	if err := o.identity.Record(ctx, caller, event); err != nil {
-		return signedInSession{}, "", errors.Join(err, o.identity.store.DeleteSession(ctx, opened.Hash))
+		return openedSession{}, "", errors.Join(err, o.identity.store.DeleteSession(ctx, opened.Hash))
 	}
 	return opened, begun.Return, nil
 }

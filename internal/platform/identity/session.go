@@ -70,16 +70,17 @@ func (n cookieNames) find(header http.Header, name string) string {
 	return value
 }
 
-// openedSession is a new session with its secrets.
+// openedSession is a new session with its user and its secrets.
 type openedSession struct {
 	store.Session
+	user   store.User // as stored
 	cookie *http.Cookie
 	csrf   secret.Text
 }
 
-// openSession creates a session. The session of the request is deleted, which
-// prevents session fixation.
-func (i *Identity) openSession(ctx context.Context, user store.User, header http.Header, address string) (openedSession, error) {
+// openSession creates a session, together with a change of its user. The
+// session of the request is deleted, which prevents session fixation.
+func (i *Identity) openSession(ctx context.Context, user store.User, header http.Header, address string, change func(*store.User) (store.Ending, error)) (openedSession, error) {
 	// An attacker could have planted the session cookie before the sign-in.
 	if old := i.sessionSecret(header); !old.IsZero() {
 		if err := i.store.DeleteSession(ctx, hashOf(old)); err != nil {
@@ -96,10 +97,11 @@ func (i *Identity) openSession(ctx context.Context, user store.User, header http
 		CreatedAt: now, ExpiresAt: now.Add(sessionIdle), SeenAt: now,
 		Address: address, Agent: clean(header.Get("User-Agent")),
 	}
-	if err := i.store.CreateSession(ctx, session); err != nil {
+	user, err := i.store.OpenSession(ctx, session, change)
+	if err != nil {
 		return openedSession{}, err
 	}
-	return openedSession{Session: session, cookie: i.cookies.cookie(i.cookies.session, value.Reveal(), sessionLife), csrf: csrf}, nil
+	return openedSession{Session: session, user: user, cookie: i.cookies.cookie(i.cookies.session, value.Reveal(), sessionLife), csrf: csrf}, nil
 }
 
 // sessionSecret returns the secret of the session cookie; empty if it cannot

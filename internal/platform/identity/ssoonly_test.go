@@ -111,7 +111,7 @@ func TestNoWayToSignIn(t *testing.T) {
 	w := newWorld(t)
 	public, err := url.Parse(w.url)
 	must(t, err)
-	if _, err := identity.New(t.Context(), identity.Options{Store: w.store, PublicURL: public, SignIn: identity.SignInPolicy{PasswordsDisabled: true}}); err == nil {
+	if _, err := identity.New(t.Context(), identity.Options{Store: w.store, Key: testKey, PublicURL: public, SignIn: identity.SignInPolicy{PasswordsDisabled: true}}); err == nil {
 		t.Error("it started")
 	}
 }

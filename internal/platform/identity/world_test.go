@@ -34,16 +34,32 @@ const (
 	userPassword  = "staple staple correct"
 )
 
-// clock is the time of a world. It goes on by itself, and can jump.
+// testKey is the text of the key file.
+var testKey = secret.New("0123456789abcdef0123456789abcdef")
+
+// clock is the time of a world. It goes on by itself unless it is stopped, and
+// can jump.
 type clock struct {
-	mu   sync.Mutex
-	jump time.Duration
+	mu      sync.Mutex
+	jump    time.Duration
+	stopped time.Time
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.stopped.IsZero() {
+		return c.stopped.Add(c.jump)
+	}
 	return time.Now().Add(c.jump)
+}
+
+// stop lets the clock jump only, for tests that count the steps of an
+// authenticator app.
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = time.Now()
 }
 
 func (c *clock) forward(d time.Duration) {
@@ -60,6 +76,7 @@ type world struct {
 	store    *store.Store
 	signer   *signing.Signer
 	identity *identity.Identity
+	options  identity.Options
 	url      string
 	logs     *programs.Output
 	once     secret.Text
@@ -80,7 +97,7 @@ func newWorld(t *testing.T, change ...func(*identity.Options)) *world {
 	if !created {
 		t.Fatal("nothing was made")
 	}
-	w.signer, err = signing.New(ctx, w.store, secret.New("0123456789abcdef0123456789abcdef"), w.clock.now)
+	w.signer, err = signing.New(ctx, w.store, testKey, w.clock.now)
 	must(t, err)
 	w.listen(change...)
 	return w
@@ -97,13 +114,14 @@ func (w *world) listen(change ...func(*identity.Options)) {
 	public, err := url.Parse(w.url)
 	must(t, err)
 	options := identity.Options{
-		Store: w.store, Runtimes: w.signer, PublicURL: public, Now: w.clock.now, Version: "v1.2.3",
+		Store: w.store, Key: testKey, Runtimes: w.signer, PublicURL: public, Now: w.clock.now, Version: "v1.2.3",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Log:            slog.New(slog.NewTextHandler(w.logs, nil)),
 	}
 	for _, f := range change {
 		f(&options)
 	}
+	w.options = options
 	w.identity, err = identity.New(t.Context(), options)
 	must(t, err)
 	w.serve(listener)

@@ -75,6 +75,7 @@ func (p *platform) serveControl(ctx context.Context, listener net.Listener) erro
 	mux.HandleFunc("POST /backup", p.backup)
 	mux.HandleFunc("POST /keys/rotate", p.rotate)
 	mux.HandleFunc("POST /users/reset-password", p.resetPassword)
+	mux.HandleFunc("POST /users/reset-second-factor", p.resetSecondFactor)
 	mux.HandleFunc("POST /users/create-key", p.createKey)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: controlBytes,
@@ -165,6 +166,15 @@ func (p *platform) resetPassword(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Log.Info("user password reset by command line", "email", r.FormValue("email"))
 	_, _ = io.WriteString(w, password.Reveal()) // only the owner can access the socket
+}
+
+// resetSecondFactor removes the second factors of a user.
+func (p *platform) resetSecondFactor(w http.ResponseWriter, r *http.Request) {
+	if err := p.operator(r).ResetSecondFactor(r.Context(), r.FormValue("email")); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	p.Log.Info("second factor reset by command line", "email", r.FormValue("email"))
 }
 
 // createKey creates an API key for a user.

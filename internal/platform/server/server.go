@@ -182,7 +182,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	// affects both.
 	verifier := fleet.NewVerifier(p.store, p.signer)
 	p.identity, err = identity.New(ctx, identity.Options{
-		Store: p.store, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
+		Store: p.store, Key: p.Key, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
 		TrustedProxies: p.TrustedProxies, SignIn: p.SignIn, KeyLifetimes: p.KeyLifetimes, Log: p.Log, Version: p.Version,
 	})
 	if err != nil {

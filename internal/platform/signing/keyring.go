@@ -159,11 +159,7 @@ func (s *Signer) add(ctx context.Context) error {
 	}
 	// The ID is random, so that replicas never create the same one.
 	id, now := rand.Text(), s.now().UTC()
-	sealed, err := s.sealer.seal(private.Seed(), id)
-	if err != nil {
-		return err
-	}
-	key := store.SigningKey{ID: id, Private: sealed, CreatedAt: now, NotAfter: now.Add(keyLifetime)}
+	key := store.SigningKey{ID: id, Private: s.sealer.Seal(private.Seed(), id), CreatedAt: now, NotAfter: now.Add(keyLifetime)}
 	if err := s.store.AddSigningKey(ctx, key); err != nil {
 		return fmt.Errorf("store signing key: %w", err)
 	}
@@ -192,9 +188,9 @@ func (s *Signer) reload(ctx context.Context) error {
 	}
 	var fresh keyring
 	for _, key := range stored {
-		seed, err := s.sealer.open(key.Private, key.ID)
-		if err != nil {
-			return err
+		seed, err := s.sealer.Open(key.Private, key.ID)
+		if err != nil || len(seed) != ed25519.SeedSize {
+			return errWrongKey
 		}
 		fresh.keys = append(fresh.keys, keyringKey{
 			id: key.ID, created: key.CreatedAt, notAfter: key.NotAfter, private: ed25519.NewKeyFromSeed(seed),

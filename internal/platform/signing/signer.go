@@ -68,7 +68,7 @@ type KeyStore interface {
 // keyring and reloaded.
 type Signer struct {
 	store  KeyStore
-	sealer sealer
+	sealer Sealer
 	now    func() time.Time
 
 	mu       sync.RWMutex
@@ -79,7 +79,7 @@ type Signer struct {
 // New loads the keys of the store and creates the first one if there is none.
 // key encrypts them and must be the same on all replicas.
 func New(ctx context.Context, keys KeyStore, key secret.Text, now func() time.Time) (*Signer, error) {
-	sealed, err := newSealer(key)
+	sealed, err := NewSealer(key, sealerPurpose)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ const (
 // been ended since.
 func backupTables() []string {
 	return []string{
-		"accounts", "users", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
+		"accounts", "users", "second_factors", "recovery_codes", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
 		"report_cursors", "applications", "application_labels", "signing_keys",
 	}
 }

@@ -1,5 +1,5 @@
 // Package store persists the state of the platform: accounts, users,
-// sessions, API keys, the audit log, runtimes with their credentials and
+// second factors, sessions, API keys, the audit log, runtimes with their credentials and
 // reported applications, and which replica of the platform holds which
 // tunnel.
 //

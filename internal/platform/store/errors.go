@@ -28,6 +28,10 @@ var ErrRevoked = errors.New("the credentials of the runtime are revoked")
 // ErrLastAdmin reports a change that would leave an account without an admin.
 var ErrLastAdmin = errors.New("the account would have no admin left: make another user an admin first")
 
+// ErrLastFactor reports a change that would leave a user without a second
+// factor.
+var ErrLastFactor = errors.New("the user would have no second factor left: add another one first")
+
 // ConflictError reports an existing object that prevents the change, such as
 // a user with the same email.
 type ConflictError struct {

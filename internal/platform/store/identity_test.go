@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -99,7 +100,7 @@ func TestSessions(t *testing.T) {
 		session := func(hash string) store.Session {
 			s := store.Session{Hash: []byte(hash), UserID: user.ID, AccountID: account.ID, CSRFHash: []byte("csrf"),
 				CreatedAt: expires.Add(-time.Hour), ExpiresAt: expires, Address: "192.0.2.1", Agent: "browser"}
-			check(t, w.CreateSession(ctx, s))
+			check(t, w.session(s))
 			return s
 		}
 		one := session("one")
@@ -154,7 +155,7 @@ func TestEndings(t *testing.T) {
 			name := fmt.Sprint("user", test.ending)
 			user, other := w.user(account, name+"@example.org", store.RoleOperator), w.user(account, name+"other@example.org", store.RoleOperator)
 			for _, owner := range []store.User{user, other} {
-				check(t, w.CreateSession(ctx, store.Session{Hash: []byte(owner.ID), UserID: owner.ID, AccountID: account.ID, CSRFHash: []byte("csrf")}))
+				check(t, w.session(store.Session{Hash: []byte(owner.ID), UserID: owner.ID, AccountID: account.ID, CSRFHash: []byte("csrf")}))
 				for suffix, scopes := range map[string][]string{"-own": {"all"}, "-operator": {"all", store.OperatorScope}} {
 					must(w.CreateKey(ctx, store.Key{ID: owner.ID + suffix, AccountID: account.ID, UserID: owner.ID, Hash: []byte{1}, Scopes: scopes}))(t)
 				}
@@ -200,6 +201,40 @@ func TestConcurrentUserChanges(t *testing.T) {
 	stored := must(w.User(t.Context(), account.ID, user.ID))(t)
 	if runs < 2 || !stored.Disabled || stored.Name != "Ada" || stored.LastSignInAt.IsZero() || !reflect.DeepEqual(stored, changed) {
 		t.Errorf("after %d runs: stored %+v, returned %+v", runs, stored, changed)
+	}
+}
+
+// A session that is opened while the user is disabled or gets a second factor
+// sees it: the callback runs again on what the other replica stored.
+func TestSessionOfAChangedUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.URL(t))
+	other := &world{Store: w.open(), t: t}
+	account := w.account("Harbour")
+	refused := errors.New("refused")
+	for name, change := range map[string]func(store.User) error{
+		"disabled": func(user store.User) error {
+			return other.change(user, store.EndAllKeys, func(now *store.User) { now.Disabled = true })
+		},
+		"factor": func(user store.User) error {
+			_, err := other.AddFactor(t.Context(), store.Factor{ID: "app", UserID: user.ID, Kind: store.FactorTOTP, Secret: []byte("sealed")}, nil)
+			return err
+		},
+	} {
+		user := w.user(account, name+"@example.org", store.RoleOperator)
+		runs := 0
+		_, err := w.OpenSession(t.Context(), store.Session{Hash: []byte(name), UserID: user.ID, AccountID: account.ID}, func(now *store.User) (store.Ending, error) {
+			if runs++; runs == 1 {
+				check(t, change(user))
+			}
+			if now.Disabled || now.SecondFactor {
+				return store.EndNothing, refused
+			}
+			return store.EndNothing, nil
+		})
+		wantError(t, err, refused)
+		_, err = w.Session(t.Context(), []byte(name))
+		wantError(t, err, store.ErrNotFound)
 	}
 }
 

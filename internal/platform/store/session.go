@@ -20,20 +20,25 @@ const (
 	maxAgent   = 512
 )
 
-// CreateSession stores a session and sets the time if it is empty.
-func (s *Store) CreateSession(ctx context.Context, session Session) error {
+// OpenSession changes the user of a session as ChangeUser does, and stores the
+// session in the same transaction: a user who is disabled or gets another
+// password or factor at the same time has no session left from before.
+func (s *Store) OpenSession(ctx context.Context, session Session, change func(*User) (Ending, error)) (user User, err error) {
 	// An empty hash would be found by any request without a cookie.
 	if len(session.Hash) == 0 {
-		return invalid("a session needs a hash")
+		return User{}, invalid("a session needs a hash")
 	}
-	if session.CreatedAt.IsZero() {
-		session.CreatedAt = s.timestamp()
-	}
-	_, err := s.exec(ctx, `INSERT INTO sessions (hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		session.Hash, session.UserID, session.AccountID, blob(session.CSRFHash), micros(session.CreatedAt), micros(session.ExpiresAt),
-		micros(session.SeenAt), truncate(session.Address, maxAddress), truncate(session.Agent, maxAgent))
-	return orConflict(err, "a session with the same secret")
+	err = s.write(ctx, func(c *call) error {
+		if user, err = changeUser(c, session.AccountID, session.UserID, change); err != nil {
+			return err
+		}
+		_, err := c.exec(`INSERT INTO sessions (hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			session.Hash, session.UserID, session.AccountID, blob(session.CSRFHash), micros(session.CreatedAt), micros(session.ExpiresAt),
+			micros(session.SeenAt), truncate(session.Address, maxAddress), truncate(session.Agent, maxAgent))
+		return orConflict(err, "a session with the same secret")
+	})
+	return user, err
 }
 
 // Session returns a session. The caller checks whether it has expired.

@@ -35,6 +35,9 @@ type User struct {
 	// sign-in.
 	Groups                  []string
 	CreatedAt, LastSignInAt time.Time
+	// SecondFactor is set if the user has a factor; it is not written with the
+	// user.
+	SecondFactor bool
 }
 
 // isAdmin reports whether the user can administer the account now.
@@ -42,10 +45,13 @@ func (u User) isAdmin() bool { return u.Role == RoleAdmin && !u.Disabled }
 
 const userColumns = `id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, group_names, created_at, last_sign_in_at`
 
-// scanUser scans the columns of userColumns.
+// selectUsers is the beginning of a query for scanUser.
+const selectUsers = "SELECT " + userColumns + ", EXISTS (SELECT 1 FROM second_factors WHERE user_id = users.id) FROM users"
+
+// scanUser scans the columns of selectUsers.
 func scanUser(r row) (u User, err error) {
 	return u, r.Scan(&u.ID, &u.AccountID, &u.Email, &u.Name, &u.Role, &u.PasswordHash, &u.MustChangePassword, &u.Disabled,
-		&u.Subject, jsonColumn{&u.Groups}, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt})
+		&u.Subject, jsonColumn{&u.Groups}, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt}, &u.SecondFactor)
 }
 
 // CreateUser stores a user and sets ID and time if they are empty.
@@ -113,7 +119,7 @@ func (s *Store) UserBySubject(ctx context.Context, subject string) (User, error)
 
 // user returns the user that matches a condition.
 func (s *Store) user(ctx context.Context, where string, args ...any) (User, error) {
-	return readOne(ctx, s, scanUser, "SELECT "+userColumns+" FROM users WHERE "+where, args...)
+	return readOne(ctx, s, scanUser, selectUsers+" WHERE "+where, args...)
 }
 
 // Users lists the users of an account by email.
@@ -128,7 +134,7 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 	if after != nil {
 		where.add("email_folded > ?", after[0])
 	}
-	query := page.query("SELECT "+userColumns+" FROM users", where, "email_folded")
+	query := page.query(selectUsers, where, "email_folded")
 	return readPage(ctx, s, query, scanUser, func(last User) string { return list.token(foldEmail(last.Email)) })
 }
 
@@ -154,34 +160,40 @@ const (
 // ErrLastAdmin is returned if the account would have no admin left.
 func (s *Store) ChangeUser(ctx context.Context, accountID, id string, change func(*User) (Ending, error)) (user User, err error) {
 	err = s.write(ctx, func(c *call) error {
-		before, err := queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE account_id = $1 AND id = $2", accountID, id)
-		if err != nil {
-			return err
-		}
-		user = before
-		ending, err := change(&user)
-		if err != nil {
-			return err
-		}
-		if err := checkUser(user); err != nil {
-			return err
-		}
-		// Losing the role and being disabled both count as losing an admin.
-		if before.isAdmin() && !user.isAdmin() {
-			if err := otherAdmin(c, before); err != nil {
-				return err
-			}
-		}
-		_, err = c.exec(`UPDATE users SET email = $1, email_folded = $2, name = $3, role = $4, password_hash = $5,
-			must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9, group_names = $10 WHERE account_id = $11 AND id = $12`,
-			user.Email, foldEmail(user.Email), user.Name, string(user.Role), user.PasswordHash,
-			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), groupsText(user), accountID, id)
-		if err != nil {
-			return userConflict(err, user)
-		}
-		return endCredentials(c, id, ending)
+		user, err = changeUser(c, accountID, id, change)
+		return err
 	})
 	return user, err
+}
+
+// changeUser is ChangeUser in a transaction.
+func changeUser(c *call, accountID, id string, change func(*User) (Ending, error)) (User, error) {
+	before, err := queryOne(c, scanUser, selectUsers+" WHERE account_id = $1 AND id = $2", accountID, id)
+	if err != nil {
+		return User{}, err
+	}
+	user := before
+	ending, err := change(&user)
+	if err != nil {
+		return User{}, err
+	}
+	if err := checkUser(user); err != nil {
+		return User{}, err
+	}
+	// Losing the role and being disabled both count as losing an admin.
+	if before.isAdmin() && !user.isAdmin() {
+		if err := otherAdmin(c, before); err != nil {
+			return User{}, err
+		}
+	}
+	_, err = c.exec(`UPDATE users SET email = $1, email_folded = $2, name = $3, role = $4, password_hash = $5,
+		must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9, group_names = $10 WHERE account_id = $11 AND id = $12`,
+		user.Email, foldEmail(user.Email), user.Name, string(user.Role), user.PasswordHash,
+		user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), groupsText(user), accountID, id)
+	if err != nil {
+		return User{}, userConflict(err, user)
+	}
+	return user, endCredentials(c, id, ending)
 }
 
 // endCredentials deletes the sessions and revokes the keys of a user. The keys
@@ -219,7 +231,7 @@ func otherAdmin(c *call, user User) error {
 // ErrLastAdmin for the last admin of an account.
 func (s *Store) DeleteUser(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
-		user, err := queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE account_id = $1 AND id = $2", accountID, id)
+		user, err := queryOne(c, scanUser, selectUsers+" WHERE account_id = $1 AND id = $2", accountID, id)
 		if err != nil {
 			return err
 		}

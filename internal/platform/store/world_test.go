@@ -101,6 +101,12 @@ func (w *world) change(user store.User, ending store.Ending, change func(*store.
 	return err
 }
 
+// session stores a session, and leaves its user as it is.
+func (w *world) session(session store.Session) error {
+	_, err := w.OpenSession(w.t.Context(), session, func(*store.User) (store.Ending, error) { return store.EndNothing, nil })
+	return err
+}
+
 type clock struct {
 	mu  sync.Mutex
 	now time.Time

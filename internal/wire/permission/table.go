@@ -63,20 +63,32 @@ func platformServices() []service {
 	const v1 = "slipway.platform.v1."
 	return []service{
 		{v1 + "AuthService", map[string]Rule{
-			"SignIn":         change(Public),
+			"SignIn": change(Public),
+			// The request contains a ticket of SignIn, which the procedure
+			// verifies.
+			"CompleteSignIn": change(Public),
 			"Methods":        read(Public),
 			"Me":             read(Self),
 			"SignOut":        change(Session),
 			"ChangePassword": change(Session),
 		}},
 		{v1 + "AccountService", map[string]Rule{
-			"GetAccount":    read(SignedIn),
-			"UpdateAccount": change(Admin),
-			"ListUsers":     read(Admin),
-			"CreateUser":    change(Admin),
-			"UpdateUser":    change(Admin),
-			"ResetPassword": change(Admin),
-			"DeleteUser":    change(Admin),
+			"GetAccount":        read(SignedIn),
+			"UpdateAccount":     change(Admin),
+			"ListUsers":         read(Admin),
+			"CreateUser":        change(Admin),
+			"UpdateUser":        change(Admin),
+			"ResetPassword":     change(Admin),
+			"ResetSecondFactor": change(Admin),
+			"DeleteUser":        change(Admin),
+		}},
+		// Adding the first factor must be possible before anything else.
+		{v1 + "SecondFactorService", map[string]Rule{
+			"ListFactors":         read(Session),
+			"BeginTOTP":           change(Session),
+			"FinishTOTP":          change(Session),
+			"RemoveFactor":        change(Session),
+			"CreateRecoveryCodes": change(Session),
 		}},
 		// The service itself limits users to their own keys.
 		{v1 + "KeyService", map[string]Rule{

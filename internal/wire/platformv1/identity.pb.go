@@ -84,6 +84,53 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{0}
 }
 
+type FactorKind int32
+
+const (
+	FactorKind_FACTOR_KIND_UNSPECIFIED FactorKind = 0
+	// An authenticator app.
+	FactorKind_FACTOR_KIND_TOTP FactorKind = 1
+)
+
+// Enum value maps for FactorKind.
+var (
+	FactorKind_name = map[int32]string{
+		0: "FACTOR_KIND_UNSPECIFIED",
+		1: "FACTOR_KIND_TOTP",
+	}
+	FactorKind_value = map[string]int32{
+		"FACTOR_KIND_UNSPECIFIED": 0,
+		"FACTOR_KIND_TOTP":        1,
+	}
+)
+
+func (x FactorKind) Enum() *FactorKind {
+	p := new(FactorKind)
+	*p = x
+	return p
+}
+
+func (x FactorKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FactorKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_slipway_platform_v1_identity_proto_enumTypes[1].Descriptor()
+}
+
+func (FactorKind) Type() protoreflect.EnumType {
+	return &file_slipway_platform_v1_identity_proto_enumTypes[1]
+}
+
+func (x FactorKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FactorKind.Descriptor instead.
+func (FactorKind) EnumDescriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{1}
+}
+
 // Scope is what a key may be used for, at most; its user's role bounds it too.
 type Scope int32
 
@@ -124,11 +171,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_slipway_platform_v1_identity_proto_enumTypes[1].Descriptor()
+	return file_slipway_platform_v1_identity_proto_enumTypes[2].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_slipway_platform_v1_identity_proto_enumTypes[1]
+	return &file_slipway_platform_v1_identity_proto_enumTypes[2]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -137,7 +184,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{1}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{2}
 }
 
 type Account struct {
@@ -215,7 +262,9 @@ type User struct {
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	LastSignInAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_sign_in_at,json=lastSignInAt,proto3" json:"last_sign_in_at,omitempty"`
 	// Of the identity provider, at the last sign-in.
-	Groups        []string `protobuf:"bytes,10,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []string `protobuf:"bytes,10,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Signs in with a second factor besides the password.
+	SecondFactor  bool `protobuf:"varint,11,opt,name=second_factor,json=secondFactor,proto3" json:"second_factor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +369,13 @@ func (x *User) GetGroups() []string {
 	return nil
 }
 
+func (x *User) GetSecondFactor() bool {
+	if x != nil {
+		return x.SecondFactor
+	}
+	return false
+}
+
 type SignInRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
@@ -373,11 +429,14 @@ func (x *SignInRequest) GetPassword() string {
 }
 
 type SignInResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Account       *Account               `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
-	CsrfToken     string                 `protobuf:"bytes,3,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	User      *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Account   *Account               `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	CsrfToken string                 `protobuf:"bytes,3,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The password is right, and the second factor is missing. All other fields
+	// are empty then.
+	SecondFactor  *SecondFactorChallenge `protobuf:"bytes,5,opt,name=second_factor,json=secondFactor,proto3" json:"second_factor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,6 +499,128 @@ func (x *SignInResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *SignInResponse) GetSecondFactor() *SecondFactorChallenge {
+	if x != nil {
+		return x.SecondFactor
+	}
+	return nil
+}
+
+type SecondFactorChallenge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of this sign-in, for CompleteSignIn.
+	Ticket    string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The user has an authenticator app.
+	Totp          bool `protobuf:"varint,3,opt,name=totp,proto3" json:"totp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecondFactorChallenge) Reset() {
+	*x = SecondFactorChallenge{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecondFactorChallenge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecondFactorChallenge) ProtoMessage() {}
+
+func (x *SecondFactorChallenge) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecondFactorChallenge.ProtoReflect.Descriptor instead.
+func (*SecondFactorChallenge) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SecondFactorChallenge) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *SecondFactorChallenge) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *SecondFactorChallenge) GetTotp() bool {
+	if x != nil {
+		return x.Totp
+	}
+	return false
+}
+
+type CompleteSignInRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// Of the authenticator app, or a recovery code.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteSignInRequest) Reset() {
+	*x = CompleteSignInRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteSignInRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteSignInRequest) ProtoMessage() {}
+
+func (x *CompleteSignInRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteSignInRequest.ProtoReflect.Descriptor instead.
+func (*CompleteSignInRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CompleteSignInRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *CompleteSignInRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 type SignOutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -448,7 +629,7 @@ type SignOutRequest struct {
 
 func (x *SignOutRequest) Reset() {
 	*x = SignOutRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[4]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +641,7 @@ func (x *SignOutRequest) String() string {
 func (*SignOutRequest) ProtoMessage() {}
 
 func (x *SignOutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[4]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +654,7 @@ func (x *SignOutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignOutRequest.ProtoReflect.Descriptor instead.
 func (*SignOutRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{4}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{6}
 }
 
 type SignOutResponse struct {
@@ -484,7 +665,7 @@ type SignOutResponse struct {
 
 func (x *SignOutResponse) Reset() {
 	*x = SignOutResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[5]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +677,7 @@ func (x *SignOutResponse) String() string {
 func (*SignOutResponse) ProtoMessage() {}
 
 func (x *SignOutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[5]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +690,7 @@ func (x *SignOutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignOutResponse.ProtoReflect.Descriptor instead.
 func (*SignOutResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{5}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{7}
 }
 
 type MeRequest struct {
@@ -520,7 +701,7 @@ type MeRequest struct {
 
 func (x *MeRequest) Reset() {
 	*x = MeRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[6]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +713,7 @@ func (x *MeRequest) String() string {
 func (*MeRequest) ProtoMessage() {}
 
 func (x *MeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[6]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +726,7 @@ func (x *MeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeRequest.ProtoReflect.Descriptor instead.
 func (*MeRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{6}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
 type MeResponse struct {
@@ -557,13 +738,15 @@ type MeResponse struct {
 	// Of the API key; empty for a session.
 	Key             *Key   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	PlatformVersion string `protobuf:"bytes,5,opt,name=platform_version,json=platformVersion,proto3" json:"platform_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The next thing to do is to add a second factor.
+	MustAddSecondFactor bool `protobuf:"varint,6,opt,name=must_add_second_factor,json=mustAddSecondFactor,proto3" json:"must_add_second_factor,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *MeResponse) Reset() {
 	*x = MeResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[7]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +758,7 @@ func (x *MeResponse) String() string {
 func (*MeResponse) ProtoMessage() {}
 
 func (x *MeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[7]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +771,7 @@ func (x *MeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeResponse.ProtoReflect.Descriptor instead.
 func (*MeResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{7}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MeResponse) GetUser() *User {
@@ -626,6 +809,13 @@ func (x *MeResponse) GetPlatformVersion() string {
 	return ""
 }
 
+func (x *MeResponse) GetMustAddSecondFactor() bool {
+	if x != nil {
+		return x.MustAddSecondFactor
+	}
+	return false
+}
+
 type ChangePasswordRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OldPassword   string                 `protobuf:"bytes,1,opt,name=old_password,json=oldPassword,proto3" json:"old_password,omitempty"`
@@ -636,7 +826,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[8]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +838,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[8]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +851,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{8}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -686,7 +876,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[9]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +888,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[9]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +901,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{9}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{11}
 }
 
 type MethodsRequest struct {
@@ -722,7 +912,7 @@ type MethodsRequest struct {
 
 func (x *MethodsRequest) Reset() {
 	*x = MethodsRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[10]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +924,7 @@ func (x *MethodsRequest) String() string {
 func (*MethodsRequest) ProtoMessage() {}
 
 func (x *MethodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[10]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +937,7 @@ func (x *MethodsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MethodsRequest.ProtoReflect.Descriptor instead.
 func (*MethodsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{10}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{12}
 }
 
 type MethodsResponse struct {
@@ -763,7 +953,7 @@ type MethodsResponse struct {
 
 func (x *MethodsResponse) Reset() {
 	*x = MethodsResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[11]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +965,7 @@ func (x *MethodsResponse) String() string {
 func (*MethodsResponse) ProtoMessage() {}
 
 func (x *MethodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[11]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +978,7 @@ func (x *MethodsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MethodsResponse.ProtoReflect.Descriptor instead.
 func (*MethodsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{11}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MethodsResponse) GetPassword() bool {
@@ -820,7 +1010,7 @@ type GetAccountRequest struct {
 
 func (x *GetAccountRequest) Reset() {
 	*x = GetAccountRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[12]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +1022,7 @@ func (x *GetAccountRequest) String() string {
 func (*GetAccountRequest) ProtoMessage() {}
 
 func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[12]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +1035,7 @@ func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{12}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{14}
 }
 
 type GetAccountResponse struct {
@@ -857,7 +1047,7 @@ type GetAccountResponse struct {
 
 func (x *GetAccountResponse) Reset() {
 	*x = GetAccountResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[13]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1059,7 @@ func (x *GetAccountResponse) String() string {
 func (*GetAccountResponse) ProtoMessage() {}
 
 func (x *GetAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[13]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1072,7 @@ func (x *GetAccountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountResponse.ProtoReflect.Descriptor instead.
 func (*GetAccountResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{13}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetAccountResponse) GetAccount() *Account {
@@ -901,7 +1091,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[14]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1103,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[14]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1116,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{14}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateAccountRequest) GetName() string {
@@ -945,7 +1135,7 @@ type UpdateAccountResponse struct {
 
 func (x *UpdateAccountResponse) Reset() {
 	*x = UpdateAccountResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[15]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1147,7 @@ func (x *UpdateAccountResponse) String() string {
 func (*UpdateAccountResponse) ProtoMessage() {}
 
 func (x *UpdateAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[15]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1160,7 @@ func (x *UpdateAccountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAccountResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{15}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateAccountResponse) GetAccount() *Account {
@@ -990,7 +1180,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1192,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1205,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{16}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsersRequest) GetPageSize() int32 {
@@ -1042,7 +1232,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1244,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1257,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{17}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1097,7 +1287,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1299,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1312,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{18}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateUserRequest) GetEmail() string {
@@ -1163,7 +1353,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1365,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1378,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{19}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateUserResponse) GetUser() *User {
@@ -1217,7 +1407,7 @@ type UpdateUserRequest struct {
 
 func (x *UpdateUserRequest) Reset() {
 	*x = UpdateUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1419,7 @@ func (x *UpdateUserRequest) String() string {
 func (*UpdateUserRequest) ProtoMessage() {}
 
 func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1432,7 @@ func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{20}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateUserRequest) GetId() string {
@@ -1282,7 +1472,7 @@ type UpdateUserResponse struct {
 
 func (x *UpdateUserResponse) Reset() {
 	*x = UpdateUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1484,7 @@ func (x *UpdateUserResponse) String() string {
 func (*UpdateUserResponse) ProtoMessage() {}
 
 func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1497,7 @@ func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{21}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UpdateUserResponse) GetUser() *User {
@@ -1326,7 +1516,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1528,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1541,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{22}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResetPasswordRequest) GetId() string {
@@ -1370,7 +1560,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1572,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1585,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{23}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResetPasswordResponse) GetOneTimePassword() string {
@@ -1403,6 +1593,86 @@ func (x *ResetPasswordResponse) GetOneTimePassword() string {
 		return x.OneTimePassword
 	}
 	return ""
+}
+
+type ResetSecondFactorRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetSecondFactorRequest) Reset() {
+	*x = ResetSecondFactorRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetSecondFactorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetSecondFactorRequest) ProtoMessage() {}
+
+func (x *ResetSecondFactorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetSecondFactorRequest.ProtoReflect.Descriptor instead.
+func (*ResetSecondFactorRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResetSecondFactorRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ResetSecondFactorResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetSecondFactorResponse) Reset() {
+	*x = ResetSecondFactorResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetSecondFactorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetSecondFactorResponse) ProtoMessage() {}
+
+func (x *ResetSecondFactorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetSecondFactorResponse.ProtoReflect.Descriptor instead.
+func (*ResetSecondFactorResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{27}
 }
 
 type DeleteUserRequest struct {
@@ -1414,7 +1684,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1696,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1709,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{24}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteUserRequest) GetId() string {
@@ -1457,7 +1727,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1739,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1752,578 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{25}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{29}
+}
+
+type Factor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          FactorKind             `protobuf:"varint,2,opt,name=kind,proto3,enum=slipway.platform.v1.FactorKind" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Factor) Reset() {
+	*x = Factor{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Factor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Factor) ProtoMessage() {}
+
+func (x *Factor) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Factor.ProtoReflect.Descriptor instead.
+func (*Factor) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Factor) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Factor) GetKind() FactorKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FactorKind_FACTOR_KIND_UNSPECIFIED
+}
+
+func (x *Factor) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Factor) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Factor) GetLastUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedAt
+	}
+	return nil
+}
+
+type ListFactorsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFactorsRequest) Reset() {
+	*x = ListFactorsRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFactorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFactorsRequest) ProtoMessage() {}
+
+func (x *ListFactorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFactorsRequest.ProtoReflect.Descriptor instead.
+func (*ListFactorsRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{31}
+}
+
+type ListFactorsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Factors []*Factor              `protobuf:"bytes,1,rep,name=factors,proto3" json:"factors,omitempty"`
+	// Unused recovery codes.
+	RecoveryCodes int32 `protobuf:"varint,2,opt,name=recovery_codes,json=recoveryCodes,proto3" json:"recovery_codes,omitempty"`
+	// The platform requires a second factor: the last one cannot be removed.
+	Required      bool `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFactorsResponse) Reset() {
+	*x = ListFactorsResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFactorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFactorsResponse) ProtoMessage() {}
+
+func (x *ListFactorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFactorsResponse.ProtoReflect.Descriptor instead.
+func (*ListFactorsResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListFactorsResponse) GetFactors() []*Factor {
+	if x != nil {
+		return x.Factors
+	}
+	return nil
+}
+
+func (x *ListFactorsResponse) GetRecoveryCodes() int32 {
+	if x != nil {
+		return x.RecoveryCodes
+	}
+	return 0
+}
+
+func (x *ListFactorsResponse) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+type BeginTOTPRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Password      string                 `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginTOTPRequest) Reset() {
+	*x = BeginTOTPRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginTOTPRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginTOTPRequest) ProtoMessage() {}
+
+func (x *BeginTOTPRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginTOTPRequest.ProtoReflect.Descriptor instead.
+func (*BeginTOTPRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *BeginTOTPRequest) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type BeginTOTPResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// In base32, to type it.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// otpauth://, which has the secret too.
+	Uri string `protobuf:"bytes,3,opt,name=uri,proto3" json:"uri,omitempty"`
+	// The URI as a QR code: the path of an SVG with a viewBox of 0 0 size size.
+	QrPath        string `protobuf:"bytes,4,opt,name=qr_path,json=qrPath,proto3" json:"qr_path,omitempty"`
+	QrSize        int32  `protobuf:"varint,5,opt,name=qr_size,json=qrSize,proto3" json:"qr_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginTOTPResponse) Reset() {
+	*x = BeginTOTPResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginTOTPResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginTOTPResponse) ProtoMessage() {}
+
+func (x *BeginTOTPResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginTOTPResponse.ProtoReflect.Descriptor instead.
+func (*BeginTOTPResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *BeginTOTPResponse) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *BeginTOTPResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *BeginTOTPResponse) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *BeginTOTPResponse) GetQrPath() string {
+	if x != nil {
+		return x.QrPath
+	}
+	return ""
+}
+
+func (x *BeginTOTPResponse) GetQrSize() int32 {
+	if x != nil {
+		return x.QrSize
+	}
+	return 0
+}
+
+type FinishTOTPRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// That the app shows.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishTOTPRequest) Reset() {
+	*x = FinishTOTPRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishTOTPRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishTOTPRequest) ProtoMessage() {}
+
+func (x *FinishTOTPRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishTOTPRequest.ProtoReflect.Descriptor instead.
+func (*FinishTOTPRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *FinishTOTPRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *FinishTOTPRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type FinishFactorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With the first factor; not shown again.
+	RecoveryCodes []string `protobuf:"bytes,1,rep,name=recovery_codes,json=recoveryCodes,proto3" json:"recovery_codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishFactorResponse) Reset() {
+	*x = FinishFactorResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishFactorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishFactorResponse) ProtoMessage() {}
+
+func (x *FinishFactorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishFactorResponse.ProtoReflect.Descriptor instead.
+func (*FinishFactorResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *FinishFactorResponse) GetRecoveryCodes() []string {
+	if x != nil {
+		return x.RecoveryCodes
+	}
+	return nil
+}
+
+type RemoveFactorRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveFactorRequest) Reset() {
+	*x = RemoveFactorRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveFactorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveFactorRequest) ProtoMessage() {}
+
+func (x *RemoveFactorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveFactorRequest.ProtoReflect.Descriptor instead.
+func (*RemoveFactorRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *RemoveFactorRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RemoveFactorRequest) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type RemoveFactorResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveFactorResponse) Reset() {
+	*x = RemoveFactorResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveFactorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveFactorResponse) ProtoMessage() {}
+
+func (x *RemoveFactorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveFactorResponse.ProtoReflect.Descriptor instead.
+func (*RemoveFactorResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{38}
+}
+
+type CreateRecoveryCodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Password      string                 `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateRecoveryCodesRequest) Reset() {
+	*x = CreateRecoveryCodesRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateRecoveryCodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateRecoveryCodesRequest) ProtoMessage() {}
+
+func (x *CreateRecoveryCodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateRecoveryCodesRequest.ProtoReflect.Descriptor instead.
+func (*CreateRecoveryCodesRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CreateRecoveryCodesRequest) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type CreateRecoveryCodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RecoveryCodes []string               `protobuf:"bytes,1,rep,name=recovery_codes,json=recoveryCodes,proto3" json:"recovery_codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateRecoveryCodesResponse) Reset() {
+	*x = CreateRecoveryCodesResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateRecoveryCodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateRecoveryCodesResponse) ProtoMessage() {}
+
+func (x *CreateRecoveryCodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateRecoveryCodesResponse.ProtoReflect.Descriptor instead.
+func (*CreateRecoveryCodesResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *CreateRecoveryCodesResponse) GetRecoveryCodes() []string {
+	if x != nil {
+		return x.RecoveryCodes
+	}
+	return nil
 }
 
 type Key struct {
@@ -1506,7 +2347,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +2359,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +2372,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{26}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Key) GetId() string {
@@ -1618,7 +2459,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +2471,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +2484,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{27}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1677,7 +2518,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +2530,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +2543,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{28}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateKeyResponse) GetKey() *Key {
@@ -1730,7 +2571,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +2583,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +2596,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{29}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListKeysRequest) GetIncludeRevoked() bool {
@@ -1789,7 +2630,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +2642,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +2655,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{30}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListKeysResponse) GetKeys() []*Key {
@@ -1840,7 +2681,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2693,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2706,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{31}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -1883,7 +2724,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2736,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2749,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{32}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{47}
 }
 
 type AuditEntry struct {
@@ -1948,7 +2789,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2801,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2814,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{33}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AuditEntry) GetId() string {
@@ -2112,7 +2953,7 @@ type ListEntriesRequest struct {
 
 func (x *ListEntriesRequest) Reset() {
 	*x = ListEntriesRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2965,7 @@ func (x *ListEntriesRequest) String() string {
 func (*ListEntriesRequest) ProtoMessage() {}
 
 func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2978,7 @@ func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{34}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListEntriesRequest) GetSince() *timestamppb.Timestamp {
@@ -2206,7 +3047,7 @@ type ListEntriesResponse struct {
 
 func (x *ListEntriesResponse) Reset() {
 	*x = ListEntriesResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +3059,7 @@ func (x *ListEntriesResponse) String() string {
 func (*ListEntriesResponse) ProtoMessage() {}
 
 func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +3072,7 @@ func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{35}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListEntriesResponse) GetEntries() []*AuditEntry {
@@ -2257,7 +3098,7 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x129\n" +
 	"\n" +
-	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xef\x02\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x94\x03\n" +
 	"\x04User\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
@@ -2270,20 +3111,30 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12A\n" +
 	"\x0flast_sign_in_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\flastSignInAt\x12\x16\n" +
 	"\x06groups\x18\n" +
-	" \x03(\tR\x06groups\"A\n" +
+	" \x03(\tR\x06groups\x12#\n" +
+	"\rsecond_factor\x18\v \x01(\bR\fsecondFactor\"A\n" +
 	"\rSignInRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1a\n" +
-	"\bpassword\x18\x02 \x01(\tR\bpassword\"\xd1\x01\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"\xa2\x02\n" +
 	"\x0eSignInResponse\x12-\n" +
 	"\x04user\x18\x01 \x01(\v2\x19.slipway.platform.v1.UserR\x04user\x126\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1c.slipway.platform.v1.AccountR\aaccount\x12\x1d\n" +
 	"\n" +
 	"csrf_token\x18\x03 \x01(\tR\tcsrfToken\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x10\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12O\n" +
+	"\rsecond_factor\x18\x05 \x01(\v2*.slipway.platform.v1.SecondFactorChallengeR\fsecondFactor\"~\n" +
+	"\x15SecondFactorChallenge\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x12\n" +
+	"\x04totp\x18\x03 \x01(\bR\x04totp\"C\n" +
+	"\x15CompleteSignInRequest\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"\x10\n" +
 	"\x0eSignOutRequest\"\x11\n" +
 	"\x0fSignOutResponse\"\v\n" +
-	"\tMeRequest\"\xe9\x01\n" +
+	"\tMeRequest\"\x9e\x02\n" +
 	"\n" +
 	"MeResponse\x12-\n" +
 	"\x04user\x18\x01 \x01(\v2\x19.slipway.platform.v1.UserR\x04user\x126\n" +
@@ -2291,7 +3142,8 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"csrf_token\x18\x03 \x01(\tR\tcsrfToken\x12*\n" +
 	"\x03key\x18\x04 \x01(\v2\x18.slipway.platform.v1.KeyR\x03key\x12)\n" +
-	"\x10platform_version\x18\x05 \x01(\tR\x0fplatformVersion\"]\n" +
+	"\x10platform_version\x18\x05 \x01(\tR\x0fplatformVersion\x123\n" +
+	"\x16must_add_second_factor\x18\x06 \x01(\bR\x13mustAddSecondFactor\"]\n" +
 	"\x15ChangePasswordRequest\x12!\n" +
 	"\fold_password\x18\x01 \x01(\tR\voldPassword\x12!\n" +
 	"\fnew_password\x18\x02 \x01(\tR\vnewPassword\"\x18\n" +
@@ -2336,10 +3188,47 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\x14ResetPasswordRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"C\n" +
 	"\x15ResetPasswordResponse\x12*\n" +
-	"\x11one_time_password\x18\x01 \x01(\tR\x0foneTimePassword\"#\n" +
+	"\x11one_time_password\x18\x01 \x01(\tR\x0foneTimePassword\"*\n" +
+	"\x18ResetSecondFactorRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x1b\n" +
+	"\x19ResetSecondFactorResponse\"#\n" +
 	"\x11DeleteUserRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x14\n" +
-	"\x12DeleteUserResponse\"\x9a\x03\n" +
+	"\x12DeleteUserResponse\"\xda\x01\n" +
+	"\x06Factor\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1f.slipway.platform.v1.FactorKindR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x129\n" +
+	"\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
+	"\flast_used_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastUsedAt\"\x14\n" +
+	"\x12ListFactorsRequest\"\x8f\x01\n" +
+	"\x13ListFactorsResponse\x125\n" +
+	"\afactors\x18\x01 \x03(\v2\x1b.slipway.platform.v1.FactorR\afactors\x12%\n" +
+	"\x0erecovery_codes\x18\x02 \x01(\x05R\rrecoveryCodes\x12\x1a\n" +
+	"\brequired\x18\x03 \x01(\bR\brequired\".\n" +
+	"\x10BeginTOTPRequest\x12\x1a\n" +
+	"\bpassword\x18\x01 \x01(\tR\bpassword\"\x87\x01\n" +
+	"\x11BeginTOTPResponse\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x10\n" +
+	"\x03uri\x18\x03 \x01(\tR\x03uri\x12\x17\n" +
+	"\aqr_path\x18\x04 \x01(\tR\x06qrPath\x12\x17\n" +
+	"\aqr_size\x18\x05 \x01(\x05R\x06qrSize\"?\n" +
+	"\x11FinishTOTPRequest\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"=\n" +
+	"\x14FinishFactorResponse\x12%\n" +
+	"\x0erecovery_codes\x18\x01 \x03(\tR\rrecoveryCodes\"A\n" +
+	"\x13RemoveFactorRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"\x16\n" +
+	"\x14RemoveFactorResponse\"8\n" +
+	"\x1aCreateRecoveryCodesRequest\x12\x1a\n" +
+	"\bpassword\x18\x01 \x01(\tR\bpassword\"D\n" +
+	"\x1bCreateRecoveryCodesResponse\x12%\n" +
+	"\x0erecovery_codes\x18\x01 \x03(\tR\rrecoveryCodes\"\x9a\x03\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2415,19 +3304,24 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"ROLE_ADMIN\x10\x02\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x03\x12\x13\n" +
-	"\x0fROLE_RESTRICTED\x10\x04*Y\n" +
+	"\x0fROLE_RESTRICTED\x10\x04*?\n" +
+	"\n" +
+	"FactorKind\x12\x1b\n" +
+	"\x17FACTOR_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10FACTOR_KIND_TOTP\x10\x01*Y\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSCOPE_ALL\x10\x01\x12\x0e\n" +
 	"\n" +
 	"SCOPE_READ\x10\x02\x12\x1a\n" +
-	"\x16SCOPE_RUNTIME_REGISTER\x10\x032\xc8\x03\n" +
+	"\x16SCOPE_RUNTIME_REGISTER\x10\x032\xad\x04\n" +
 	"\vAuthService\x12S\n" +
-	"\x06SignIn\x12\".slipway.platform.v1.SignInRequest\x1a#.slipway.platform.v1.SignInResponse\"\x00\x12V\n" +
+	"\x06SignIn\x12\".slipway.platform.v1.SignInRequest\x1a#.slipway.platform.v1.SignInResponse\"\x00\x12c\n" +
+	"\x0eCompleteSignIn\x12*.slipway.platform.v1.CompleteSignInRequest\x1a#.slipway.platform.v1.SignInResponse\"\x00\x12V\n" +
 	"\aSignOut\x12#.slipway.platform.v1.SignOutRequest\x1a$.slipway.platform.v1.SignOutResponse\"\x00\x12G\n" +
 	"\x02Me\x12\x1e.slipway.platform.v1.MeRequest\x1a\x1f.slipway.platform.v1.MeResponse\"\x00\x12k\n" +
 	"\x0eChangePassword\x12*.slipway.platform.v1.ChangePasswordRequest\x1a+.slipway.platform.v1.ChangePasswordResponse\"\x00\x12V\n" +
-	"\aMethods\x12#.slipway.platform.v1.MethodsRequest\x1a$.slipway.platform.v1.MethodsResponse\"\x002\xc6\x05\n" +
+	"\aMethods\x12#.slipway.platform.v1.MethodsRequest\x1a$.slipway.platform.v1.MethodsResponse\"\x002\xbc\x06\n" +
 	"\x0eAccountService\x12_\n" +
 	"\n" +
 	"GetAccount\x12&.slipway.platform.v1.GetAccountRequest\x1a'.slipway.platform.v1.GetAccountResponse\"\x00\x12h\n" +
@@ -2437,9 +3331,17 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"CreateUser\x12&.slipway.platform.v1.CreateUserRequest\x1a'.slipway.platform.v1.CreateUserResponse\"\x00\x12_\n" +
 	"\n" +
 	"UpdateUser\x12&.slipway.platform.v1.UpdateUserRequest\x1a'.slipway.platform.v1.UpdateUserResponse\"\x00\x12h\n" +
-	"\rResetPassword\x12).slipway.platform.v1.ResetPasswordRequest\x1a*.slipway.platform.v1.ResetPasswordResponse\"\x00\x12_\n" +
+	"\rResetPassword\x12).slipway.platform.v1.ResetPasswordRequest\x1a*.slipway.platform.v1.ResetPasswordResponse\"\x00\x12t\n" +
+	"\x11ResetSecondFactor\x12-.slipway.platform.v1.ResetSecondFactorRequest\x1a..slipway.platform.v1.ResetSecondFactorResponse\"\x00\x12_\n" +
 	"\n" +
-	"DeleteUser\x12&.slipway.platform.v1.DeleteUserRequest\x1a'.slipway.platform.v1.DeleteUserResponse\"\x002\xa3\x02\n" +
+	"DeleteUser\x12&.slipway.platform.v1.DeleteUserRequest\x1a'.slipway.platform.v1.DeleteUserResponse\"\x002\x9d\x04\n" +
+	"\x13SecondFactorService\x12b\n" +
+	"\vListFactors\x12'.slipway.platform.v1.ListFactorsRequest\x1a(.slipway.platform.v1.ListFactorsResponse\"\x00\x12\\\n" +
+	"\tBeginTOTP\x12%.slipway.platform.v1.BeginTOTPRequest\x1a&.slipway.platform.v1.BeginTOTPResponse\"\x00\x12a\n" +
+	"\n" +
+	"FinishTOTP\x12&.slipway.platform.v1.FinishTOTPRequest\x1a).slipway.platform.v1.FinishFactorResponse\"\x00\x12e\n" +
+	"\fRemoveFactor\x12(.slipway.platform.v1.RemoveFactorRequest\x1a).slipway.platform.v1.RemoveFactorResponse\"\x00\x12z\n" +
+	"\x13CreateRecoveryCodes\x12/.slipway.platform.v1.CreateRecoveryCodesRequest\x1a0.slipway.platform.v1.CreateRecoveryCodesResponse\"\x002\xa3\x02\n" +
 	"\n" +
 	"KeyService\x12\\\n" +
 	"\tCreateKey\x12%.slipway.platform.v1.CreateKeyRequest\x1a&.slipway.platform.v1.CreateKeyResponse\"\x00\x12Y\n" +
@@ -2460,118 +3362,154 @@ func file_slipway_platform_v1_identity_proto_rawDescGZIP() []byte {
 	return file_slipway_platform_v1_identity_proto_rawDescData
 }
 
-var file_slipway_platform_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_slipway_platform_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_slipway_platform_v1_identity_proto_goTypes = []any{
-	(Role)(0),                      // 0: slipway.platform.v1.Role
-	(Scope)(0),                     // 1: slipway.platform.v1.Scope
-	(*Account)(nil),                // 2: slipway.platform.v1.Account
-	(*User)(nil),                   // 3: slipway.platform.v1.User
-	(*SignInRequest)(nil),          // 4: slipway.platform.v1.SignInRequest
-	(*SignInResponse)(nil),         // 5: slipway.platform.v1.SignInResponse
-	(*SignOutRequest)(nil),         // 6: slipway.platform.v1.SignOutRequest
-	(*SignOutResponse)(nil),        // 7: slipway.platform.v1.SignOutResponse
-	(*MeRequest)(nil),              // 8: slipway.platform.v1.MeRequest
-	(*MeResponse)(nil),             // 9: slipway.platform.v1.MeResponse
-	(*ChangePasswordRequest)(nil),  // 10: slipway.platform.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil), // 11: slipway.platform.v1.ChangePasswordResponse
-	(*MethodsRequest)(nil),         // 12: slipway.platform.v1.MethodsRequest
-	(*MethodsResponse)(nil),        // 13: slipway.platform.v1.MethodsResponse
-	(*GetAccountRequest)(nil),      // 14: slipway.platform.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),     // 15: slipway.platform.v1.GetAccountResponse
-	(*UpdateAccountRequest)(nil),   // 16: slipway.platform.v1.UpdateAccountRequest
-	(*UpdateAccountResponse)(nil),  // 17: slipway.platform.v1.UpdateAccountResponse
-	(*ListUsersRequest)(nil),       // 18: slipway.platform.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),      // 19: slipway.platform.v1.ListUsersResponse
-	(*CreateUserRequest)(nil),      // 20: slipway.platform.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),     // 21: slipway.platform.v1.CreateUserResponse
-	(*UpdateUserRequest)(nil),      // 22: slipway.platform.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),     // 23: slipway.platform.v1.UpdateUserResponse
-	(*ResetPasswordRequest)(nil),   // 24: slipway.platform.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),  // 25: slipway.platform.v1.ResetPasswordResponse
-	(*DeleteUserRequest)(nil),      // 26: slipway.platform.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),     // 27: slipway.platform.v1.DeleteUserResponse
-	(*Key)(nil),                    // 28: slipway.platform.v1.Key
-	(*CreateKeyRequest)(nil),       // 29: slipway.platform.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),      // 30: slipway.platform.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),        // 31: slipway.platform.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),       // 32: slipway.platform.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),       // 33: slipway.platform.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),      // 34: slipway.platform.v1.RevokeKeyResponse
-	(*AuditEntry)(nil),             // 35: slipway.platform.v1.AuditEntry
-	(*ListEntriesRequest)(nil),     // 36: slipway.platform.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),    // 37: slipway.platform.v1.ListEntriesResponse
-	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
+	(Role)(0),                           // 0: slipway.platform.v1.Role
+	(FactorKind)(0),                     // 1: slipway.platform.v1.FactorKind
+	(Scope)(0),                          // 2: slipway.platform.v1.Scope
+	(*Account)(nil),                     // 3: slipway.platform.v1.Account
+	(*User)(nil),                        // 4: slipway.platform.v1.User
+	(*SignInRequest)(nil),               // 5: slipway.platform.v1.SignInRequest
+	(*SignInResponse)(nil),              // 6: slipway.platform.v1.SignInResponse
+	(*SecondFactorChallenge)(nil),       // 7: slipway.platform.v1.SecondFactorChallenge
+	(*CompleteSignInRequest)(nil),       // 8: slipway.platform.v1.CompleteSignInRequest
+	(*SignOutRequest)(nil),              // 9: slipway.platform.v1.SignOutRequest
+	(*SignOutResponse)(nil),             // 10: slipway.platform.v1.SignOutResponse
+	(*MeRequest)(nil),                   // 11: slipway.platform.v1.MeRequest
+	(*MeResponse)(nil),                  // 12: slipway.platform.v1.MeResponse
+	(*ChangePasswordRequest)(nil),       // 13: slipway.platform.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),      // 14: slipway.platform.v1.ChangePasswordResponse
+	(*MethodsRequest)(nil),              // 15: slipway.platform.v1.MethodsRequest
+	(*MethodsResponse)(nil),             // 16: slipway.platform.v1.MethodsResponse
+	(*GetAccountRequest)(nil),           // 17: slipway.platform.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),          // 18: slipway.platform.v1.GetAccountResponse
+	(*UpdateAccountRequest)(nil),        // 19: slipway.platform.v1.UpdateAccountRequest
+	(*UpdateAccountResponse)(nil),       // 20: slipway.platform.v1.UpdateAccountResponse
+	(*ListUsersRequest)(nil),            // 21: slipway.platform.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),           // 22: slipway.platform.v1.ListUsersResponse
+	(*CreateUserRequest)(nil),           // 23: slipway.platform.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),          // 24: slipway.platform.v1.CreateUserResponse
+	(*UpdateUserRequest)(nil),           // 25: slipway.platform.v1.UpdateUserRequest
+	(*UpdateUserResponse)(nil),          // 26: slipway.platform.v1.UpdateUserResponse
+	(*ResetPasswordRequest)(nil),        // 27: slipway.platform.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),       // 28: slipway.platform.v1.ResetPasswordResponse
+	(*ResetSecondFactorRequest)(nil),    // 29: slipway.platform.v1.ResetSecondFactorRequest
+	(*ResetSecondFactorResponse)(nil),   // 30: slipway.platform.v1.ResetSecondFactorResponse
+	(*DeleteUserRequest)(nil),           // 31: slipway.platform.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),          // 32: slipway.platform.v1.DeleteUserResponse
+	(*Factor)(nil),                      // 33: slipway.platform.v1.Factor
+	(*ListFactorsRequest)(nil),          // 34: slipway.platform.v1.ListFactorsRequest
+	(*ListFactorsResponse)(nil),         // 35: slipway.platform.v1.ListFactorsResponse
+	(*BeginTOTPRequest)(nil),            // 36: slipway.platform.v1.BeginTOTPRequest
+	(*BeginTOTPResponse)(nil),           // 37: slipway.platform.v1.BeginTOTPResponse
+	(*FinishTOTPRequest)(nil),           // 38: slipway.platform.v1.FinishTOTPRequest
+	(*FinishFactorResponse)(nil),        // 39: slipway.platform.v1.FinishFactorResponse
+	(*RemoveFactorRequest)(nil),         // 40: slipway.platform.v1.RemoveFactorRequest
+	(*RemoveFactorResponse)(nil),        // 41: slipway.platform.v1.RemoveFactorResponse
+	(*CreateRecoveryCodesRequest)(nil),  // 42: slipway.platform.v1.CreateRecoveryCodesRequest
+	(*CreateRecoveryCodesResponse)(nil), // 43: slipway.platform.v1.CreateRecoveryCodesResponse
+	(*Key)(nil),                         // 44: slipway.platform.v1.Key
+	(*CreateKeyRequest)(nil),            // 45: slipway.platform.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),           // 46: slipway.platform.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),             // 47: slipway.platform.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),            // 48: slipway.platform.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),            // 49: slipway.platform.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 50: slipway.platform.v1.RevokeKeyResponse
+	(*AuditEntry)(nil),                  // 51: slipway.platform.v1.AuditEntry
+	(*ListEntriesRequest)(nil),          // 52: slipway.platform.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),         // 53: slipway.platform.v1.ListEntriesResponse
+	(*timestamppb.Timestamp)(nil),       // 54: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 55: google.protobuf.Duration
 }
 var file_slipway_platform_v1_identity_proto_depIdxs = []int32{
-	38, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	54, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: slipway.platform.v1.User.role:type_name -> slipway.platform.v1.Role
-	38, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
-	38, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
-	3,  // 4: slipway.platform.v1.SignInResponse.user:type_name -> slipway.platform.v1.User
-	2,  // 5: slipway.platform.v1.SignInResponse.account:type_name -> slipway.platform.v1.Account
-	38, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
-	3,  // 7: slipway.platform.v1.MeResponse.user:type_name -> slipway.platform.v1.User
-	2,  // 8: slipway.platform.v1.MeResponse.account:type_name -> slipway.platform.v1.Account
-	28, // 9: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
-	2,  // 10: slipway.platform.v1.GetAccountResponse.account:type_name -> slipway.platform.v1.Account
-	2,  // 11: slipway.platform.v1.UpdateAccountResponse.account:type_name -> slipway.platform.v1.Account
-	3,  // 12: slipway.platform.v1.ListUsersResponse.users:type_name -> slipway.platform.v1.User
-	0,  // 13: slipway.platform.v1.CreateUserRequest.role:type_name -> slipway.platform.v1.Role
-	3,  // 14: slipway.platform.v1.CreateUserResponse.user:type_name -> slipway.platform.v1.User
-	0,  // 15: slipway.platform.v1.UpdateUserRequest.role:type_name -> slipway.platform.v1.Role
-	3,  // 16: slipway.platform.v1.UpdateUserResponse.user:type_name -> slipway.platform.v1.User
-	1,  // 17: slipway.platform.v1.Key.scopes:type_name -> slipway.platform.v1.Scope
-	38, // 18: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	38, // 19: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	38, // 20: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
-	38, // 21: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
-	1,  // 22: slipway.platform.v1.CreateKeyRequest.scopes:type_name -> slipway.platform.v1.Scope
-	39, // 23: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
-	28, // 24: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
-	28, // 25: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
-	38, // 26: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	38, // 27: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
-	38, // 28: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
-	35, // 29: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
-	4,  // 30: slipway.platform.v1.AuthService.SignIn:input_type -> slipway.platform.v1.SignInRequest
-	6,  // 31: slipway.platform.v1.AuthService.SignOut:input_type -> slipway.platform.v1.SignOutRequest
-	8,  // 32: slipway.platform.v1.AuthService.Me:input_type -> slipway.platform.v1.MeRequest
-	10, // 33: slipway.platform.v1.AuthService.ChangePassword:input_type -> slipway.platform.v1.ChangePasswordRequest
-	12, // 34: slipway.platform.v1.AuthService.Methods:input_type -> slipway.platform.v1.MethodsRequest
-	14, // 35: slipway.platform.v1.AccountService.GetAccount:input_type -> slipway.platform.v1.GetAccountRequest
-	16, // 36: slipway.platform.v1.AccountService.UpdateAccount:input_type -> slipway.platform.v1.UpdateAccountRequest
-	18, // 37: slipway.platform.v1.AccountService.ListUsers:input_type -> slipway.platform.v1.ListUsersRequest
-	20, // 38: slipway.platform.v1.AccountService.CreateUser:input_type -> slipway.platform.v1.CreateUserRequest
-	22, // 39: slipway.platform.v1.AccountService.UpdateUser:input_type -> slipway.platform.v1.UpdateUserRequest
-	24, // 40: slipway.platform.v1.AccountService.ResetPassword:input_type -> slipway.platform.v1.ResetPasswordRequest
-	26, // 41: slipway.platform.v1.AccountService.DeleteUser:input_type -> slipway.platform.v1.DeleteUserRequest
-	29, // 42: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
-	31, // 43: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
-	33, // 44: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
-	36, // 45: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
-	5,  // 46: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
-	7,  // 47: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
-	9,  // 48: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
-	11, // 49: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
-	13, // 50: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
-	15, // 51: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
-	17, // 52: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
-	19, // 53: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
-	21, // 54: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
-	23, // 55: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
-	25, // 56: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
-	27, // 57: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
-	30, // 58: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
-	32, // 59: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
-	34, // 60: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
-	37, // 61: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
-	46, // [46:62] is the sub-list for method output_type
-	30, // [30:46] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	54, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	54, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
+	4,  // 4: slipway.platform.v1.SignInResponse.user:type_name -> slipway.platform.v1.User
+	3,  // 5: slipway.platform.v1.SignInResponse.account:type_name -> slipway.platform.v1.Account
+	54, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 7: slipway.platform.v1.SignInResponse.second_factor:type_name -> slipway.platform.v1.SecondFactorChallenge
+	54, // 8: slipway.platform.v1.SecondFactorChallenge.expires_at:type_name -> google.protobuf.Timestamp
+	4,  // 9: slipway.platform.v1.MeResponse.user:type_name -> slipway.platform.v1.User
+	3,  // 10: slipway.platform.v1.MeResponse.account:type_name -> slipway.platform.v1.Account
+	44, // 11: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
+	3,  // 12: slipway.platform.v1.GetAccountResponse.account:type_name -> slipway.platform.v1.Account
+	3,  // 13: slipway.platform.v1.UpdateAccountResponse.account:type_name -> slipway.platform.v1.Account
+	4,  // 14: slipway.platform.v1.ListUsersResponse.users:type_name -> slipway.platform.v1.User
+	0,  // 15: slipway.platform.v1.CreateUserRequest.role:type_name -> slipway.platform.v1.Role
+	4,  // 16: slipway.platform.v1.CreateUserResponse.user:type_name -> slipway.platform.v1.User
+	0,  // 17: slipway.platform.v1.UpdateUserRequest.role:type_name -> slipway.platform.v1.Role
+	4,  // 18: slipway.platform.v1.UpdateUserResponse.user:type_name -> slipway.platform.v1.User
+	1,  // 19: slipway.platform.v1.Factor.kind:type_name -> slipway.platform.v1.FactorKind
+	54, // 20: slipway.platform.v1.Factor.created_at:type_name -> google.protobuf.Timestamp
+	54, // 21: slipway.platform.v1.Factor.last_used_at:type_name -> google.protobuf.Timestamp
+	33, // 22: slipway.platform.v1.ListFactorsResponse.factors:type_name -> slipway.platform.v1.Factor
+	2,  // 23: slipway.platform.v1.Key.scopes:type_name -> slipway.platform.v1.Scope
+	54, // 24: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	54, // 25: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	54, // 26: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
+	54, // 27: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
+	2,  // 28: slipway.platform.v1.CreateKeyRequest.scopes:type_name -> slipway.platform.v1.Scope
+	55, // 29: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
+	44, // 30: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
+	44, // 31: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
+	54, // 32: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	54, // 33: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
+	54, // 34: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 35: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
+	5,  // 36: slipway.platform.v1.AuthService.SignIn:input_type -> slipway.platform.v1.SignInRequest
+	8,  // 37: slipway.platform.v1.AuthService.CompleteSignIn:input_type -> slipway.platform.v1.CompleteSignInRequest
+	9,  // 38: slipway.platform.v1.AuthService.SignOut:input_type -> slipway.platform.v1.SignOutRequest
+	11, // 39: slipway.platform.v1.AuthService.Me:input_type -> slipway.platform.v1.MeRequest
+	13, // 40: slipway.platform.v1.AuthService.ChangePassword:input_type -> slipway.platform.v1.ChangePasswordRequest
+	15, // 41: slipway.platform.v1.AuthService.Methods:input_type -> slipway.platform.v1.MethodsRequest
+	17, // 42: slipway.platform.v1.AccountService.GetAccount:input_type -> slipway.platform.v1.GetAccountRequest
+	19, // 43: slipway.platform.v1.AccountService.UpdateAccount:input_type -> slipway.platform.v1.UpdateAccountRequest
+	21, // 44: slipway.platform.v1.AccountService.ListUsers:input_type -> slipway.platform.v1.ListUsersRequest
+	23, // 45: slipway.platform.v1.AccountService.CreateUser:input_type -> slipway.platform.v1.CreateUserRequest
+	25, // 46: slipway.platform.v1.AccountService.UpdateUser:input_type -> slipway.platform.v1.UpdateUserRequest
+	27, // 47: slipway.platform.v1.AccountService.ResetPassword:input_type -> slipway.platform.v1.ResetPasswordRequest
+	29, // 48: slipway.platform.v1.AccountService.ResetSecondFactor:input_type -> slipway.platform.v1.ResetSecondFactorRequest
+	31, // 49: slipway.platform.v1.AccountService.DeleteUser:input_type -> slipway.platform.v1.DeleteUserRequest
+	34, // 50: slipway.platform.v1.SecondFactorService.ListFactors:input_type -> slipway.platform.v1.ListFactorsRequest
+	36, // 51: slipway.platform.v1.SecondFactorService.BeginTOTP:input_type -> slipway.platform.v1.BeginTOTPRequest
+	38, // 52: slipway.platform.v1.SecondFactorService.FinishTOTP:input_type -> slipway.platform.v1.FinishTOTPRequest
+	40, // 53: slipway.platform.v1.SecondFactorService.RemoveFactor:input_type -> slipway.platform.v1.RemoveFactorRequest
+	42, // 54: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:input_type -> slipway.platform.v1.CreateRecoveryCodesRequest
+	45, // 55: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
+	47, // 56: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
+	49, // 57: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
+	52, // 58: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
+	6,  // 59: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
+	6,  // 60: slipway.platform.v1.AuthService.CompleteSignIn:output_type -> slipway.platform.v1.SignInResponse
+	10, // 61: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
+	12, // 62: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
+	14, // 63: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
+	16, // 64: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
+	18, // 65: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
+	20, // 66: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
+	22, // 67: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
+	24, // 68: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
+	26, // 69: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
+	28, // 70: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
+	30, // 71: slipway.platform.v1.AccountService.ResetSecondFactor:output_type -> slipway.platform.v1.ResetSecondFactorResponse
+	32, // 72: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
+	35, // 73: slipway.platform.v1.SecondFactorService.ListFactors:output_type -> slipway.platform.v1.ListFactorsResponse
+	37, // 74: slipway.platform.v1.SecondFactorService.BeginTOTP:output_type -> slipway.platform.v1.BeginTOTPResponse
+	39, // 75: slipway.platform.v1.SecondFactorService.FinishTOTP:output_type -> slipway.platform.v1.FinishFactorResponse
+	41, // 76: slipway.platform.v1.SecondFactorService.RemoveFactor:output_type -> slipway.platform.v1.RemoveFactorResponse
+	43, // 77: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:output_type -> slipway.platform.v1.CreateRecoveryCodesResponse
+	46, // 78: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
+	48, // 79: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
+	50, // 80: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
+	53, // 81: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
+	59, // [59:82] is the sub-list for method output_type
+	36, // [36:59] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_identity_proto_init() }
@@ -2579,16 +3517,16 @@ func file_slipway_platform_v1_identity_proto_init() {
 	if File_slipway_platform_v1_identity_proto != nil {
 		return
 	}
-	file_slipway_platform_v1_identity_proto_msgTypes[20].OneofWrappers = []any{}
+	file_slipway_platform_v1_identity_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_identity_proto_rawDesc), len(file_slipway_platform_v1_identity_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   36,
+			NumEnums:      3,
+			NumMessages:   51,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   5,
 		},
 		GoTypes:           file_slipway_platform_v1_identity_proto_goTypes,
 		DependencyIndexes: file_slipway_platform_v1_identity_proto_depIdxs,

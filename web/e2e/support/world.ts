@@ -18,6 +18,8 @@ export interface World {
   target: string;
   /** What no page may ever show. */
   hidden: string;
+  /** An identity provider, for platforms that are started with it. Everybody is Carol there. */
+  provider: { issuer: string; clientID: string; clientSecret: string };
   /** Certificate of the Git provider. */
   authorities: string;
 }
@@ -61,7 +63,8 @@ export async function valueInCluster(folder: string): Promise<string> {
 }
 
 export const stopPlatform = (): Promise<unknown> => ask("/platform/stop");
-export const startPlatform = (): Promise<unknown> => ask("/platform/start");
+/** startPlatform starts the platform, with options besides those that it always has. */
+export const startPlatform = (...options: string[]): Promise<unknown> => ask("/platform/start", { options });
 export const startLoad = (): Promise<unknown> => ask("/load/start");
 export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask("/load/stop");
 

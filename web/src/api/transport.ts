@@ -4,7 +4,13 @@ import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { ApplicationService, GitService, RuntimeService } from "./gen/slipway/platform/v1/fleet_pb";
-import { AccountService, AuditService, AuthService, KeyService } from "./gen/slipway/platform/v1/identity_pb";
+import {
+  AccountService,
+  AuditService,
+  AuthService,
+  KeyService,
+  SecondFactorService,
+} from "./gen/slipway/platform/v1/identity_pb";
 
 // The token of the session. Scripts of other sites cannot read it, so a request
 // that has it comes from here.
@@ -49,6 +55,7 @@ function platformClient<T extends DescService>(service: T): Client<T> {
 export const platform = {
   auth: platformClient(AuthService),
   account: platformClient(AccountService),
+  factors: platformClient(SecondFactorService),
   keys: platformClient(KeyService),
   audit: platformClient(AuditService),
   runtimes: platformClient(RuntimeService),

@@ -40,6 +40,12 @@ const changePassword = createRoute({
   component: lazyRouteComponent(() => import("../pages/signin/password"), "ChangePasswordPage"),
 });
 
+const secondFactor = createRoute({
+  getParentRoute: () => root,
+  path: "/second-factor",
+  component: lazyRouteComponent(() => import("../pages/signin/second-factor"), "SecondFactorPage"),
+});
+
 // The layout route of all pages that need a session.
 const inside = createRoute({
   getParentRoute: () => root,
@@ -51,6 +57,7 @@ const inside = createRoute({
     const me = await queries.ensureQueryData(sessionQuery);
     if (!me) throw redirect({ to: "/sign-in", search: { next: `/console${location.href}` } });
     if (me.user?.mustChangePassword) throw redirect({ to: "/change-password" });
+    if (me.mustAddSecondFactor) throw redirect({ to: "/second-factor" });
   },
 });
 
@@ -130,6 +137,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     changePassword,
+    secondFactor,
     inside.addChildren([start, runtimes, runtime, install, applications, application, traffic, settings, oauth]),
   ]),
   defaultPreload: "intent",

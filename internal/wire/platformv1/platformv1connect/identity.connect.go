@@ -25,6 +25,8 @@ const (
 	AuthServiceName = "slipway.platform.v1.AuthService"
 	// AccountServiceName is the fully-qualified name of the AccountService service.
 	AccountServiceName = "slipway.platform.v1.AccountService"
+	// SecondFactorServiceName is the fully-qualified name of the SecondFactorService service.
+	SecondFactorServiceName = "slipway.platform.v1.SecondFactorService"
 	// KeyServiceName is the fully-qualified name of the KeyService service.
 	KeyServiceName = "slipway.platform.v1.KeyService"
 	// AuditServiceName is the fully-qualified name of the AuditService service.
@@ -41,6 +43,9 @@ const (
 const (
 	// AuthServiceSignInProcedure is the fully-qualified name of the AuthService's SignIn RPC.
 	AuthServiceSignInProcedure = "/slipway.platform.v1.AuthService/SignIn"
+	// AuthServiceCompleteSignInProcedure is the fully-qualified name of the AuthService's
+	// CompleteSignIn RPC.
+	AuthServiceCompleteSignInProcedure = "/slipway.platform.v1.AuthService/CompleteSignIn"
 	// AuthServiceSignOutProcedure is the fully-qualified name of the AuthService's SignOut RPC.
 	AuthServiceSignOutProcedure = "/slipway.platform.v1.AuthService/SignOut"
 	// AuthServiceMeProcedure is the fully-qualified name of the AuthService's Me RPC.
@@ -68,9 +73,27 @@ const (
 	// AccountServiceResetPasswordProcedure is the fully-qualified name of the AccountService's
 	// ResetPassword RPC.
 	AccountServiceResetPasswordProcedure = "/slipway.platform.v1.AccountService/ResetPassword"
+	// AccountServiceResetSecondFactorProcedure is the fully-qualified name of the AccountService's
+	// ResetSecondFactor RPC.
+	AccountServiceResetSecondFactorProcedure = "/slipway.platform.v1.AccountService/ResetSecondFactor"
 	// AccountServiceDeleteUserProcedure is the fully-qualified name of the AccountService's DeleteUser
 	// RPC.
 	AccountServiceDeleteUserProcedure = "/slipway.platform.v1.AccountService/DeleteUser"
+	// SecondFactorServiceListFactorsProcedure is the fully-qualified name of the SecondFactorService's
+	// ListFactors RPC.
+	SecondFactorServiceListFactorsProcedure = "/slipway.platform.v1.SecondFactorService/ListFactors"
+	// SecondFactorServiceBeginTOTPProcedure is the fully-qualified name of the SecondFactorService's
+	// BeginTOTP RPC.
+	SecondFactorServiceBeginTOTPProcedure = "/slipway.platform.v1.SecondFactorService/BeginTOTP"
+	// SecondFactorServiceFinishTOTPProcedure is the fully-qualified name of the SecondFactorService's
+	// FinishTOTP RPC.
+	SecondFactorServiceFinishTOTPProcedure = "/slipway.platform.v1.SecondFactorService/FinishTOTP"
+	// SecondFactorServiceRemoveFactorProcedure is the fully-qualified name of the SecondFactorService's
+	// RemoveFactor RPC.
+	SecondFactorServiceRemoveFactorProcedure = "/slipway.platform.v1.SecondFactorService/RemoveFactor"
+	// SecondFactorServiceCreateRecoveryCodesProcedure is the fully-qualified name of the
+	// SecondFactorService's CreateRecoveryCodes RPC.
+	SecondFactorServiceCreateRecoveryCodesProcedure = "/slipway.platform.v1.SecondFactorService/CreateRecoveryCodes"
 	// KeyServiceCreateKeyProcedure is the fully-qualified name of the KeyService's CreateKey RPC.
 	KeyServiceCreateKeyProcedure = "/slipway.platform.v1.KeyService/CreateKey"
 	// KeyServiceListKeysProcedure is the fully-qualified name of the KeyService's ListKeys RPC.
@@ -84,8 +107,11 @@ const (
 
 // AuthServiceClient is a client for the slipway.platform.v1.AuthService service.
 type AuthServiceClient interface {
-	// SignIn needs no session.
+	// SignIn needs no session. For a user with a second factor the response has
+	// second_factor instead of a session.
 	SignIn(context.Context, *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
+	// CompleteSignIn proves the second factor and opens the session.
+	CompleteSignIn(context.Context, *connect.Request[platformv1.CompleteSignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
 	SignOut(context.Context, *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error)
 	// Me returns the caller of a session or an API key.
 	Me(context.Context, *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error)
@@ -109,6 +135,12 @@ func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+AuthServiceSignInProcedure,
 			connect.WithSchema(authServiceMethods.ByName("SignIn")),
+			connect.WithClientOptions(opts...),
+		),
+		completeSignIn: connect.NewClient[platformv1.CompleteSignInRequest, platformv1.SignInResponse](
+			httpClient,
+			baseURL+AuthServiceCompleteSignInProcedure,
+			connect.WithSchema(authServiceMethods.ByName("CompleteSignIn")),
 			connect.WithClientOptions(opts...),
 		),
 		signOut: connect.NewClient[platformv1.SignOutRequest, platformv1.SignOutResponse](
@@ -141,6 +173,7 @@ func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 // authServiceClient implements AuthServiceClient.
 type authServiceClient struct {
 	signIn         *connect.Client[platformv1.SignInRequest, platformv1.SignInResponse]
+	completeSignIn *connect.Client[platformv1.CompleteSignInRequest, platformv1.SignInResponse]
 	signOut        *connect.Client[platformv1.SignOutRequest, platformv1.SignOutResponse]
 	me             *connect.Client[platformv1.MeRequest, platformv1.MeResponse]
 	changePassword *connect.Client[platformv1.ChangePasswordRequest, platformv1.ChangePasswordResponse]
@@ -150,6 +183,11 @@ type authServiceClient struct {
 // SignIn calls slipway.platform.v1.AuthService.SignIn.
 func (c *authServiceClient) SignIn(ctx context.Context, req *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
 	return c.signIn.CallUnary(ctx, req)
+}
+
+// CompleteSignIn calls slipway.platform.v1.AuthService.CompleteSignIn.
+func (c *authServiceClient) CompleteSignIn(ctx context.Context, req *connect.Request[platformv1.CompleteSignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
+	return c.completeSignIn.CallUnary(ctx, req)
 }
 
 // SignOut calls slipway.platform.v1.AuthService.SignOut.
@@ -174,8 +212,11 @@ func (c *authServiceClient) Methods(ctx context.Context, req *connect.Request[pl
 
 // AuthServiceHandler is an implementation of the slipway.platform.v1.AuthService service.
 type AuthServiceHandler interface {
-	// SignIn needs no session.
+	// SignIn needs no session. For a user with a second factor the response has
+	// second_factor instead of a session.
 	SignIn(context.Context, *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
+	// CompleteSignIn proves the second factor and opens the session.
+	CompleteSignIn(context.Context, *connect.Request[platformv1.CompleteSignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
 	SignOut(context.Context, *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error)
 	// Me returns the caller of a session or an API key.
 	Me(context.Context, *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error)
@@ -195,6 +236,12 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 		AuthServiceSignInProcedure,
 		svc.SignIn,
 		connect.WithSchema(authServiceMethods.ByName("SignIn")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServiceCompleteSignInHandler := connect.NewUnaryHandler(
+		AuthServiceCompleteSignInProcedure,
+		svc.CompleteSignIn,
+		connect.WithSchema(authServiceMethods.ByName("CompleteSignIn")),
 		connect.WithHandlerOptions(opts...),
 	)
 	authServiceSignOutHandler := connect.NewUnaryHandler(
@@ -225,6 +272,8 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 		switch r.URL.Path {
 		case AuthServiceSignInProcedure:
 			authServiceSignInHandler.ServeHTTP(w, r)
+		case AuthServiceCompleteSignInProcedure:
+			authServiceCompleteSignInHandler.ServeHTTP(w, r)
 		case AuthServiceSignOutProcedure:
 			authServiceSignOutHandler.ServeHTTP(w, r)
 		case AuthServiceMeProcedure:
@@ -244,6 +293,10 @@ type UnimplementedAuthServiceHandler struct{}
 
 func (UnimplementedAuthServiceHandler) SignIn(context.Context, *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AuthService.SignIn is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) CompleteSignIn(context.Context, *connect.Request[platformv1.CompleteSignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AuthService.CompleteSignIn is not implemented"))
 }
 
 func (UnimplementedAuthServiceHandler) SignOut(context.Context, *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error) {
@@ -271,6 +324,9 @@ type AccountServiceClient interface {
 	CreateUser(context.Context, *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error)
 	UpdateUser(context.Context, *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error)
 	ResetPassword(context.Context, *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error)
+	// ResetSecondFactor removes all second factors of a user and ends the
+	// sessions. The next sign-in needs the password only.
+	ResetSecondFactor(context.Context, *connect.Request[platformv1.ResetSecondFactorRequest]) (*connect.Response[platformv1.ResetSecondFactorResponse], error)
 	DeleteUser(context.Context, *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error)
 }
 
@@ -321,6 +377,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("ResetPassword")),
 			connect.WithClientOptions(opts...),
 		),
+		resetSecondFactor: connect.NewClient[platformv1.ResetSecondFactorRequest, platformv1.ResetSecondFactorResponse](
+			httpClient,
+			baseURL+AccountServiceResetSecondFactorProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("ResetSecondFactor")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteUser: connect.NewClient[platformv1.DeleteUserRequest, platformv1.DeleteUserResponse](
 			httpClient,
 			baseURL+AccountServiceDeleteUserProcedure,
@@ -332,13 +394,14 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // accountServiceClient implements AccountServiceClient.
 type accountServiceClient struct {
-	getAccount    *connect.Client[platformv1.GetAccountRequest, platformv1.GetAccountResponse]
-	updateAccount *connect.Client[platformv1.UpdateAccountRequest, platformv1.UpdateAccountResponse]
-	listUsers     *connect.Client[platformv1.ListUsersRequest, platformv1.ListUsersResponse]
-	createUser    *connect.Client[platformv1.CreateUserRequest, platformv1.CreateUserResponse]
-	updateUser    *connect.Client[platformv1.UpdateUserRequest, platformv1.UpdateUserResponse]
-	resetPassword *connect.Client[platformv1.ResetPasswordRequest, platformv1.ResetPasswordResponse]
-	deleteUser    *connect.Client[platformv1.DeleteUserRequest, platformv1.DeleteUserResponse]
+	getAccount        *connect.Client[platformv1.GetAccountRequest, platformv1.GetAccountResponse]
+	updateAccount     *connect.Client[platformv1.UpdateAccountRequest, platformv1.UpdateAccountResponse]
+	listUsers         *connect.Client[platformv1.ListUsersRequest, platformv1.ListUsersResponse]
+	createUser        *connect.Client[platformv1.CreateUserRequest, platformv1.CreateUserResponse]
+	updateUser        *connect.Client[platformv1.UpdateUserRequest, platformv1.UpdateUserResponse]
+	resetPassword     *connect.Client[platformv1.ResetPasswordRequest, platformv1.ResetPasswordResponse]
+	resetSecondFactor *connect.Client[platformv1.ResetSecondFactorRequest, platformv1.ResetSecondFactorResponse]
+	deleteUser        *connect.Client[platformv1.DeleteUserRequest, platformv1.DeleteUserResponse]
 }
 
 // GetAccount calls slipway.platform.v1.AccountService.GetAccount.
@@ -371,6 +434,11 @@ func (c *accountServiceClient) ResetPassword(ctx context.Context, req *connect.R
 	return c.resetPassword.CallUnary(ctx, req)
 }
 
+// ResetSecondFactor calls slipway.platform.v1.AccountService.ResetSecondFactor.
+func (c *accountServiceClient) ResetSecondFactor(ctx context.Context, req *connect.Request[platformv1.ResetSecondFactorRequest]) (*connect.Response[platformv1.ResetSecondFactorResponse], error) {
+	return c.resetSecondFactor.CallUnary(ctx, req)
+}
+
 // DeleteUser calls slipway.platform.v1.AccountService.DeleteUser.
 func (c *accountServiceClient) DeleteUser(ctx context.Context, req *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error) {
 	return c.deleteUser.CallUnary(ctx, req)
@@ -385,6 +453,9 @@ type AccountServiceHandler interface {
 	CreateUser(context.Context, *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error)
 	UpdateUser(context.Context, *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error)
 	ResetPassword(context.Context, *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error)
+	// ResetSecondFactor removes all second factors of a user and ends the
+	// sessions. The next sign-in needs the password only.
+	ResetSecondFactor(context.Context, *connect.Request[platformv1.ResetSecondFactorRequest]) (*connect.Response[platformv1.ResetSecondFactorResponse], error)
 	DeleteUser(context.Context, *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error)
 }
 
@@ -431,6 +502,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		connect.WithSchema(accountServiceMethods.ByName("ResetPassword")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accountServiceResetSecondFactorHandler := connect.NewUnaryHandler(
+		AccountServiceResetSecondFactorProcedure,
+		svc.ResetSecondFactor,
+		connect.WithSchema(accountServiceMethods.ByName("ResetSecondFactor")),
+		connect.WithHandlerOptions(opts...),
+	)
 	accountServiceDeleteUserHandler := connect.NewUnaryHandler(
 		AccountServiceDeleteUserProcedure,
 		svc.DeleteUser,
@@ -451,6 +528,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceUpdateUserHandler.ServeHTTP(w, r)
 		case AccountServiceResetPasswordProcedure:
 			accountServiceResetPasswordHandler.ServeHTTP(w, r)
+		case AccountServiceResetSecondFactorProcedure:
+			accountServiceResetSecondFactorHandler.ServeHTTP(w, r)
 		case AccountServiceDeleteUserProcedure:
 			accountServiceDeleteUserHandler.ServeHTTP(w, r)
 		default:
@@ -486,8 +565,195 @@ func (UnimplementedAccountServiceHandler) ResetPassword(context.Context, *connec
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AccountService.ResetPassword is not implemented"))
 }
 
+func (UnimplementedAccountServiceHandler) ResetSecondFactor(context.Context, *connect.Request[platformv1.ResetSecondFactorRequest]) (*connect.Response[platformv1.ResetSecondFactorResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AccountService.ResetSecondFactor is not implemented"))
+}
+
 func (UnimplementedAccountServiceHandler) DeleteUser(context.Context, *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AccountService.DeleteUser is not implemented"))
+}
+
+// SecondFactorServiceClient is a client for the slipway.platform.v1.SecondFactorService service.
+type SecondFactorServiceClient interface {
+	ListFactors(context.Context, *connect.Request[platformv1.ListFactorsRequest]) (*connect.Response[platformv1.ListFactorsResponse], error)
+	// BeginTOTP returns the secret for an authenticator app.
+	BeginTOTP(context.Context, *connect.Request[platformv1.BeginTOTPRequest]) (*connect.Response[platformv1.BeginTOTPResponse], error)
+	// FinishTOTP adds the authenticator app in place of the one before. With the
+	// first factor all other sessions of the user end, and this one is replaced.
+	FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
+	RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error)
+	// CreateRecoveryCodes replaces the recovery codes.
+	CreateRecoveryCodes(context.Context, *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error)
+}
+
+// NewSecondFactorServiceClient constructs a client for the slipway.platform.v1.SecondFactorService
+// service. By default, it uses the Connect protocol with the binary Protobuf Codec, asks for
+// gzipped responses, and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply
+// the connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewSecondFactorServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) SecondFactorServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	secondFactorServiceMethods := platformv1.File_slipway_platform_v1_identity_proto.Services().ByName("SecondFactorService").Methods()
+	return &secondFactorServiceClient{
+		listFactors: connect.NewClient[platformv1.ListFactorsRequest, platformv1.ListFactorsResponse](
+			httpClient,
+			baseURL+SecondFactorServiceListFactorsProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("ListFactors")),
+			connect.WithClientOptions(opts...),
+		),
+		beginTOTP: connect.NewClient[platformv1.BeginTOTPRequest, platformv1.BeginTOTPResponse](
+			httpClient,
+			baseURL+SecondFactorServiceBeginTOTPProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("BeginTOTP")),
+			connect.WithClientOptions(opts...),
+		),
+		finishTOTP: connect.NewClient[platformv1.FinishTOTPRequest, platformv1.FinishFactorResponse](
+			httpClient,
+			baseURL+SecondFactorServiceFinishTOTPProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("FinishTOTP")),
+			connect.WithClientOptions(opts...),
+		),
+		removeFactor: connect.NewClient[platformv1.RemoveFactorRequest, platformv1.RemoveFactorResponse](
+			httpClient,
+			baseURL+SecondFactorServiceRemoveFactorProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("RemoveFactor")),
+			connect.WithClientOptions(opts...),
+		),
+		createRecoveryCodes: connect.NewClient[platformv1.CreateRecoveryCodesRequest, platformv1.CreateRecoveryCodesResponse](
+			httpClient,
+			baseURL+SecondFactorServiceCreateRecoveryCodesProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("CreateRecoveryCodes")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// secondFactorServiceClient implements SecondFactorServiceClient.
+type secondFactorServiceClient struct {
+	listFactors         *connect.Client[platformv1.ListFactorsRequest, platformv1.ListFactorsResponse]
+	beginTOTP           *connect.Client[platformv1.BeginTOTPRequest, platformv1.BeginTOTPResponse]
+	finishTOTP          *connect.Client[platformv1.FinishTOTPRequest, platformv1.FinishFactorResponse]
+	removeFactor        *connect.Client[platformv1.RemoveFactorRequest, platformv1.RemoveFactorResponse]
+	createRecoveryCodes *connect.Client[platformv1.CreateRecoveryCodesRequest, platformv1.CreateRecoveryCodesResponse]
+}
+
+// ListFactors calls slipway.platform.v1.SecondFactorService.ListFactors.
+func (c *secondFactorServiceClient) ListFactors(ctx context.Context, req *connect.Request[platformv1.ListFactorsRequest]) (*connect.Response[platformv1.ListFactorsResponse], error) {
+	return c.listFactors.CallUnary(ctx, req)
+}
+
+// BeginTOTP calls slipway.platform.v1.SecondFactorService.BeginTOTP.
+func (c *secondFactorServiceClient) BeginTOTP(ctx context.Context, req *connect.Request[platformv1.BeginTOTPRequest]) (*connect.Response[platformv1.BeginTOTPResponse], error) {
+	return c.beginTOTP.CallUnary(ctx, req)
+}
+
+// FinishTOTP calls slipway.platform.v1.SecondFactorService.FinishTOTP.
+func (c *secondFactorServiceClient) FinishTOTP(ctx context.Context, req *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
+	return c.finishTOTP.CallUnary(ctx, req)
+}
+
+// RemoveFactor calls slipway.platform.v1.SecondFactorService.RemoveFactor.
+func (c *secondFactorServiceClient) RemoveFactor(ctx context.Context, req *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error) {
+	return c.removeFactor.CallUnary(ctx, req)
+}
+
+// CreateRecoveryCodes calls slipway.platform.v1.SecondFactorService.CreateRecoveryCodes.
+func (c *secondFactorServiceClient) CreateRecoveryCodes(ctx context.Context, req *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error) {
+	return c.createRecoveryCodes.CallUnary(ctx, req)
+}
+
+// SecondFactorServiceHandler is an implementation of the slipway.platform.v1.SecondFactorService
+// service.
+type SecondFactorServiceHandler interface {
+	ListFactors(context.Context, *connect.Request[platformv1.ListFactorsRequest]) (*connect.Response[platformv1.ListFactorsResponse], error)
+	// BeginTOTP returns the secret for an authenticator app.
+	BeginTOTP(context.Context, *connect.Request[platformv1.BeginTOTPRequest]) (*connect.Response[platformv1.BeginTOTPResponse], error)
+	// FinishTOTP adds the authenticator app in place of the one before. With the
+	// first factor all other sessions of the user end, and this one is replaced.
+	FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
+	RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error)
+	// CreateRecoveryCodes replaces the recovery codes.
+	CreateRecoveryCodes(context.Context, *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error)
+}
+
+// NewSecondFactorServiceHandler builds an HTTP handler from the service implementation. It returns
+// the path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewSecondFactorServiceHandler(svc SecondFactorServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	secondFactorServiceMethods := platformv1.File_slipway_platform_v1_identity_proto.Services().ByName("SecondFactorService").Methods()
+	secondFactorServiceListFactorsHandler := connect.NewUnaryHandler(
+		SecondFactorServiceListFactorsProcedure,
+		svc.ListFactors,
+		connect.WithSchema(secondFactorServiceMethods.ByName("ListFactors")),
+		connect.WithHandlerOptions(opts...),
+	)
+	secondFactorServiceBeginTOTPHandler := connect.NewUnaryHandler(
+		SecondFactorServiceBeginTOTPProcedure,
+		svc.BeginTOTP,
+		connect.WithSchema(secondFactorServiceMethods.ByName("BeginTOTP")),
+		connect.WithHandlerOptions(opts...),
+	)
+	secondFactorServiceFinishTOTPHandler := connect.NewUnaryHandler(
+		SecondFactorServiceFinishTOTPProcedure,
+		svc.FinishTOTP,
+		connect.WithSchema(secondFactorServiceMethods.ByName("FinishTOTP")),
+		connect.WithHandlerOptions(opts...),
+	)
+	secondFactorServiceRemoveFactorHandler := connect.NewUnaryHandler(
+		SecondFactorServiceRemoveFactorProcedure,
+		svc.RemoveFactor,
+		connect.WithSchema(secondFactorServiceMethods.ByName("RemoveFactor")),
+		connect.WithHandlerOptions(opts...),
+	)
+	secondFactorServiceCreateRecoveryCodesHandler := connect.NewUnaryHandler(
+		SecondFactorServiceCreateRecoveryCodesProcedure,
+		svc.CreateRecoveryCodes,
+		connect.WithSchema(secondFactorServiceMethods.ByName("CreateRecoveryCodes")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/slipway.platform.v1.SecondFactorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case SecondFactorServiceListFactorsProcedure:
+			secondFactorServiceListFactorsHandler.ServeHTTP(w, r)
+		case SecondFactorServiceBeginTOTPProcedure:
+			secondFactorServiceBeginTOTPHandler.ServeHTTP(w, r)
+		case SecondFactorServiceFinishTOTPProcedure:
+			secondFactorServiceFinishTOTPHandler.ServeHTTP(w, r)
+		case SecondFactorServiceRemoveFactorProcedure:
+			secondFactorServiceRemoveFactorHandler.ServeHTTP(w, r)
+		case SecondFactorServiceCreateRecoveryCodesProcedure:
+			secondFactorServiceCreateRecoveryCodesHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedSecondFactorServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedSecondFactorServiceHandler struct{}
+
+func (UnimplementedSecondFactorServiceHandler) ListFactors(context.Context, *connect.Request[platformv1.ListFactorsRequest]) (*connect.Response[platformv1.ListFactorsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.ListFactors is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) BeginTOTP(context.Context, *connect.Request[platformv1.BeginTOTPRequest]) (*connect.Response[platformv1.BeginTOTPResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.BeginTOTP is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.FinishTOTP is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.RemoveFactor is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) CreateRecoveryCodes(context.Context, *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.CreateRecoveryCodes is not implemented"))
 }
 
 // KeyServiceClient is a client for the slipway.platform.v1.KeyService service.

@@ -12,6 +12,7 @@ import { FormDialog } from "../../ui/form-dialog";
 import { Facts, Failure, Loading, Panel } from "../../ui/page";
 import { Time } from "../../ui/time";
 import { toast } from "../../ui/toast";
+import { FactorsPanel } from "./factors";
 
 const accountKey = ["account"];
 
@@ -77,6 +78,7 @@ export function AccountSection() {
           )}
         </div>
       </Panel>
+      {me.data?.user && !me.data.user.external && <FactorsPanel />}
       {renaming && <RenameDialog name={found?.name ?? ""} onClose={() => setRenaming(false)} />}
     </div>
   );

@@ -19,7 +19,7 @@ import { OnceDialog } from "./once";
 import { CreateUserDialog, EditUserDialog } from "./user-dialogs";
 import { usersQuery } from "./users-query";
 
-type Doing = { what: "edit" | "disable" | "enable" | "reset" | "delete"; user: User };
+type Doing = { what: "edit" | "disable" | "enable" | "reset" | "reset-factor" | "delete"; user: User };
 interface Handed {
   email: string;
   password: string;
@@ -121,6 +121,9 @@ function entries(user: User, own: boolean, passwords: boolean, act: (what: Doing
   // Nobody can take their own rights away: the platform refuses it too.
   if (own) return all;
   if (passwords && !user.external) all.push({ id: "reset", label: "Reset the password", onAction: () => act("reset") });
+  if (user.secondFactor) {
+    all.push({ id: "reset-factor", label: "Reset the second factor", onAction: () => act("reset-factor") });
+  }
   all.push(
     user.disabled
       ? { id: "enable", label: "Enable", onAction: () => act("enable") }
@@ -133,7 +136,8 @@ function entries(user: User, own: boolean, passwords: boolean, act: (what: Doing
 function UserState({ user }: { user: User }) {
   if (user.disabled) return <Status tone="off">Disabled</Status>;
   if (user.mustChangePassword) return <Status tone="warn">Must change password</Status>;
-  return <Status tone="good">{user.external ? "Identity provider" : "Active"}</Status>;
+  if (user.external) return <Status tone="good">Identity provider</Status>;
+  return <Status tone="good">{user.secondFactor ? "Active, second factor" : "Active"}</Status>;
 }
 
 interface ActionProps {
@@ -163,6 +167,23 @@ function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
           }}
         >
           <p>Their sessions and API keys end. You get a one-time password to hand over.</p>
+        </ConfirmDialog>
+      );
+    case "reset-factor":
+      return (
+        <ConfirmDialog
+          title={`Reset the second factor of ${user.email}`}
+          confirmLabel="Reset the second factor"
+          danger
+          isOpen
+          onClose={onClose}
+          onConfirm={async () => {
+            await platform.account.resetSecondFactor({ id: user.id });
+            await again();
+            toast(`${user.email} has no second factor any more.`);
+          }}
+        >
+          <p>Make sure that it is them who ask. Their sessions end, and the next sign-in needs the password only.</p>
         </ConfirmDialog>
       );
     case "delete":

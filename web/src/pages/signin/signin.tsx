@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { explain } from "../../api/errors";
+import type { SecondFactorChallenge, SignInResponse } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform, setSession } from "../../api/transport";
 import { queries } from "../../app/queries";
 import { methodsQuery, sessionQuery } from "../../app/session";
@@ -12,6 +13,7 @@ import { TextField } from "../../ui/field";
 import { Failure, Loading, Note } from "../../ui/page";
 import { Gate } from "./gate";
 import { safeNext, withReturn } from "./next";
+import { SecondStep } from "./second-step";
 
 const route = getRouteApi("/sign-in");
 
@@ -51,7 +53,16 @@ export function SignInPage() {
   );
 }
 
+// signedIn keeps the session of a sign-in. Cached data of another user must not
+// be shown. The page leaves when the session is loaded.
+async function signedIn(response: SignInResponse) {
+  setSession(response.csrfToken);
+  queries.removeQueries({ predicate: (query) => !["session", "methods"].includes(String(query.queryKey[0])) });
+  await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
+}
+
 function PasswordForm() {
+  const [challenge, setChallenge] = useState<SecondFactorChallenge>();
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const [problem, setProblem] = useState("");
@@ -66,12 +77,9 @@ function PasswordForm() {
     setBusy(true);
     setProblem("");
     try {
-      const answer = await platform.auth.signIn({ email: email.trim(), password });
-      setSession(answer.csrfToken);
-      // Cached data of another user must not be shown. The page leaves
-      // when the session is loaded.
-      queries.removeQueries({ predicate: (query) => !["session", "methods"].includes(String(query.queryKey[0])) });
-      await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
+      const response = await platform.auth.signIn({ email: email.trim(), password });
+      if (response.secondFactor) setChallenge(response.secondFactor);
+      else await signedIn(response);
     } catch (error) {
       setProblem(explain(error));
       setPassword("");
@@ -80,6 +88,14 @@ function PasswordForm() {
       setBusy(false);
     }
   };
+  if (challenge) {
+    const back = (reason: string) => {
+      setChallenge(undefined);
+      setPassword("");
+      setProblem(reason);
+    };
+    return <SecondStep challenge={challenge} onSignedIn={signedIn} onBack={back} />;
+  }
   return (
     <form ref={form} onSubmit={(event) => void submit(event)} noValidate>
       <TextField label="Email" type="email" value={email} onChange={setEmail} autoComplete="username" autoFocus />

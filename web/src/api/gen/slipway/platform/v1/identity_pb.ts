@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/platform/v1/identity.proto.
  */
 export const file_slipway_platform_v1_identity: GenFile = /*@__PURE__*/
-  fileDesc("CiJzbGlwd2F5L3BsYXRmb3JtL3YxL2lkZW50aXR5LnByb3RvEhNzbGlwd2F5LnBsYXRmb3JtLnYxIlMKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKPAgoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEicKBHJvbGUYBCABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGUSEAoIZGlzYWJsZWQYBSABKAgSHAoUbXVzdF9jaGFuZ2VfcGFzc3dvcmQYBiABKAgSEAoIZXh0ZXJuYWwYByABKAgSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9zaWduX2luX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZncm91cHMYCiADKAkiMAoNU2lnbkluUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCSKsAQoOU2lnbkluUmVzcG9uc2USJwoEdXNlchgBIAEoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlchItCgdhY2NvdW50GAIgASgLMhwuc2xpcHdheS5wbGF0Zm9ybS52MS5BY2NvdW50EhIKCmNzcmZfdG9rZW4YAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIgsKCU1lUmVxdWVzdCK5AQoKTWVSZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIlCgNrZXkYBCABKAsyGC5zbGlwd2F5LnBsYXRmb3JtLnYxLktleRIYChBwbGF0Zm9ybV92ZXJzaW9uGAUgASgJIkMKFUNoYW5nZVBhc3N3b3JkUmVxdWVzdBIUCgxvbGRfcGFzc3dvcmQYASABKAkSFAoMbmV3X3Bhc3N3b3JkGAIgASgJIhgKFkNoYW5nZVBhc3N3b3JkUmVzcG9uc2UiEAoOTWV0aG9kc1JlcXVlc3QiSAoPTWV0aG9kc1Jlc3BvbnNlEhAKCHBhc3N3b3JkGAEgASgIEhAKCG9pZGNfdXJsGAIgASgJEhEKCW9pZGNfbmFtZRgDIAEoCSITChFHZXRBY2NvdW50UmVxdWVzdCJDChJHZXRBY2NvdW50UmVzcG9uc2USLQoHYWNjb3VudBgBIAEoCzIcLnNsaXB3YXkucGxhdGZvcm0udjEuQWNjb3VudCIkChRVcGRhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJIkYKFVVwZGF0ZUFjY291bnRSZXNwb25zZRItCgdhY2NvdW50GAEgASgLMhwuc2xpcHdheS5wbGF0Zm9ybS52MS5BY2NvdW50IjkKEExpc3RVc2Vyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiVgoRTGlzdFVzZXJzUmVzcG9uc2USKAoFdXNlcnMYASADKAsyGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVzZXISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJImsKEUNyZWF0ZVVzZXJSZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEgwKBG5hbWUYAiABKAkSJwoEcm9sZRgDIAEoDjIZLnNsaXB3YXkucGxhdGZvcm0udjEuUm9sZRIQCghleHRlcm5hbBgEIAEoCCJYChJDcmVhdGVVc2VyUmVzcG9uc2USJwoEdXNlchgBIAEoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlchIZChFvbmVfdGltZV9wYXNzd29yZBgCIAEoCSKWAQoRVXBkYXRlVXNlclJlcXVlc3QSCgoCaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEiwKBHJvbGUYAyABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGVIAYgBARIVCghkaXNhYmxlZBgEIAEoCEgCiAEBQgcKBV9uYW1lQgcKBV9yb2xlQgsKCV9kaXNhYmxlZCI9ChJVcGRhdGVVc2VyUmVzcG9uc2USJwoEdXNlchgBIAEoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlciIiChRSZXNldFBhc3N3b3JkUmVxdWVzdBIKCgJpZBgBIAEoCSIyChVSZXNldFBhc3N3b3JkUmVzcG9uc2USGQoRb25lX3RpbWVfcGFzc3dvcmQYASABKAkiHwoRRGVsZXRlVXNlclJlcXVlc3QSCgoCaWQYASABKAkiFAoSRGVsZXRlVXNlclJlc3BvbnNlIsECCgNLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZwcmVmaXgYAyABKAkSKgoGc2NvcGVzGAQgAygOMhouc2xpcHdheS5wbGF0Zm9ybS52MS5TY29wZRIPCgd1c2VyX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGFyZW50X2lkGAogASgJInkKEENyZWF0ZUtleVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIqCgZzY29wZXMYAiADKA4yGi5zbGlwd2F5LnBsYXRmb3JtLnYxLlNjb3BlEisKCGxpZmV0aW1lGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkoKEUNyZWF0ZUtleVJlc3BvbnNlEiUKA2tleRgBIAEoCzIYLnNsaXB3YXkucGxhdGZvcm0udjEuS2V5Eg4KBnNlY3JldBgCIAEoCSJRCg9MaXN0S2V5c1JlcXVlc3QSFwoPaW5jbHVkZV9yZXZva2VkGAEgASgIEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlMKEExpc3RLZXlzUmVzcG9uc2USJgoEa2V5cxgBIAMoCzIYLnNsaXB3YXkucGxhdGZvcm0udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIeChBSZXZva2VLZXlSZXF1ZXN0EgoKAmlkGAEgASgJIhMKEVJldm9rZUtleVJlc3BvbnNlIsECCgpBdWRpdEVudHJ5EgoKAmlkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRISCgphY3Rvcl9raW5kGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIOCgZ0YXJnZXQYBiABKAkSDwoHb3V0Y29tZRgHIAEoCRIOCgZkZXRhaWwYCCABKAkSDwoHYWRkcmVzcxgJIAEoCRIMCgRjb2RlGAogASgJEg8KB3VzZXJfaWQYCyABKAkSEgoKdXNlcl9lbWFpbBgMIAEoCRIOCgZrZXlfaWQYDSABKAkSDwoHcnVudGltZRgOIAEoCRIPCgdwcm9qZWN0GA8gASgJEhMKC2FwcGxpY2F0aW9uGBAgASgJEhAKCHJldmlzaW9uGBEgASgJItYBChJMaXN0RW50cmllc1JlcXVlc3QSKQoFc2luY2UYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSDgoGdGFyZ2V0GAUgASgJEhEKCXBhZ2Vfc2l6ZRgGIAEoBRISCgpwYWdlX3Rva2VuGAcgASgJEhQKDG9sZGVzdF9maXJzdBgIIAEoCCJgChNMaXN0RW50cmllc1Jlc3BvbnNlEjAKB2VudHJpZXMYASADKAsyHy5zbGlwd2F5LnBsYXRmb3JtLnYxLkF1ZGl0RW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKmUKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEhEKDVJPTEVfT1BFUkFUT1IQARIOCgpST0xFX0FETUlOEAISDwoLUk9MRV9WSUVXRVIQAxITCg9ST0xFX1JFU1RSSUNURUQQBCpZCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg0KCVNDT1BFX0FMTBABEg4KClNDT1BFX1JFQUQQAhIaChZTQ09QRV9SVU5USU1FX1JFR0lTVEVSEAMyyAMKC0F1dGhTZXJ2aWNlElMKBlNpZ25JbhIiLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVxdWVzdBojLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVzcG9uc2UiABJWCgdTaWduT3V0EiMuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduT3V0UmVxdWVzdBokLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbk91dFJlc3BvbnNlIgASRwoCTWUSHi5zbGlwd2F5LnBsYXRmb3JtLnYxLk1lUmVxdWVzdBofLnNsaXB3YXkucGxhdGZvcm0udjEuTWVSZXNwb25zZSIAEmsKDkNoYW5nZVBhc3N3b3JkEiouc2xpcHdheS5wbGF0Zm9ybS52MS5DaGFuZ2VQYXNzd29yZFJlcXVlc3QaKy5zbGlwd2F5LnBsYXRmb3JtLnYxLkNoYW5nZVBhc3N3b3JkUmVzcG9uc2UiABJWCgdNZXRob2RzEiMuc2xpcHdheS5wbGF0Zm9ybS52MS5NZXRob2RzUmVxdWVzdBokLnNsaXB3YXkucGxhdGZvcm0udjEuTWV0aG9kc1Jlc3BvbnNlIgAyxgUKDkFjY291bnRTZXJ2aWNlEl8KCkdldEFjY291bnQSJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkdldEFjY291bnRSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5HZXRBY2NvdW50UmVzcG9uc2UiABJoCg1VcGRhdGVBY2NvdW50Eikuc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoqLnNsaXB3YXkucGxhdGZvcm0udjEuVXBkYXRlQWNjb3VudFJlc3BvbnNlIgASXAoJTGlzdFVzZXJzEiUuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0VXNlcnNSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0VXNlcnNSZXNwb25zZSIAEl8KCkNyZWF0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVVc2VyUmVzcG9uc2UiABJfCgpVcGRhdGVVc2VyEiYuc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVVc2VyUmVxdWVzdBonLnNsaXB3YXkucGxhdGZvcm0udjEuVXBkYXRlVXNlclJlc3BvbnNlIgASaAoNUmVzZXRQYXNzd29yZBIpLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRQYXNzd29yZFJlcXVlc3QaKi5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlc2V0UGFzc3dvcmRSZXNwb25zZSIAEl8KCkRlbGV0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkRlbGV0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5EZWxldGVVc2VyUmVzcG9uc2UiADKjAgoKS2V5U2VydmljZRJcCglDcmVhdGVLZXkSJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZUtleVJlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASWQoITGlzdEtleXMSJC5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RLZXlzUmVxdWVzdBolLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEtleXNSZXNwb25zZSIAElwKCVJldm9rZUtleRIlLnNsaXB3YXkucGxhdGZvcm0udjEuUmV2b2tlS2V5UmVxdWVzdBomLnNsaXB3YXkucGxhdGZvcm0udjEuUmV2b2tlS2V5UmVzcG9uc2UiADJyCgxBdWRpdFNlcnZpY2USYgoLTGlzdEVudHJpZXMSJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RFbnRyaWVzUmVxdWVzdBooLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEVudHJpZXNSZXNwb25zZSIAQi5aLHNsaXB3YXkuZGV2L3NsaXB3YXkvaW50ZXJuYWwvd2lyZS9wbGF0Zm9ybXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiJzbGlwd2F5L3BsYXRmb3JtL3YxL2lkZW50aXR5LnByb3RvEhNzbGlwd2F5LnBsYXRmb3JtLnYxIlMKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmAgoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEicKBHJvbGUYBCABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGUSEAoIZGlzYWJsZWQYBSABKAgSHAoUbXVzdF9jaGFuZ2VfcGFzc3dvcmQYBiABKAgSEAoIZXh0ZXJuYWwYByABKAgSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9zaWduX2luX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZncm91cHMYCiADKAkSFQoNc2Vjb25kX2ZhY3RvchgLIAEoCCIwCg1TaWduSW5SZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIu8BCg5TaWduSW5SZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJBCg1zZWNvbmRfZmFjdG9yGAUgASgLMiouc2xpcHdheS5wbGF0Zm9ybS52MS5TZWNvbmRGYWN0b3JDaGFsbGVuZ2UiZQoVU2Vjb25kRmFjdG9yQ2hhbGxlbmdlEg4KBnRpY2tldBgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0b3RwGAMgASgIIjUKFUNvbXBsZXRlU2lnbkluUmVxdWVzdBIOCgZ0aWNrZXQYASABKAkSDAoEY29kZRgCIAEoCSIQCg5TaWduT3V0UmVxdWVzdCIRCg9TaWduT3V0UmVzcG9uc2UiCwoJTWVSZXF1ZXN0ItkBCgpNZVJlc3BvbnNlEicKBHVzZXIYASABKAsyGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVzZXISLQoHYWNjb3VudBgCIAEoCzIcLnNsaXB3YXkucGxhdGZvcm0udjEuQWNjb3VudBISCgpjc3JmX3Rva2VuGAMgASgJEiUKA2tleRgEIAEoCzIYLnNsaXB3YXkucGxhdGZvcm0udjEuS2V5EhgKEHBsYXRmb3JtX3ZlcnNpb24YBSABKAkSHgoWbXVzdF9hZGRfc2Vjb25kX2ZhY3RvchgGIAEoCCJDChVDaGFuZ2VQYXNzd29yZFJlcXVlc3QSFAoMb2xkX3Bhc3N3b3JkGAEgASgJEhQKDG5ld19wYXNzd29yZBgCIAEoCSIYChZDaGFuZ2VQYXNzd29yZFJlc3BvbnNlIhAKDk1ldGhvZHNSZXF1ZXN0IkgKD01ldGhvZHNSZXNwb25zZRIQCghwYXNzd29yZBgBIAEoCBIQCghvaWRjX3VybBgCIAEoCRIRCglvaWRjX25hbWUYAyABKAkiEwoRR2V0QWNjb3VudFJlcXVlc3QiQwoSR2V0QWNjb3VudFJlc3BvbnNlEi0KB2FjY291bnQYASABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQiJAoUVXBkYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCSJGChVVcGRhdGVBY2NvdW50UmVzcG9uc2USLQoHYWNjb3VudBgBIAEoCzIcLnNsaXB3YXkucGxhdGZvcm0udjEuQWNjb3VudCI5ChBMaXN0VXNlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIlYKEUxpc3RVc2Vyc1Jlc3BvbnNlEigKBXVzZXJzGAEgAygLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJrChFDcmVhdGVVc2VyUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIMCgRuYW1lGAIgASgJEicKBHJvbGUYAyABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGUSEAoIZXh0ZXJuYWwYBCABKAgiWAoSQ3JlYXRlVXNlclJlc3BvbnNlEicKBHVzZXIYASABKAsyGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVzZXISGQoRb25lX3RpbWVfcGFzc3dvcmQYAiABKAkilgEKEVVwZGF0ZVVzZXJSZXF1ZXN0EgoKAmlkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIsCgRyb2xlGAMgASgOMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Sb2xlSAGIAQESFQoIZGlzYWJsZWQYBCABKAhIAogBAUIHCgVfbmFtZUIHCgVfcm9sZUILCglfZGlzYWJsZWQiPQoSVXBkYXRlVXNlclJlc3BvbnNlEicKBHVzZXIYASABKAsyGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVzZXIiIgoUUmVzZXRQYXNzd29yZFJlcXVlc3QSCgoCaWQYASABKAkiMgoVUmVzZXRQYXNzd29yZFJlc3BvbnNlEhkKEW9uZV90aW1lX3Bhc3N3b3JkGAEgASgJIiYKGFJlc2V0U2Vjb25kRmFjdG9yUmVxdWVzdBIKCgJpZBgBIAEoCSIbChlSZXNldFNlY29uZEZhY3RvclJlc3BvbnNlIh8KEURlbGV0ZVVzZXJSZXF1ZXN0EgoKAmlkGAEgASgJIhQKEkRlbGV0ZVVzZXJSZXNwb25zZSKzAQoGRmFjdG9yEgoKAmlkGAEgASgJEi0KBGtpbmQYAiABKA4yHy5zbGlwd2F5LnBsYXRmb3JtLnYxLkZhY3RvcktpbmQSDAoEbmFtZRgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhQKEkxpc3RGYWN0b3JzUmVxdWVzdCJtChNMaXN0RmFjdG9yc1Jlc3BvbnNlEiwKB2ZhY3RvcnMYASADKAsyGy5zbGlwd2F5LnBsYXRmb3JtLnYxLkZhY3RvchIWCg5yZWNvdmVyeV9jb2RlcxgCIAEoBRIQCghyZXF1aXJlZBgDIAEoCCIkChBCZWdpblRPVFBSZXF1ZXN0EhAKCHBhc3N3b3JkGAEgASgJImIKEUJlZ2luVE9UUFJlc3BvbnNlEg4KBnRpY2tldBgBIAEoCRIOCgZzZWNyZXQYAiABKAkSCwoDdXJpGAMgASgJEg8KB3FyX3BhdGgYBCABKAkSDwoHcXJfc2l6ZRgFIAEoBSIxChFGaW5pc2hUT1RQUmVxdWVzdBIOCgZ0aWNrZXQYASABKAkSDAoEY29kZRgCIAEoCSIuChRGaW5pc2hGYWN0b3JSZXNwb25zZRIWCg5yZWNvdmVyeV9jb2RlcxgBIAMoCSIzChNSZW1vdmVGYWN0b3JSZXF1ZXN0EgoKAmlkGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIhYKFFJlbW92ZUZhY3RvclJlc3BvbnNlIi4KGkNyZWF0ZVJlY292ZXJ5Q29kZXNSZXF1ZXN0EhAKCHBhc3N3b3JkGAEgASgJIjUKG0NyZWF0ZVJlY292ZXJ5Q29kZXNSZXNwb25zZRIWCg5yZWNvdmVyeV9jb2RlcxgBIAMoCSLBAgoDS2V5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGcHJlZml4GAMgASgJEioKBnNjb3BlcxgEIAMoDjIaLnNsaXB3YXkucGxhdGZvcm0udjEuU2NvcGUSDwoHdXNlcl9pZBgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXBhcmVudF9pZBgKIAEoCSJ5ChBDcmVhdGVLZXlSZXF1ZXN0EgwKBG5hbWUYASABKAkSKgoGc2NvcGVzGAIgAygOMhouc2xpcHdheS5wbGF0Zm9ybS52MS5TY29wZRIrCghsaWZldGltZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJKChFDcmVhdGVLZXlSZXNwb25zZRIlCgNrZXkYASABKAsyGC5zbGlwd2F5LnBsYXRmb3JtLnYxLktleRIOCgZzZWNyZXQYAiABKAkiUQoPTGlzdEtleXNSZXF1ZXN0EhcKD2luY2x1ZGVfcmV2b2tlZBgBIAEoCBIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJTChBMaXN0S2V5c1Jlc3BvbnNlEiYKBGtleXMYASADKAsyGC5zbGlwd2F5LnBsYXRmb3JtLnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiHgoQUmV2b2tlS2V5UmVxdWVzdBIKCgJpZBgBIAEoCSITChFSZXZva2VLZXlSZXNwb25zZSLBAgoKQXVkaXRFbnRyeRIKCgJpZBgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAyABKAkSEgoKYWN0b3Jfa2luZBgEIAEoCRIOCgZhY3Rpb24YBSABKAkSDgoGdGFyZ2V0GAYgASgJEg8KB291dGNvbWUYByABKAkSDgoGZGV0YWlsGAggASgJEg8KB2FkZHJlc3MYCSABKAkSDAoEY29kZRgKIAEoCRIPCgd1c2VyX2lkGAsgASgJEhIKCnVzZXJfZW1haWwYDCABKAkSDgoGa2V5X2lkGA0gASgJEg8KB3J1bnRpbWUYDiABKAkSDwoHcHJvamVjdBgPIAEoCRITCgthcHBsaWNhdGlvbhgQIAEoCRIQCghyZXZpc2lvbhgRIAEoCSLWAQoSTGlzdEVudHJpZXNSZXF1ZXN0EikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYAyABKAkSDgoGYWN0aW9uGAQgASgJEg4KBnRhcmdldBgFIAEoCRIRCglwYWdlX3NpemUYBiABKAUSEgoKcGFnZV90b2tlbhgHIAEoCRIUCgxvbGRlc3RfZmlyc3QYCCABKAgiYAoTTGlzdEVudHJpZXNSZXNwb25zZRIwCgdlbnRyaWVzGAEgAygLMh8uc2xpcHdheS5wbGF0Zm9ybS52MS5BdWRpdEVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSplCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIRCg1ST0xFX09QRVJBVE9SEAESDgoKUk9MRV9BRE1JThACEg8KC1JPTEVfVklFV0VSEAMSEwoPUk9MRV9SRVNUUklDVEVEEAQqPwoKRmFjdG9yS2luZBIbChdGQUNUT1JfS0lORF9VTlNQRUNJRklFRBAAEhQKEEZBQ1RPUl9LSU5EX1RPVFAQASpZCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg0KCVNDT1BFX0FMTBABEg4KClNDT1BFX1JFQUQQAhIaChZTQ09QRV9SVU5USU1FX1JFR0lTVEVSEAMyrQQKC0F1dGhTZXJ2aWNlElMKBlNpZ25JbhIiLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVxdWVzdBojLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVzcG9uc2UiABJjCg5Db21wbGV0ZVNpZ25JbhIqLnNsaXB3YXkucGxhdGZvcm0udjEuQ29tcGxldGVTaWduSW5SZXF1ZXN0GiMuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduSW5SZXNwb25zZSIAElYKB1NpZ25PdXQSIy5zbGlwd2F5LnBsYXRmb3JtLnYxLlNpZ25PdXRSZXF1ZXN0GiQuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduT3V0UmVzcG9uc2UiABJHCgJNZRIeLnNsaXB3YXkucGxhdGZvcm0udjEuTWVSZXF1ZXN0Gh8uc2xpcHdheS5wbGF0Zm9ybS52MS5NZVJlc3BvbnNlIgASawoOQ2hhbmdlUGFzc3dvcmQSKi5zbGlwd2F5LnBsYXRmb3JtLnYxLkNoYW5nZVBhc3N3b3JkUmVxdWVzdBorLnNsaXB3YXkucGxhdGZvcm0udjEuQ2hhbmdlUGFzc3dvcmRSZXNwb25zZSIAElYKB01ldGhvZHMSIy5zbGlwd2F5LnBsYXRmb3JtLnYxLk1ldGhvZHNSZXF1ZXN0GiQuc2xpcHdheS5wbGF0Zm9ybS52MS5NZXRob2RzUmVzcG9uc2UiADK8BgoOQWNjb3VudFNlcnZpY2USXwoKR2V0QWNjb3VudBImLnNsaXB3YXkucGxhdGZvcm0udjEuR2V0QWNjb3VudFJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkdldEFjY291bnRSZXNwb25zZSIAEmgKDVVwZGF0ZUFjY291bnQSKS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0Giouc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVBY2NvdW50UmVzcG9uc2UiABJcCglMaXN0VXNlcnMSJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RVc2Vyc1JlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RVc2Vyc1Jlc3BvbnNlIgASXwoKQ3JlYXRlVXNlchImLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlVXNlclJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZVVzZXJSZXNwb25zZSIAEl8KClVwZGF0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVVc2VyUmVzcG9uc2UiABJoCg1SZXNldFBhc3N3b3JkEikuc2xpcHdheS5wbGF0Zm9ybS52MS5SZXNldFBhc3N3b3JkUmVxdWVzdBoqLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRQYXNzd29yZFJlc3BvbnNlIgASdAoRUmVzZXRTZWNvbmRGYWN0b3ISLS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlc2V0U2Vjb25kRmFjdG9yUmVxdWVzdBouLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRTZWNvbmRGYWN0b3JSZXNwb25zZSIAEl8KCkRlbGV0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkRlbGV0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5EZWxldGVVc2VyUmVzcG9uc2UiADKdBAoTU2Vjb25kRmFjdG9yU2VydmljZRJiCgtMaXN0RmFjdG9ycxInLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEZhY3RvcnNSZXF1ZXN0Giguc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RmFjdG9yc1Jlc3BvbnNlIgASXAoJQmVnaW5UT1RQEiUuc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblRPVFBSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblRPVFBSZXNwb25zZSIAEmEKCkZpbmlzaFRPVFASJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkZpbmlzaFRPVFBSZXF1ZXN0Gikuc2xpcHdheS5wbGF0Zm9ybS52MS5GaW5pc2hGYWN0b3JSZXNwb25zZSIAEmUKDFJlbW92ZUZhY3RvchIoLnNsaXB3YXkucGxhdGZvcm0udjEuUmVtb3ZlRmFjdG9yUmVxdWVzdBopLnNsaXB3YXkucGxhdGZvcm0udjEuUmVtb3ZlRmFjdG9yUmVzcG9uc2UiABJ6ChNDcmVhdGVSZWNvdmVyeUNvZGVzEi8uc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVSZWNvdmVyeUNvZGVzUmVxdWVzdBowLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlUmVjb3ZlcnlDb2Rlc1Jlc3BvbnNlIgAyowIKCktleVNlcnZpY2USXAoJQ3JlYXRlS2V5EiUuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVLZXlSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVLZXlSZXNwb25zZSIAElkKCExpc3RLZXlzEiQuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0S2V5c1JlcXVlc3QaJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJcCglSZXZva2VLZXkSJS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJldm9rZUtleVJlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLlJldm9rZUtleVJlc3BvbnNlIgAycgoMQXVkaXRTZXJ2aWNlEmIKC0xpc3RFbnRyaWVzEicuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RW50cmllc1JlcXVlc3QaKC5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RFbnRyaWVzUmVzcG9uc2UiAEIuWixzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcGxhdGZvcm12MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.platform.v1.Account
@@ -102,6 +102,13 @@ export type User = Message<"slipway.platform.v1.User"> & {
    * @generated from field: repeated string groups = 10;
    */
   groups: string[];
+
+  /**
+   * Signs in with a second factor besides the password.
+   *
+   * @generated from field: bool second_factor = 11;
+   */
+  secondFactor: boolean;
 };
 
 /**
@@ -156,6 +163,14 @@ export type SignInResponse = Message<"slipway.platform.v1.SignInResponse"> & {
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
   expiresAt?: Timestamp | undefined;
+
+  /**
+   * The password is right, and the second factor is missing. All other fields
+   * are empty then.
+   *
+   * @generated from field: slipway.platform.v1.SecondFactorChallenge second_factor = 5;
+   */
+  secondFactor?: SecondFactorChallenge | undefined;
 };
 
 /**
@@ -164,6 +179,61 @@ export type SignInResponse = Message<"slipway.platform.v1.SignInResponse"> & {
  */
 export const SignInResponseSchema: GenMessage<SignInResponse> = /*@__PURE__*/
   messageDesc(file_slipway_platform_v1_identity, 3);
+
+/**
+ * @generated from message slipway.platform.v1.SecondFactorChallenge
+ */
+export type SecondFactorChallenge = Message<"slipway.platform.v1.SecondFactorChallenge"> & {
+  /**
+   * Of this sign-in, for CompleteSignIn.
+   *
+   * @generated from field: string ticket = 1;
+   */
+  ticket: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_at = 2;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * The user has an authenticator app.
+   *
+   * @generated from field: bool totp = 3;
+   */
+  totp: boolean;
+};
+
+/**
+ * Describes the message slipway.platform.v1.SecondFactorChallenge.
+ * Use `create(SecondFactorChallengeSchema)` to create a new message.
+ */
+export const SecondFactorChallengeSchema: GenMessage<SecondFactorChallenge> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 4);
+
+/**
+ * @generated from message slipway.platform.v1.CompleteSignInRequest
+ */
+export type CompleteSignInRequest = Message<"slipway.platform.v1.CompleteSignInRequest"> & {
+  /**
+   * @generated from field: string ticket = 1;
+   */
+  ticket: string;
+
+  /**
+   * Of the authenticator app, or a recovery code.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.CompleteSignInRequest.
+ * Use `create(CompleteSignInRequestSchema)` to create a new message.
+ */
+export const CompleteSignInRequestSchema: GenMessage<CompleteSignInRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 5);
 
 /**
  * @generated from message slipway.platform.v1.SignOutRequest
@@ -176,7 +246,7 @@ export type SignOutRequest = Message<"slipway.platform.v1.SignOutRequest"> & {
  * Use `create(SignOutRequestSchema)` to create a new message.
  */
 export const SignOutRequestSchema: GenMessage<SignOutRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 4);
+  messageDesc(file_slipway_platform_v1_identity, 6);
 
 /**
  * @generated from message slipway.platform.v1.SignOutResponse
@@ -189,7 +259,7 @@ export type SignOutResponse = Message<"slipway.platform.v1.SignOutResponse"> & {
  * Use `create(SignOutResponseSchema)` to create a new message.
  */
 export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 5);
+  messageDesc(file_slipway_platform_v1_identity, 7);
 
 /**
  * @generated from message slipway.platform.v1.MeRequest
@@ -202,7 +272,7 @@ export type MeRequest = Message<"slipway.platform.v1.MeRequest"> & {
  * Use `create(MeRequestSchema)` to create a new message.
  */
 export const MeRequestSchema: GenMessage<MeRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 6);
+  messageDesc(file_slipway_platform_v1_identity, 8);
 
 /**
  * @generated from message slipway.platform.v1.MeResponse
@@ -236,6 +306,13 @@ export type MeResponse = Message<"slipway.platform.v1.MeResponse"> & {
    * @generated from field: string platform_version = 5;
    */
   platformVersion: string;
+
+  /**
+   * The next thing to do is to add a second factor.
+   *
+   * @generated from field: bool must_add_second_factor = 6;
+   */
+  mustAddSecondFactor: boolean;
 };
 
 /**
@@ -243,7 +320,7 @@ export type MeResponse = Message<"slipway.platform.v1.MeResponse"> & {
  * Use `create(MeResponseSchema)` to create a new message.
  */
 export const MeResponseSchema: GenMessage<MeResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 7);
+  messageDesc(file_slipway_platform_v1_identity, 9);
 
 /**
  * @generated from message slipway.platform.v1.ChangePasswordRequest
@@ -265,7 +342,7 @@ export type ChangePasswordRequest = Message<"slipway.platform.v1.ChangePasswordR
  * Use `create(ChangePasswordRequestSchema)` to create a new message.
  */
 export const ChangePasswordRequestSchema: GenMessage<ChangePasswordRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 8);
+  messageDesc(file_slipway_platform_v1_identity, 10);
 
 /**
  * @generated from message slipway.platform.v1.ChangePasswordResponse
@@ -278,7 +355,7 @@ export type ChangePasswordResponse = Message<"slipway.platform.v1.ChangePassword
  * Use `create(ChangePasswordResponseSchema)` to create a new message.
  */
 export const ChangePasswordResponseSchema: GenMessage<ChangePasswordResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 9);
+  messageDesc(file_slipway_platform_v1_identity, 11);
 
 /**
  * @generated from message slipway.platform.v1.MethodsRequest
@@ -291,7 +368,7 @@ export type MethodsRequest = Message<"slipway.platform.v1.MethodsRequest"> & {
  * Use `create(MethodsRequestSchema)` to create a new message.
  */
 export const MethodsRequestSchema: GenMessage<MethodsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 10);
+  messageDesc(file_slipway_platform_v1_identity, 12);
 
 /**
  * @generated from message slipway.platform.v1.MethodsResponse
@@ -321,7 +398,7 @@ export type MethodsResponse = Message<"slipway.platform.v1.MethodsResponse"> & {
  * Use `create(MethodsResponseSchema)` to create a new message.
  */
 export const MethodsResponseSchema: GenMessage<MethodsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 11);
+  messageDesc(file_slipway_platform_v1_identity, 13);
 
 /**
  * @generated from message slipway.platform.v1.GetAccountRequest
@@ -334,7 +411,7 @@ export type GetAccountRequest = Message<"slipway.platform.v1.GetAccountRequest">
  * Use `create(GetAccountRequestSchema)` to create a new message.
  */
 export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 12);
+  messageDesc(file_slipway_platform_v1_identity, 14);
 
 /**
  * @generated from message slipway.platform.v1.GetAccountResponse
@@ -351,7 +428,7 @@ export type GetAccountResponse = Message<"slipway.platform.v1.GetAccountResponse
  * Use `create(GetAccountResponseSchema)` to create a new message.
  */
 export const GetAccountResponseSchema: GenMessage<GetAccountResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 13);
+  messageDesc(file_slipway_platform_v1_identity, 15);
 
 /**
  * @generated from message slipway.platform.v1.UpdateAccountRequest
@@ -368,7 +445,7 @@ export type UpdateAccountRequest = Message<"slipway.platform.v1.UpdateAccountReq
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 14);
+  messageDesc(file_slipway_platform_v1_identity, 16);
 
 /**
  * @generated from message slipway.platform.v1.UpdateAccountResponse
@@ -385,7 +462,7 @@ export type UpdateAccountResponse = Message<"slipway.platform.v1.UpdateAccountRe
  * Use `create(UpdateAccountResponseSchema)` to create a new message.
  */
 export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 15);
+  messageDesc(file_slipway_platform_v1_identity, 17);
 
 /**
  * @generated from message slipway.platform.v1.ListUsersRequest
@@ -407,7 +484,7 @@ export type ListUsersRequest = Message<"slipway.platform.v1.ListUsersRequest"> &
  * Use `create(ListUsersRequestSchema)` to create a new message.
  */
 export const ListUsersRequestSchema: GenMessage<ListUsersRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 16);
+  messageDesc(file_slipway_platform_v1_identity, 18);
 
 /**
  * @generated from message slipway.platform.v1.ListUsersResponse
@@ -429,7 +506,7 @@ export type ListUsersResponse = Message<"slipway.platform.v1.ListUsersResponse">
  * Use `create(ListUsersResponseSchema)` to create a new message.
  */
 export const ListUsersResponseSchema: GenMessage<ListUsersResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 17);
+  messageDesc(file_slipway_platform_v1_identity, 19);
 
 /**
  * @generated from message slipway.platform.v1.CreateUserRequest
@@ -463,7 +540,7 @@ export type CreateUserRequest = Message<"slipway.platform.v1.CreateUserRequest">
  * Use `create(CreateUserRequestSchema)` to create a new message.
  */
 export const CreateUserRequestSchema: GenMessage<CreateUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 18);
+  messageDesc(file_slipway_platform_v1_identity, 20);
 
 /**
  * @generated from message slipway.platform.v1.CreateUserResponse
@@ -485,7 +562,7 @@ export type CreateUserResponse = Message<"slipway.platform.v1.CreateUserResponse
  * Use `create(CreateUserResponseSchema)` to create a new message.
  */
 export const CreateUserResponseSchema: GenMessage<CreateUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 19);
+  messageDesc(file_slipway_platform_v1_identity, 21);
 
 /**
  * @generated from message slipway.platform.v1.UpdateUserRequest
@@ -517,7 +594,7 @@ export type UpdateUserRequest = Message<"slipway.platform.v1.UpdateUserRequest">
  * Use `create(UpdateUserRequestSchema)` to create a new message.
  */
 export const UpdateUserRequestSchema: GenMessage<UpdateUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 20);
+  messageDesc(file_slipway_platform_v1_identity, 22);
 
 /**
  * @generated from message slipway.platform.v1.UpdateUserResponse
@@ -534,7 +611,7 @@ export type UpdateUserResponse = Message<"slipway.platform.v1.UpdateUserResponse
  * Use `create(UpdateUserResponseSchema)` to create a new message.
  */
 export const UpdateUserResponseSchema: GenMessage<UpdateUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 21);
+  messageDesc(file_slipway_platform_v1_identity, 23);
 
 /**
  * @generated from message slipway.platform.v1.ResetPasswordRequest
@@ -551,7 +628,7 @@ export type ResetPasswordRequest = Message<"slipway.platform.v1.ResetPasswordReq
  * Use `create(ResetPasswordRequestSchema)` to create a new message.
  */
 export const ResetPasswordRequestSchema: GenMessage<ResetPasswordRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 22);
+  messageDesc(file_slipway_platform_v1_identity, 24);
 
 /**
  * @generated from message slipway.platform.v1.ResetPasswordResponse
@@ -568,7 +645,37 @@ export type ResetPasswordResponse = Message<"slipway.platform.v1.ResetPasswordRe
  * Use `create(ResetPasswordResponseSchema)` to create a new message.
  */
 export const ResetPasswordResponseSchema: GenMessage<ResetPasswordResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 23);
+  messageDesc(file_slipway_platform_v1_identity, 25);
+
+/**
+ * @generated from message slipway.platform.v1.ResetSecondFactorRequest
+ */
+export type ResetSecondFactorRequest = Message<"slipway.platform.v1.ResetSecondFactorRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.ResetSecondFactorRequest.
+ * Use `create(ResetSecondFactorRequestSchema)` to create a new message.
+ */
+export const ResetSecondFactorRequestSchema: GenMessage<ResetSecondFactorRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 26);
+
+/**
+ * @generated from message slipway.platform.v1.ResetSecondFactorResponse
+ */
+export type ResetSecondFactorResponse = Message<"slipway.platform.v1.ResetSecondFactorResponse"> & {
+};
+
+/**
+ * Describes the message slipway.platform.v1.ResetSecondFactorResponse.
+ * Use `create(ResetSecondFactorResponseSchema)` to create a new message.
+ */
+export const ResetSecondFactorResponseSchema: GenMessage<ResetSecondFactorResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 27);
 
 /**
  * @generated from message slipway.platform.v1.DeleteUserRequest
@@ -585,7 +692,7 @@ export type DeleteUserRequest = Message<"slipway.platform.v1.DeleteUserRequest">
  * Use `create(DeleteUserRequestSchema)` to create a new message.
  */
 export const DeleteUserRequestSchema: GenMessage<DeleteUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 24);
+  messageDesc(file_slipway_platform_v1_identity, 28);
 
 /**
  * @generated from message slipway.platform.v1.DeleteUserResponse
@@ -598,7 +705,260 @@ export type DeleteUserResponse = Message<"slipway.platform.v1.DeleteUserResponse
  * Use `create(DeleteUserResponseSchema)` to create a new message.
  */
 export const DeleteUserResponseSchema: GenMessage<DeleteUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 25);
+  messageDesc(file_slipway_platform_v1_identity, 29);
+
+/**
+ * @generated from message slipway.platform.v1.Factor
+ */
+export type Factor = Message<"slipway.platform.v1.Factor"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: slipway.platform.v1.FactorKind kind = 2;
+   */
+  kind: FactorKind;
+
+  /**
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 4;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_used_at = 5;
+   */
+  lastUsedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message slipway.platform.v1.Factor.
+ * Use `create(FactorSchema)` to create a new message.
+ */
+export const FactorSchema: GenMessage<Factor> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 30);
+
+/**
+ * @generated from message slipway.platform.v1.ListFactorsRequest
+ */
+export type ListFactorsRequest = Message<"slipway.platform.v1.ListFactorsRequest"> & {
+};
+
+/**
+ * Describes the message slipway.platform.v1.ListFactorsRequest.
+ * Use `create(ListFactorsRequestSchema)` to create a new message.
+ */
+export const ListFactorsRequestSchema: GenMessage<ListFactorsRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 31);
+
+/**
+ * @generated from message slipway.platform.v1.ListFactorsResponse
+ */
+export type ListFactorsResponse = Message<"slipway.platform.v1.ListFactorsResponse"> & {
+  /**
+   * @generated from field: repeated slipway.platform.v1.Factor factors = 1;
+   */
+  factors: Factor[];
+
+  /**
+   * Unused recovery codes.
+   *
+   * @generated from field: int32 recovery_codes = 2;
+   */
+  recoveryCodes: number;
+
+  /**
+   * The platform requires a second factor: the last one cannot be removed.
+   *
+   * @generated from field: bool required = 3;
+   */
+  required: boolean;
+};
+
+/**
+ * Describes the message slipway.platform.v1.ListFactorsResponse.
+ * Use `create(ListFactorsResponseSchema)` to create a new message.
+ */
+export const ListFactorsResponseSchema: GenMessage<ListFactorsResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 32);
+
+/**
+ * @generated from message slipway.platform.v1.BeginTOTPRequest
+ */
+export type BeginTOTPRequest = Message<"slipway.platform.v1.BeginTOTPRequest"> & {
+  /**
+   * @generated from field: string password = 1;
+   */
+  password: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.BeginTOTPRequest.
+ * Use `create(BeginTOTPRequestSchema)` to create a new message.
+ */
+export const BeginTOTPRequestSchema: GenMessage<BeginTOTPRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 33);
+
+/**
+ * @generated from message slipway.platform.v1.BeginTOTPResponse
+ */
+export type BeginTOTPResponse = Message<"slipway.platform.v1.BeginTOTPResponse"> & {
+  /**
+   * @generated from field: string ticket = 1;
+   */
+  ticket: string;
+
+  /**
+   * In base32, to type it.
+   *
+   * @generated from field: string secret = 2;
+   */
+  secret: string;
+
+  /**
+   * otpauth://, which has the secret too.
+   *
+   * @generated from field: string uri = 3;
+   */
+  uri: string;
+
+  /**
+   * The URI as a QR code: the path of an SVG with a viewBox of 0 0 size size.
+   *
+   * @generated from field: string qr_path = 4;
+   */
+  qrPath: string;
+
+  /**
+   * @generated from field: int32 qr_size = 5;
+   */
+  qrSize: number;
+};
+
+/**
+ * Describes the message slipway.platform.v1.BeginTOTPResponse.
+ * Use `create(BeginTOTPResponseSchema)` to create a new message.
+ */
+export const BeginTOTPResponseSchema: GenMessage<BeginTOTPResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 34);
+
+/**
+ * @generated from message slipway.platform.v1.FinishTOTPRequest
+ */
+export type FinishTOTPRequest = Message<"slipway.platform.v1.FinishTOTPRequest"> & {
+  /**
+   * @generated from field: string ticket = 1;
+   */
+  ticket: string;
+
+  /**
+   * That the app shows.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.FinishTOTPRequest.
+ * Use `create(FinishTOTPRequestSchema)` to create a new message.
+ */
+export const FinishTOTPRequestSchema: GenMessage<FinishTOTPRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 35);
+
+/**
+ * @generated from message slipway.platform.v1.FinishFactorResponse
+ */
+export type FinishFactorResponse = Message<"slipway.platform.v1.FinishFactorResponse"> & {
+  /**
+   * With the first factor; not shown again.
+   *
+   * @generated from field: repeated string recovery_codes = 1;
+   */
+  recoveryCodes: string[];
+};
+
+/**
+ * Describes the message slipway.platform.v1.FinishFactorResponse.
+ * Use `create(FinishFactorResponseSchema)` to create a new message.
+ */
+export const FinishFactorResponseSchema: GenMessage<FinishFactorResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 36);
+
+/**
+ * @generated from message slipway.platform.v1.RemoveFactorRequest
+ */
+export type RemoveFactorRequest = Message<"slipway.platform.v1.RemoveFactorRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string password = 2;
+   */
+  password: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.RemoveFactorRequest.
+ * Use `create(RemoveFactorRequestSchema)` to create a new message.
+ */
+export const RemoveFactorRequestSchema: GenMessage<RemoveFactorRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 37);
+
+/**
+ * @generated from message slipway.platform.v1.RemoveFactorResponse
+ */
+export type RemoveFactorResponse = Message<"slipway.platform.v1.RemoveFactorResponse"> & {
+};
+
+/**
+ * Describes the message slipway.platform.v1.RemoveFactorResponse.
+ * Use `create(RemoveFactorResponseSchema)` to create a new message.
+ */
+export const RemoveFactorResponseSchema: GenMessage<RemoveFactorResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 38);
+
+/**
+ * @generated from message slipway.platform.v1.CreateRecoveryCodesRequest
+ */
+export type CreateRecoveryCodesRequest = Message<"slipway.platform.v1.CreateRecoveryCodesRequest"> & {
+  /**
+   * @generated from field: string password = 1;
+   */
+  password: string;
+};
+
+/**
+ * Describes the message slipway.platform.v1.CreateRecoveryCodesRequest.
+ * Use `create(CreateRecoveryCodesRequestSchema)` to create a new message.
+ */
+export const CreateRecoveryCodesRequestSchema: GenMessage<CreateRecoveryCodesRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 39);
+
+/**
+ * @generated from message slipway.platform.v1.CreateRecoveryCodesResponse
+ */
+export type CreateRecoveryCodesResponse = Message<"slipway.platform.v1.CreateRecoveryCodesResponse"> & {
+  /**
+   * @generated from field: repeated string recovery_codes = 1;
+   */
+  recoveryCodes: string[];
+};
+
+/**
+ * Describes the message slipway.platform.v1.CreateRecoveryCodesResponse.
+ * Use `create(CreateRecoveryCodesResponseSchema)` to create a new message.
+ */
+export const CreateRecoveryCodesResponseSchema: GenMessage<CreateRecoveryCodesResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 40);
 
 /**
  * @generated from message slipway.platform.v1.Key
@@ -666,7 +1026,7 @@ export type Key = Message<"slipway.platform.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 26);
+  messageDesc(file_slipway_platform_v1_identity, 41);
 
 /**
  * @generated from message slipway.platform.v1.CreateKeyRequest
@@ -698,7 +1058,7 @@ export type CreateKeyRequest = Message<"slipway.platform.v1.CreateKeyRequest"> &
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 27);
+  messageDesc(file_slipway_platform_v1_identity, 42);
 
 /**
  * @generated from message slipway.platform.v1.CreateKeyResponse
@@ -720,7 +1080,7 @@ export type CreateKeyResponse = Message<"slipway.platform.v1.CreateKeyResponse">
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 28);
+  messageDesc(file_slipway_platform_v1_identity, 43);
 
 /**
  * @generated from message slipway.platform.v1.ListKeysRequest
@@ -747,7 +1107,7 @@ export type ListKeysRequest = Message<"slipway.platform.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 29);
+  messageDesc(file_slipway_platform_v1_identity, 44);
 
 /**
  * @generated from message slipway.platform.v1.ListKeysResponse
@@ -769,7 +1129,7 @@ export type ListKeysResponse = Message<"slipway.platform.v1.ListKeysResponse"> &
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 30);
+  messageDesc(file_slipway_platform_v1_identity, 45);
 
 /**
  * @generated from message slipway.platform.v1.RevokeKeyRequest
@@ -786,7 +1146,7 @@ export type RevokeKeyRequest = Message<"slipway.platform.v1.RevokeKeyRequest"> &
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 31);
+  messageDesc(file_slipway_platform_v1_identity, 46);
 
 /**
  * @generated from message slipway.platform.v1.RevokeKeyResponse
@@ -799,7 +1159,7 @@ export type RevokeKeyResponse = Message<"slipway.platform.v1.RevokeKeyResponse">
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 32);
+  messageDesc(file_slipway_platform_v1_identity, 47);
 
 /**
  * @generated from message slipway.platform.v1.AuditEntry
@@ -918,7 +1278,7 @@ export type AuditEntry = Message<"slipway.platform.v1.AuditEntry"> & {
  * Use `create(AuditEntrySchema)` to create a new message.
  */
 export const AuditEntrySchema: GenMessage<AuditEntry> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 33);
+  messageDesc(file_slipway_platform_v1_identity, 48);
 
 /**
  * @generated from message slipway.platform.v1.ListEntriesRequest
@@ -972,7 +1332,7 @@ export type ListEntriesRequest = Message<"slipway.platform.v1.ListEntriesRequest
  * Use `create(ListEntriesRequestSchema)` to create a new message.
  */
 export const ListEntriesRequestSchema: GenMessage<ListEntriesRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 34);
+  messageDesc(file_slipway_platform_v1_identity, 49);
 
 /**
  * @generated from message slipway.platform.v1.ListEntriesResponse
@@ -994,7 +1354,7 @@ export type ListEntriesResponse = Message<"slipway.platform.v1.ListEntriesRespon
  * Use `create(ListEntriesResponseSchema)` to create a new message.
  */
 export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 35);
+  messageDesc(file_slipway_platform_v1_identity, 50);
 
 /**
  * Users, their roles and their accounts.
@@ -1044,6 +1404,29 @@ export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
   enumDesc(file_slipway_platform_v1_identity, 0);
 
 /**
+ * @generated from enum slipway.platform.v1.FactorKind
+ */
+export enum FactorKind {
+  /**
+   * @generated from enum value: FACTOR_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * An authenticator app.
+   *
+   * @generated from enum value: FACTOR_KIND_TOTP = 1;
+   */
+  TOTP = 1,
+}
+
+/**
+ * Describes the enum slipway.platform.v1.FactorKind.
+ */
+export const FactorKindSchema: GenEnum<FactorKind> = /*@__PURE__*/
+  enumDesc(file_slipway_platform_v1_identity, 1);
+
+/**
  * Scope is what a key may be used for, at most; its user's role bounds it too.
  *
  * @generated from enum slipway.platform.v1.Scope
@@ -1080,7 +1463,7 @@ export enum Scope {
  * Describes the enum slipway.platform.v1.Scope.
  */
 export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
-  enumDesc(file_slipway_platform_v1_identity, 1);
+  enumDesc(file_slipway_platform_v1_identity, 2);
 
 /**
  * AuthService is signing in and out. The session is a cookie that scripts cannot
@@ -1091,13 +1474,24 @@ export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
  */
 export const AuthService: GenService<{
   /**
-   * SignIn needs no session.
+   * SignIn needs no session. For a user with a second factor the response has
+   * second_factor instead of a session.
    *
    * @generated from rpc slipway.platform.v1.AuthService.SignIn
    */
   signIn: {
     methodKind: "unary";
     input: typeof SignInRequestSchema;
+    output: typeof SignInResponseSchema;
+  },
+  /**
+   * CompleteSignIn proves the second factor and opens the session.
+   *
+   * @generated from rpc slipway.platform.v1.AuthService.CompleteSignIn
+   */
+  completeSignIn: {
+    methodKind: "unary";
+    input: typeof CompleteSignInRequestSchema;
     output: typeof SignInResponseSchema;
   },
   /**
@@ -1196,6 +1590,17 @@ export const AccountService: GenService<{
     output: typeof ResetPasswordResponseSchema;
   },
   /**
+   * ResetSecondFactor removes all second factors of a user and ends the
+   * sessions. The next sign-in needs the password only.
+   *
+   * @generated from rpc slipway.platform.v1.AccountService.ResetSecondFactor
+   */
+  resetSecondFactor: {
+    methodKind: "unary";
+    input: typeof ResetSecondFactorRequestSchema;
+    output: typeof ResetSecondFactorResponseSchema;
+  },
+  /**
    * @generated from rpc slipway.platform.v1.AccountService.DeleteUser
    */
   deleteUser: {
@@ -1205,6 +1610,63 @@ export const AccountService: GenService<{
   },
 }> = /*@__PURE__*/
   serviceDesc(file_slipway_platform_v1_identity, 1);
+
+/**
+ * SecondFactorService is the second factors of the caller, who has a password
+ * and a session. Changes need the password once more.
+ *
+ * @generated from service slipway.platform.v1.SecondFactorService
+ */
+export const SecondFactorService: GenService<{
+  /**
+   * @generated from rpc slipway.platform.v1.SecondFactorService.ListFactors
+   */
+  listFactors: {
+    methodKind: "unary";
+    input: typeof ListFactorsRequestSchema;
+    output: typeof ListFactorsResponseSchema;
+  },
+  /**
+   * BeginTOTP returns the secret for an authenticator app.
+   *
+   * @generated from rpc slipway.platform.v1.SecondFactorService.BeginTOTP
+   */
+  beginTOTP: {
+    methodKind: "unary";
+    input: typeof BeginTOTPRequestSchema;
+    output: typeof BeginTOTPResponseSchema;
+  },
+  /**
+   * FinishTOTP adds the authenticator app in place of the one before. With the
+   * first factor all other sessions of the user end, and this one is replaced.
+   *
+   * @generated from rpc slipway.platform.v1.SecondFactorService.FinishTOTP
+   */
+  finishTOTP: {
+    methodKind: "unary";
+    input: typeof FinishTOTPRequestSchema;
+    output: typeof FinishFactorResponseSchema;
+  },
+  /**
+   * @generated from rpc slipway.platform.v1.SecondFactorService.RemoveFactor
+   */
+  removeFactor: {
+    methodKind: "unary";
+    input: typeof RemoveFactorRequestSchema;
+    output: typeof RemoveFactorResponseSchema;
+  },
+  /**
+   * CreateRecoveryCodes replaces the recovery codes.
+   *
+   * @generated from rpc slipway.platform.v1.SecondFactorService.CreateRecoveryCodes
+   */
+  createRecoveryCodes: {
+    methodKind: "unary";
+    input: typeof CreateRecoveryCodesRequestSchema;
+    output: typeof CreateRecoveryCodesResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_slipway_platform_v1_identity, 2);
 
 /**
  * KeyService is API keys. A user sees and revokes their own, an admin all of the
@@ -1240,7 +1702,7 @@ export const KeyService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_slipway_platform_v1_identity, 2);
+  serviceDesc(file_slipway_platform_v1_identity, 3);
 
 /**
  * AuditService is who did what. For admins.
@@ -1257,5 +1719,5 @@ export const AuditService: GenService<{
     output: typeof ListEntriesResponseSchema;
   },
 }> = /*@__PURE__*/
-  serviceDesc(file_slipway_platform_v1_identity, 3);
+  serviceDesc(file_slipway_platform_v1_identity, 4);
 

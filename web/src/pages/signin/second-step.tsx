@@ -1,0 +1,62 @@
+// The second step of a sign-in: the code of the second factor.
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { type FormEvent, useState } from "react";
+import { explain } from "../../api/errors";
+import type { SecondFactorChallenge, SignInResponse } from "../../api/gen/slipway/platform/v1/identity_pb";
+import { platform } from "../../api/transport";
+import { Button } from "../../ui/button";
+import { TextField } from "../../ui/field";
+import { Note } from "../../ui/page";
+
+interface Props {
+  challenge: SecondFactorChallenge;
+  onSignedIn: (response: SignInResponse) => Promise<void>;
+  /** Back to the password, with the reason. */
+  onBack: (reason: string) => void;
+}
+
+export function SecondStep({ challenge, onSignedIn, onBack }: Props) {
+  const [code, setCode] = useState("");
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const complete = async (proof: { code: string }) => {
+    setBusy(true);
+    setProblem("");
+    try {
+      await onSignedIn(await platform.auth.completeSignIn({ ticket: challenge.ticket, ...proof }));
+    } catch (error) {
+      // The ticket has expired: there is nothing to retry here.
+      if (ConnectError.from(error).code === Code.FailedPrecondition) onBack(explain(error));
+      else setProblem(explain(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (code.trim() === "") setProblem("Enter a code.");
+    else void complete({ code });
+  };
+  return (
+    <form onSubmit={submit} noValidate>
+      <TextField
+        label={challenge.totp ? "Code" : "Recovery code"}
+        value={code}
+        onChange={setCode}
+        autoComplete="one-time-code"
+        description={challenge.totp ? "Of your authenticator app, or a recovery code." : undefined}
+        autoFocus
+      />
+      {problem && <Note tone="bad">{problem}</Note>}
+      <div className="row">
+        <Button variant="primary" type="submit" isPending={busy}>
+          Sign in
+        </Button>
+        <Button variant="ghost" onPress={() => onBack("")}>
+          Back
+        </Button>
+      </div>
+    </form>
+  );
+}
