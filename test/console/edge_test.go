@@ -43,7 +43,8 @@ spec:
       http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: nothing, port: {number: 80}}}}]}
 `
 
-// certificate gives the edge of a cluster a certificate for localhost.
+// certificate gives the edge of a cluster a certificate for localhost. The
+// namespace then owns the host, and grants it to the runtime behind an Ingress.
 func (w *world) certificate(t *testing.T, at *site) {
 	t.Helper()
 	encode := base64.StdEncoding.EncodeToString
@@ -61,7 +62,7 @@ spec: {ports: [{port: 80}]}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
-metadata: {name: localhost}
+metadata: {name: localhost, annotations: {slipway.dev/host-grants: shop}}
 spec:
   ingressClassName: slipway
   tls: [{hosts: [localhost], secretName: localhost}]
