@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/kube"
@@ -94,14 +97,51 @@ func labelFrom(name string) string {
 }
 
 // Apply applies the documents of a YAML text server-side. Namespaced objects
-// without a namespace go to the given one. An error fails the test.
+// without a namespace go to the given one. A status is applied as well, also where
+// it is a subresource. An error fails the test.
 func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
 	objects, err := c.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "kubetest"}, manifests)
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	for text := range strings.SplitSeq(manifests, "\n---") {
+		var given map[string]any
+		if yaml.Unmarshal([]byte(text), &given) != nil || len(given) == 0 {
+			continue // Apply leaves it out, too
+		}
+		made := objects[next]
+		next++
+		if given["status"] == nil || made.Object["status"] != nil {
+			continue
+		}
+		status, err := json.Marshal(map[string]any{"status": given["status"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(made.GroupVersionKind())
+		Patch(t, c.Dynamic.Resource(resource).Namespace(made.GetNamespace()), made.GetName(), string(status))
+	}
 	return objects
+}
+
+// Patch merges a JSON text into an object as a user. Where the text has a status, a
+// second request changes the subresource.
+func Patch(t testing.TB, in dynamic.ResourceInterface, name, text string) {
+	t.Helper()
+	options := metav1.PatchOptions{FieldManager: "user"}
+	if _, err := in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, `"status"`) {
+		return
+	}
+	if _, err := in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options, "status"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Define applies CRDs and waits until the API server serves their kinds, so
