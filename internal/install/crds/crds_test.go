@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
@@ -272,11 +273,20 @@ func TestUpgrade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Argo CD's definition of Applications has no status subresource.
+	definitions := w.Dynamic.Resource(kube.DefinitionResource())
+	_, err := definitions.Patch(t.Context(), "applications.argoproj.io", types.JSONPatchType, []byte(`[{"op": "remove", "path": "/spec/versions/0/subresources"}]`), metav1.PatchOptions{})
+	must.Do(t, err)
 	w.helm("applications.argoproj.io", w.options.Release, false)
 	var changed []string
 	must.Do(t, crds.Upgrade(t.Context(), w.options, func(name string) { changed = append(changed, name) }))
 	if got, want := strings.Join(changed, " "), "applications.argoproj.io backendtransports.slipway.dev middlewares.slipway.dev tlsoptions.slipway.dev"; got != want {
 		t.Errorf("upgraded %s, want %s", got, want)
+	}
+	upgraded, err := definitions.Get(t.Context(), "applications.argoproj.io", metav1.GetOptions{})
+	must.Do(t, err)
+	if versions, _, _ := unstructured.NestedSlice(upgraded.Object, "spec", "versions"); versions[0].(map[string]any)["subresources"] != nil {
+		t.Error("Argo CD can no longer write the status of its Applications")
 	}
 	plan := w.plan()
 	if plan["applications.argoproj.io"].Differs || !plan["appprojects.argoproj.io"].Differs || plan["middlewares.slipway.dev"].Action != crds.Keep {

@@ -152,6 +152,7 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 		return false, err
 	}
 	// Only the spec is replaced: metadata and status are no difference.
+	keepSubresources(wanted, before)
 	after.Object["spec"] = wanted.Object["spec"]
 	// The conversion of the cluster is kept. A webhook in it is configured
 	// where the definition is used, and is no difference either.
@@ -168,6 +169,40 @@ func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, e
 		return false, fmt.Errorf("compare the definition %s: %w", of.name, err)
 	}
 	return !equality.Semantic.DeepEqual(before.Object["spec"], predicted.Object["spec"]), nil
+}
+
+// keepSubresources gives a definition the subresources of the one in the cluster.
+// Argo CD's Applications have no status subresource, and with one its controller,
+// which may still run, could not write their status any more: the API server would
+// ignore that without an error.
+func keepSubresources(wanted, live *unstructured.Unstructured) {
+	kept := map[string]any{}
+	for _, version := range versionsOf(live) {
+		kept[fmt.Sprint(version["name"])] = version["subresources"]
+	}
+	for _, version := range versionsOf(wanted) {
+		subresources, found := kept[fmt.Sprint(version["name"])]
+		switch {
+		case !found: // a version that the cluster does not have
+		case subresources == nil:
+			delete(version, "subresources")
+		default:
+			version["subresources"] = subresources
+		}
+	}
+}
+
+// versionsOf returns the versions of a definition, which can be changed.
+func versionsOf(definition *unstructured.Unstructured) []map[string]any {
+	spec, _ := definition.Object["spec"].(map[string]any)
+	list, _ := spec["versions"].([]any)
+	var versions []map[string]any
+	for _, one := range list {
+		if version, isMap := one.(map[string]any); isMap {
+			versions = append(versions, version)
+		}
+	}
+	return versions
 }
 
 // Apply adopts or releases the definitions as planned, one after the other, and

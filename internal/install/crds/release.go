@@ -85,6 +85,13 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 		if err != nil {
 			return err
 		}
+		if entry.Found {
+			live, err := options.Cluster.Dynamic.Resource(kube.DefinitionResource()).Get(ctx, entry.Name, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("read the definition %s: %w", entry.Name, err)
+			}
+			keepSubresources(object, live)
+		}
 		object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{labelManager: managerHelm}))
 		object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace}))
 		// Force takes the fields over from other managers: the definition
