@@ -11,10 +11,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -118,11 +118,8 @@ func (w *world) followUp(t *testing.T, a *attempt) {
 		return nil
 	})
 	for _, patch := range []string{a.then, strings.NewReplacer("NOW", now(0), "BEFORE", now(-2*time.Hour)).Replace(a.thenStatus)} {
-		if patch == "" {
-			continue
-		}
-		if _, err := resource.Patch(t.Context(), a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-			t.Fatalf("%s: %v", a.name, err)
+		if patch != "" {
+			kubetest.Patch(t, resource, a.name, patch)
 		}
 	}
 	if a.deletes {

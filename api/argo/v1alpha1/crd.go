@@ -6,15 +6,18 @@ import (
 	"slipway.dev/slipway/api/declare"
 )
 
-// Kinds lists the kinds. Argo CD's clients write the status of an Application
-// together with the rest, so that only the ApplicationSet has the subresource.
-// Unknown fields are preserved in spec and operation, where they may be limits.
+// Kinds lists the kinds. The status of Applications and ApplicationSets is a
+// subresource, so that a tenant who writes Applications does not write what they
+// report. Argo CD's definition of Applications does not have it: the runtime works
+// with both (decision 0035 in docs/decisions). Unknown fields are preserved in
+// spec and operation, where they may be limits.
 func Kinds() []declare.Kind {
 	kinds := []declare.Kind{
 		{
 			Name: KindApplication, Plural: "applications", ShortNames: []string{"app", "apps"},
 			Description: "A set of objects in Git and the cluster that they are deployed to.",
 			Spec:        reflect.TypeFor[ApplicationSpec](), Status: reflect.TypeFor[ApplicationStatus](), Operation: reflect.TypeFor[Operation](),
+			StatusSubresource: true,
 			Columns: []declare.Column{
 				{Name: "Sync Status", Type: "string", JSONPath: ".status.sync.status"},
 				{Name: "Health Status", Type: "string", JSONPath: ".status.health.status"},

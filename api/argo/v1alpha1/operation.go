@@ -86,6 +86,10 @@ type OperationState struct {
 	StartedAt  metav1.Time          `json:"startedAt" description:"When the operation started."`
 	FinishedAt *metav1.Time         `json:"finishedAt,omitzero" description:"When the operation ended."`
 	RetryCount int64                `json:"retryCount,omitzero" description:"Number of retries."`
+	// RequestGeneration is not one of Argo CD's: a request is removed from the
+	// Application after its state was written, and must not run again if the
+	// runtime ends in between.
+	RequestGeneration int64 `json:"requestGeneration,omitzero" description:"Generation of the Application whose operation it is, if a client requested it."`
 }
 
 // SyncOperationResult is the result of a sync.

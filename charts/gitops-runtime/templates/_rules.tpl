@@ -9,7 +9,7 @@
   resources: [appprojects, applicationsets]
   verbs: [get, list, watch]
 - apiGroups: [argoproj.io]
-  resources: [applicationsets, applicationsets/status]
+  resources: [applications/status, applicationsets, applicationsets/status]
   verbs: [patch]
 # Required if the API server enforces permissions for owner references
 # (OwnerReferencesPermissionEnforcement).

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -169,10 +170,7 @@ func TestWatchTree(t *testing.T) {
 	w.requireQuiet(t, stream)
 
 	status := fmt.Sprintf(`{"status":{"resources":[{"version":"v1","kind":"ConfigMap","namespace":%q,"name":"settings","status":"OutOfSync"}]}}`, w.control)
-	if _, err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).
-		Patch(t.Context(), "shop", types.MergePatchType, []byte(status), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	kubetest.Patch(t, w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control), "shop", status)
 	stream.until(t, "the Application itself", func(nodes map[string]*runtimev1.Node) bool {
 		return len(nodes) == 1 && nodes["ConfigMap/settings"].GetSync() == "OutOfSync"
 	})

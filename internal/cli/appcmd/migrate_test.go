@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 // TestAppMigrate: R29: the command against a real agent: the list, a dry run, the move
@@ -90,8 +90,5 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Dynamic.Resource(clitest.Applications).Namespace(argo).Patch(t.Context(), "shop", types.MergePatchType, status, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubetest.Patch(t, w.Dynamic.Resource(clitest.Applications).Namespace(argo), "shop", string(status))
 }

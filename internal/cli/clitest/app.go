@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/kube"
@@ -116,9 +115,7 @@ func (w *AppWorld) ApplyManifests(t *testing.T, manifests string) {
 // tests that run without one.
 func (w *AppWorld) Patch(t *testing.T, name string, change map[string]any) {
 	t.Helper()
-	_, err := w.Dynamic.Resource(Applications).Namespace(w.TestNamespace).
-		Patch(t.Context(), name, types.MergePatchType, mustJSON(t, change), metav1.PatchOptions{})
-	must.Do(t, err)
+	kubetest.Patch(t, w.Dynamic.Resource(Applications).Namespace(w.TestNamespace), name, string(mustJSON(t, change)))
 }
 
 // Await watches an Application until condition returns nil, and returns its

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -196,9 +195,7 @@ func (s *scene) askAgain(namespace string) {
 
 func (s *scene) patch(client dynamic.ResourceInterface, name, text string) {
 	s.t.Helper()
-	if _, err := client.Patch(s.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	kubetest.Patch(s.t, client, name, text)
 }
 
 // listSet is a set with a list: names with commas.

@@ -185,7 +185,11 @@ func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Ap
 		if err != nil {
 			return nil, err
 		}
-		changed, err := applications.Patch(ctx, app.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: i.Manager})
+		subresources, err := i.subresourcesOf(ctx, content)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := applications.Patch(ctx, app.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: i.Manager}, subresources...)
 		if err == nil {
 			return Decode(changed)
 		}
@@ -196,4 +200,17 @@ func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Ap
 			return nil, err
 		}
 	}
+}
+
+// subresourcesOf returns the subresource that a patch is for: the status is one in
+// our definition of Applications, and not in Argo CD's.
+func (i *Inspector) subresourcesOf(ctx context.Context, patch map[string]any) ([]string, error) {
+	if patch["status"] == nil {
+		return nil, nil
+	}
+	serves, err := i.Serves(ctx, v1alpha1.APIVersion, "applications/status")
+	if err != nil || !serves {
+		return nil, err
+	}
+	return []string{"status"}, nil
 }

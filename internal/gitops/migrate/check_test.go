@@ -8,12 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -22,8 +21,7 @@ type configMapType = corev1.ConfigMap
 // patch merges a JSON text into an Application of Argo CD.
 func (w *world) patch(name, text string) {
 	w.t.Helper()
-	_, err := argotest.Applications(w.cluster, w.argo).Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
-	w.must(err)
+	kubetest.Patch(w.t, argotest.Applications(w.cluster, w.argo), name, text)
 }
 
 const syncedStatus = `{"status":{"sync":{"status":"Synced","comparedTo":{"source":{"repoURL":"x"},"destination":{}}}}}`

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,6 +108,8 @@ type Controller struct {
 	events       *eventRecorder
 	paths        plan.PathEvaluator
 	feeds        []*feed.Feed
+	// hasStatusSubresource: the status of Applications is written on its own.
+	hasStatusSubresource atomic.Bool
 }
 
 // New makes a Controller. It sends nothing before Run, and has to be run: its
@@ -183,6 +186,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	c.detectStatusSubresource(ctx)
 	c.Log.Info("reconciling", "applications", len(c.store.all()), "workers", c.Workers)
 	for range c.Workers {
 		running.Go(func() { c.work(ctx, c.queue) })

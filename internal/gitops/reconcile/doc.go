@@ -30,7 +30,8 @@
 //
 // When Git is away, a render fails, a rendered object is refused or the project
 // is gone, a condition reports it, the last good state stays in the status, and
-// nothing is pruned. Deleting an Application needs neither Git nor the project.
+// nothing is pruned. Deleting an Application needs neither Git nor the project;
+// outside of the control namespace its objects stay if there is no project.
 //
 // # Refusals
 //
@@ -38,5 +39,6 @@
 // operation while one runs, a rollback while syncs are automated. Each is
 // reported in the status or in an Event.
 //
-// See decision 0027 in docs/decisions: A reconcile run is a list of steps.
+// See decisions 0027 and 0035 in docs/decisions: A reconcile run is a list of
+// steps, and the status of Applications is a subresource, and need not be.
 package reconcile

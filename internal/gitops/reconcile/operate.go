@@ -61,7 +61,10 @@ func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
 		p.session.operation = nil // another client wrote the state
 	}
 	wanted := p.requested()
-	if wanted != nil && running {
+	switch {
+	case wanted != nil && p.isTakenUp():
+		p.rejected, wanted = wanted, nil
+	case wanted != nil && running:
 		p.rejected = wanted
 		p.recordEvent(true, "OperationRefused", "another operation is running: wait for its end, or terminate it")
 		wanted = nil
@@ -127,6 +130,9 @@ func (p *reconcileRun) startOperation(ctx context.Context, operation *v1alpha1.O
 	p.session.started = state.StartedAt
 	if operation == p.app.Operation {
 		p.session.pending.consumed = operation
+		if p.hasStatusSubresource.Load() {
+			state.RequestGeneration = p.app.Generation
+		}
 		if objection := p.rejection(operation, lastErr); objection != "" {
 			// Asking again would not help.
 			state.Operation.Retry = nil

@@ -57,8 +57,9 @@ type outputs struct {
 	// observed is the state of the cluster. Set by observeCluster, and again by
 	// observeChanges.
 	observed *observedState
-	// rejected is a request that is refused because an operation runs. Set by
-	// runOperation, like operated.
+	// rejected is a request that is removed without being started, because an
+	// operation runs, or because it was taken up before. Set by runOperation, like
+	// operated.
 	rejected *v1alpha1.Operation
 	operated operated
 }

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -31,11 +32,14 @@ func TestAutomatedSync(t *testing.T) {
 	}
 	second := repository.Commit(t, map[string]string{"web/one.yaml": configMap("one", "changed")}, "change")
 	w.patch("web", `{"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}`)
-	app = w.synced("web", second)
+	w.synced("web", second)
 	w.value("one", "changed")
-	if app.Annotations["argocd.argoproj.io/refresh"] != "" {
-		t.Error("the refresh is done, and its annotation is still there")
-	}
+	app = w.wait("web", func(app *v1alpha1.Application) error {
+		if app.Annotations["argocd.argoproj.io/refresh"] != "" {
+			return errors.New("the refresh is done, and its annotation is still there")
+		}
+		return nil
+	})
 	if len(app.Status.History) != 2 || app.Status.History[1].ID != 1 {
 		t.Errorf("the history is %+v", app.Status.History)
 	}

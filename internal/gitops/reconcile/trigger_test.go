@@ -116,7 +116,7 @@ func TestMonorepo(t *testing.T) {
 		t.Errorf("%d requests to the API server, want at most 10: %q", len(requests), requests)
 	}
 	for _, request := range requests {
-		if !strings.HasSuffix(request, "/a7") && !strings.HasSuffix(request, "/one-7") {
+		if !strings.HasSuffix(request, "/a7/status") && !strings.HasSuffix(request, "/one-7") {
 			t.Errorf("an untouched application made the request %s", request)
 		}
 	}

@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/argotest"
@@ -160,9 +158,7 @@ spec:
 // patch merges a JSON text into an Application.
 func (w *world) patch(name, text string) {
 	w.t.Helper()
-	client := argotest.Applications(w.cluster, w.control)
-	_, err := client.Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{FieldManager: "user"})
-	w.must(err)
+	kubetest.Patch(w.t, argotest.Applications(w.cluster, w.control), name, text)
 }
 
 // wait follows an Application until the condition holds, and returns it.

@@ -147,21 +147,82 @@ func without(all, some []string) []string {
 // errGone means that the Application was deleted.
 var errGone = errors.New("the Application is gone")
 
-// write patches the Application. After a conflict it is read again, and the
-// patch is made for the new version. It reports whether anything was written.
+// write changes the Application, and reports whether anything was written.
 func (p *reconcileRun) write(ctx context.Context, want *applicationUpdate) (bool, error) {
+	if p.hasStatusSubresource.Load() {
+		return p.writeParts(ctx, want)
+	}
+	before := p.app
+	written, err := p.send(ctx, want, wholePatch)
+	if err != nil || p.app == before || !equality.Semantic.DeepEqual(before.Status, p.app.Status) {
+		return written, err
+	}
+	// The status was not written: nothing of it changes, or the definition was
+	// replaced by one with the subresource.
+	missing, _, err := statusPatch(p.app, want, p.now)
+	if err != nil || len(missing) == 0 || !p.detectStatusSubresource(ctx) {
+		return written, err
+	}
+	return p.writeParts(ctx, want)
+}
+
+// writeParts writes the status and the rest by requests of their own. The status
+// comes first: if the process ends in between, a request that was taken up is
+// still there, and the state shows that it was. The other way around it would be
+// lost.
+func (p *reconcileRun) writeParts(ctx context.Context, want *applicationUpdate) (bool, error) {
+	status, err := p.send(ctx, want, statusPart, "status")
+	if errors.Is(err, errGone) && !p.detectStatusSubresource(ctx) {
+		return p.send(ctx, want, wholePatch) // the definition was replaced by one without the subresource
+	}
+	if err != nil {
+		return status, err
+	}
+	rest, err := p.send(ctx, want, restPart)
+	return status || rest, err
+}
+
+// wholePatch is a patch for a definition without the status subresource.
+func wholePatch(_ *v1alpha1.Application, patch map[string]any) map[string]any { return patch }
+
+// statusPart is the part of a patch for the status subresource; nil if there is
+// none. It is for the version that was read: of the metadata nothing else counts.
+func statusPart(app *v1alpha1.Application, patch map[string]any) map[string]any {
+	if patch["status"] == nil {
+		return nil
+	}
+	return map[string]any{"status": patch["status"], "metadata": map[string]any{"resourceVersion": app.ResourceVersion}}
+}
+
+// restPart is a patch without the status; nil if there is nothing else.
+func restPart(_ *v1alpha1.Application, patch map[string]any) map[string]any {
+	delete(patch, "status")
+	metadata, _ := patch["metadata"].(map[string]any)
+	_, hasOperation := patch["operation"]
+	if !hasOperation && metadata["annotations"] == nil && metadata["finalizers"] == nil {
+		return nil
+	}
+	return patch
+}
+
+// send sends a part of an update. After a conflict the Application is read again,
+// and the patch is made for the new version.
+func (p *reconcileRun) send(ctx context.Context, want *applicationUpdate, part func(*v1alpha1.Application, map[string]any) map[string]any, subresources ...string) (bool, error) {
 	client := p.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(p.id.Namespace)
 	for try := 1; ; try++ {
 		patch, err := patchFor(p.app, want, p.now)
 		if err != nil || patch == nil {
 			return false, err
 		}
+		if patch = part(p.app, patch); patch == nil {
+			return false, nil
+		}
 		body, err := json.Marshal(patch)
 		if err != nil {
 			return false, fmt.Errorf("encode the status: %w", err)
 		}
 		request, cancel := context.WithTimeout(ctx, writeTimeout)
-		response, err := client.Patch(request, p.id.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		response, err := client.Patch(request, p.id.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 		if apierrors.IsConflict(err) && try < writeTries {
 			response, err = client.Get(request, p.id.Name, metav1.GetOptions{})
 			cancel()
