@@ -29,7 +29,7 @@ import (
 func Account() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("account", "Manage the account, its users and its Git settings", choice, false)
-	command.AddCommand(accountGetCommand(choice), accountUpdateCommand(choice), accountUsersCommand(choice), accountGitCommand(choice), accountCanCommand())
+	command.AddCommand(accountGetCommand(choice), accountUpdateCommand(choice), accountUsersCommand(choice), accountGitCommand(choice), accountCanCommand(choice))
 	return command
 }
 

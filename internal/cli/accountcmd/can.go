@@ -14,50 +14,63 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/rights"
+	"slipway.dev/slipway/internal/wire/permission"
+	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
 // accountCanCommand returns the command that decides whether an action is
 // allowed. Like diff(1) it has three exit codes, so that a pipeline does
 // not take a policy that cannot be read for a no.
-func accountCanCommand() *cobra.Command {
+func accountCanCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &policyFlags{}
 	var resource string
 	command := &cobra.Command{
 		Use:   "can VERB OBJECT",
 		Short: "Check whether an action is allowed, and why",
-		Long: `Checks a policy in files for a user, without a server: Argo CD's policy.csv, or
+		Long: `Checks whether you have a right on an Application, as the platform and the runtime
+decide it. VERB is get, sync, override (with sync: another revision), rollback, action,
+logs or delete. OBJECT is PROJECT/APPLICATION, or with the namespace of an Application
+outside of the control namespace PROJECT/NAMESPACE/APPLICATION.
+
+With --policy it checks files for a user, without a server: Argo CD's policy.csv, or
 manifests with the ConfigMap argocd-rbac-cm, the AppProjects with their roles, and
-argocd-cm. Several files count together.
+argocd-cm. Several files count together. VERB can be every action of Argo CD then, such
+as create, update, exec, action/GROUP/KIND/ACTION or delete/GROUP/KIND/NAMESPACE/NAME,
+and with --resource OBJECT is something else, named as in policy.csv. Lines of the policy
+that have no effect are listed on standard error.
 
-VERB is get, create, update, delete, sync, override, rollback, action/GROUP/KIND/ACTION,
-update/GROUP/KIND/NAMESPACE/NAME or delete/GROUP/KIND/NAMESPACE/NAME; logs and exec are
-those of an Application. OBJECT is PROJECT/APPLICATION, or with the namespace of an
-Application outside of the control namespace PROJECT/NAMESPACE/APPLICATION. Other things
-have --resource and are named as in policy.csv.
-
-The exit code is 0 for yes, 1 for no, and 2 when something went wrong. Lines of the
-policy that have no effect are listed on standard error.`,
-		Example: `  slipway account can sync shop/web --policy policy.csv --subject alice --groups dev,oncall
+The exit code is 0 for yes, 1 for no, and 2 when something went wrong.`,
+		Example: `  slipway account can sync shop/web
+  slipway account can sync shop/web --policy policy.csv --subject alice --groups dev,oncall
   slipway account can logs shop/web --policy argocd-rbac-cm.yaml --policy projects.yaml --groups dev
   kubectl get configmaps,appprojects -n argocd -o yaml | slipway account can delete shop/web --policy - --groups dev
   slipway account can create git.example.com/shop --resource repositories --policy policy.csv --subject role:admin`,
 		Args: cobra.ExactArgs(2),
 	}
 	flags := command.Flags()
-	flags.StringArrayVar(&given.files, "policy", nil, "policy.csv or manifests to check; - is the input, and it can be repeated")
+	flags.StringArrayVar(&given.files, "policy", nil, "policy.csv or manifests to check instead of the platform; - is the input, and it can be repeated")
 	flags.StringVar(&given.subject, "subject", "", "user, or a role of the policy")
 	flags.StringSliceVar(&given.groups, "groups", nil, "groups of the user, separated by commas")
 	flags.StringVar(&given.defaultRole, "default", "", "role that every user has (default policy.default of the ConfigMap)")
 	flags.StringVar(&given.matchMode, "match-mode", "", "glob or regex (default policy.matchMode of the ConfigMap, or glob)")
 	flags.StringVar(&resource, "resource", rights.Applications, "what OBJECT is: "+strings.Join(rights.Resources(), ", "))
+	flags.StringVar(&choice.Runtime, "runtime", "", "runtime (default "+apiclient.RuntimeVariable+", that of the context, or the only one)")
+	_ = command.RegisterFlagCompletionFunc("runtime", choice.CompleteRuntimes) // the flag is there
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		decision, err := given.decide(command, resource, args[0], args[1])
+		var decision rights.Decision
+		var err error
+		if len(given.files) > 0 {
+			decision, err = given.decide(command, resource, args[0], args[1])
+		} else {
+			decision, err = checkAccess(command, choice, args[0], args[1])
+		}
 		if err == nil {
 			err = showDecision(command, output, decision)
 		}
@@ -70,6 +83,34 @@ policy that have no effect are listed on standard error.`,
 		return nil
 	}
 	return command
+}
+
+// checkAccess has the platform decide for the current user. It decides as for
+// the calls themselves, so that there are the verbs of these calls only.
+func checkAccess(command *cobra.Command, choice *apiclient.Choice, verb, object string) (decision rights.Decision, err error) {
+	for _, name := range []string{"subject", "groups", "default", "match-mode", "resource"} {
+		if command.Flags().Changed(name) {
+			return decision, fmt.Errorf("--%s is for a policy in files: name them with --policy", name)
+		}
+	}
+	wanted := &platformv1.CheckAccessRequest{Verb: verb}
+	switch parts := strings.Split(object, "/"); {
+	case !slices.Contains(permission.Verbs(), permission.Verb(verb)):
+		return decision, fmt.Errorf("the verb %q is none of the platform: choose one of %v, or check files with --policy", verb, permission.Verbs())
+	case len(parts) == 2:
+		wanted.Project, wanted.Name = parts[0], parts[1]
+	case len(parts) == 3:
+		wanted.Project, wanted.Namespace, wanted.Name = parts[0], parts[1], parts[2]
+	default:
+		return decision, fmt.Errorf("%q is no Application: write PROJECT/APPLICATION or PROJECT/NAMESPACE/APPLICATION", object)
+	}
+	err = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+		wanted.Runtime = runtime
+		response, err := client.CheckAccess(command.Context(), wanted)
+		decision = rights.Decision{Allowed: response.GetAllowed(), Rule: response.GetRule(), Why: response.GetWhy()}
+		return err
+	})(command, nil)
+	return decision, err
 }
 
 // policyFlags are the policy and the user of slipway account can.
@@ -87,9 +128,6 @@ func (f *policyFlags) decide(command *cobra.Command, resource, verb, object stri
 	request, err := canRequest(resource, verb, object)
 	if err != nil {
 		return rights.Decision{}, err
-	}
-	if len(f.files) == 0 {
-		return rights.Decision{}, errors.New("--policy is missing: name a policy.csv or manifests")
 	}
 	if f.subject == "" && len(f.groups) == 0 {
 		return rights.Decision{}, errors.New("--subject or --groups is missing: whose rights are checked?")

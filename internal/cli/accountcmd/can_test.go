@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
 const canPolicy = `p, role:dev, applications, sync, shop/*, allow
@@ -83,7 +84,11 @@ func TestCan(t *testing.T) {
 		{"sync web --subject alice --policy " + csv, 2, "", `"web" names no project: write PROJECT/web`},
 		{"list shop/web --subject alice --policy " + csv, 2, "", `the verb "list" is not known: choose one of get,`},
 		{"get web --resource pods --subject alice --policy " + csv, 2, "", `--resource "pods" is not known`},
-		{"get shop/web --subject alice", 2, "", "--policy is missing"},
+		{"get shop/web --subject alice", 2, "", "--subject is for a policy in files: name them with --policy"},
+		{"create shop/web", 2, "", `the verb "create" is none of the platform: choose one of [get sync`},
+		{"get web", 2, "", `"web" is no Application: write PROJECT/APPLICATION`},
+		{"get a/b/c/d", 2, "", `"a/b/c/d" is no Application`},
+		{"get shop/web", 2, "", "no platform is chosen"},
 		{"get shop/web --policy " + csv, 2, "", "--subject or --groups is missing"},
 		{"get shop/web --subject a --match-mode globs --policy " + csv, 2, "", `--match-mode "globs" is neither glob nor regex`},
 		{"get shop/web --subject a --policy " + csv + ".gone", 2, "", "no such file"},
@@ -104,5 +109,39 @@ func TestCan(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(got.Stdout), &decision); err != nil || !decision.Allowed || decision.Rule == "" || decision.Why == "" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestCanOnPlatform: the platform decides for the user of the context, by the
+// role and by the policy that the runtime reported.
+func TestCanOnPlatform(t *testing.T) {
+	w := clitest.NewPlatformWorld(t)
+	w.Login(t)
+	clitest.Beat(t, w.Registered(t, "prod"), &platformv1.HeartbeatRequest{AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL, Rights: &platformv1.RightsPolicy{Config: map[string]string{
+		"policy.csv": "p, grace@example.com, applications, sync, shop/*, allow\np, grace@example.com, applications, sync, shop/team/*, deny\n",
+	}}})
+	check := func(w *clitest.PlatformWorld, line string, code int, want string) {
+		t.Helper()
+		if got := w.Run(t, "account can "+line); got.Code != code || !strings.HasPrefix(got.Stdout+got.Stderr, want) {
+			t.Errorf("%s: got %+v, want %d %q", line, got, code, want)
+		}
+	}
+	check(w, "delete bank/vault", 0, "yes: a rule allows it to ")
+	check(w, "delete bank/vault --runtime test", 2, "slipway: ")
+	password := w.Must(t, "account users create grace@example.com --role viewer")
+	grace := &clitest.PlatformWorld{Url: w.Url, Home: t.TempDir(), Log: w.Log}
+	if got := grace.RunWith(t, password+clitest.ChosenPassword+" too\n", "login "+w.Url+" --email grace@example.com --password-stdin"); got.Code != 0 {
+		t.Fatalf("grace: %+v", got)
+	}
+	check(grace, "sync shop/web", 0, "yes: a rule allows it to grace@example.com\n  data[policy.csv] line 1: p, grace@example.com,")
+	check(grace, "sync shop/team/web", 1, "no: a rule denies it to grace@example.com, and a deny wins over every allow\n  data[policy.csv] line 2:")
+	check(grace, "logs shop/web --runtime prod", 1, "no: no rule allows grace@example.com, slipway:viewer to get logs shop/web\n")
+	// The input is a policy as well.
+	if got := grace.RunWith(t, canPolicy, "account can sync shop/web --groups dev --policy -"); got.Code != 0 || !strings.Contains(got.Stdout, "input line 1:") {
+		t.Errorf("got %+v", got)
+	}
+	large := strings.Repeat("#", 4<<20+1)
+	if got := grace.RunWith(t, large, "account can sync shop/web --groups dev --policy -"); got.Code != 2 || !strings.Contains(got.Stderr, "more than 4194304 bytes") {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -51,3 +51,8 @@ func (c *Client) ReportedApplications(ctx context.Context, wanted *platformv1.Li
 		return response.GetApplications(), response.GetNextPageToken(), err
 	})
 }
+
+// CheckAccess returns whether the user has a right on an Application, and why.
+func (c *Client) CheckAccess(ctx context.Context, wanted *platformv1.CheckAccessRequest) (*platformv1.CheckAccessResponse, error) {
+	return Call(ctx, c, c.applications().CheckAccess, wanted)
+}

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -159,6 +160,64 @@ func TestRuntimesOfRestrictedUsers(t *testing.T) {
 				}
 			}
 			_ = stream.Close()
+		}
+	})
+}
+
+// TestCheckAccess: a check has the result that the calls have, and needs neither
+// the Application nor the runtime to be there.
+func TestCheckAccess(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, _ := w.join(t, "prod", "east")
+		heartbeat(t, agent, policyBeat("team"))
+		own := inProject(2, "shop", "apps")
+		own.GetApplication().Labels = map[string]string{wire.EntityLabel: "git-source"}
+		report(t, agent, "s", begin(1), own, end(3))
+		for _, tt := range []struct {
+			role        store.Role
+			scope       string
+			groups      string
+			verb, place string
+			want        string
+		}{
+			{store.RoleAdmin, identity.ScopeAll, "", "delete", "bank//vault", "yes: a rule allows it to "},
+			{store.RoleOperator, identity.ScopeAll, "", "delete", "bank//vault", "no: no rule allows "},
+			{store.RoleOperator, identity.ScopeAll, "", "sync", "shop//web", "yes: a rule allows it to "},
+			{store.RoleOperator, identity.ScopeAll, "", "sync", "shop//apps", "no: the Application is a part of the runtime"},
+			{store.RoleOperator, identity.ScopeAll, "", "get", "shop//apps", "yes: "},
+			{store.RoleOperator, identity.ScopeAll, "", "sync", "shop/team/apps", "yes: "},
+			{store.RoleAdmin, identity.ScopeAll, "", "sync", "shop//apps", "yes: "},
+			{store.RoleOperator, identity.ScopeRead, "", "sync", "shop//web", "no: the scopes of the API key do not include it"},
+			{store.RoleOperator, identity.ScopeRead, "", "logs", "shop//web", "yes: "},
+			{store.RoleRestricted, identity.ScopeAll, "team", "delete", "shop//web", "yes: "},
+			{store.RoleRestricted, identity.ScopeAll, "team", "logs", "shop//web", "no: no rule allows "},
+			{store.RoleRestricted, identity.ScopeAll, "team", "sync", "bank//vault", "no: the right get on the Application is missing, without which there is no right sync: no rule allows "},
+			{store.RoleRestricted, identity.ScopeAll, "", "get", "shop//web", "no: no rule allows "},
+		} {
+			who := w.with(t, w.key(t, tt.role, tt.scope, strings.Split(tt.groups, ",")...))
+			place := strings.Split(tt.place, "/")
+			response, err := who.applications.CheckAccess(t.Context(), connect.NewRequest(&platformv1.CheckAccessRequest{
+				Runtime: "prod", Verb: tt.verb, Project: place[0], Namespace: place[1], Name: place[2],
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "no: "
+			if response.Msg.GetAllowed() {
+				got = "yes: "
+			}
+			if got += response.Msg.GetWhy(); !strings.HasPrefix(got, tt.want) || response.Msg.GetAllowed() && response.Msg.GetRule() == "" {
+				t.Errorf("%+v: %q by %q", tt, got, response.Msg.GetRule())
+			}
+		}
+		who := w.with(t, w.key(t, store.RoleAdmin, identity.ScopeAll))
+		for _, wrong := range []*platformv1.CheckAccessRequest{
+			{Runtime: "prod", Verb: "list", Project: "a", Name: "b"}, {Runtime: "prod", Verb: "get", Project: "a"}, {Runtime: "prod", Verb: "get", Name: "b"},
+			{Verb: "get", Project: "a", Name: "b"},
+		} {
+			if _, err := who.applications.CheckAccess(t.Context(), connect.NewRequest(wrong)); connect.CodeOf(err) != connect.CodeInvalidArgument {
+				t.Errorf("%v: %v", wrong, err)
+			}
 		}
 	})
 }

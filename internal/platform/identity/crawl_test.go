@@ -60,6 +60,7 @@ GitService/SetGitSettings            401        403        403        403       
 GitService/ResetGitSettings          401        403        403        403        yes        403        403        403        403        403        401        403
 ApplicationService/ListApplications  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 ApplicationService/WatchApplications 401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+ApplicationService/CheckAccess       401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 AgentService/RenewCredential         yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
 AgentService/Heartbeat               401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/Report                  401        403        403        403        403        403        403        403        403        403        401        yes

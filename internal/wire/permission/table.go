@@ -119,6 +119,8 @@ func platformServices() []service {
 		{v1 + "ApplicationService", map[string]Rule{
 			"ListApplications":  Get.Rule(),
 			"WatchApplications": Get.Rule(),
+			// Everyone may ask for their own rights.
+			"CheckAccess": read(SignedIn),
 		}},
 		{v1 + "AgentService", map[string]Rule{
 			// The request contains a refresh token, which the procedure

@@ -2923,6 +2923,145 @@ func (x *WatchApplicationsResponse) GetApplications() []*Application {
 	return nil
 }
 
+type CheckAccessRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Runtime string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// get, sync, override, rollback, action, logs or delete.
+	Verb    string `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"`
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Empty: the namespace of the runtime.
+	Namespace     string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckAccessRequest) Reset() {
+	*x = CheckAccessRequest{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckAccessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckAccessRequest) ProtoMessage() {}
+
+func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
+func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CheckAccessRequest) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *CheckAccessRequest) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *CheckAccessRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *CheckAccessRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CheckAccessRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type CheckAccessResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The line of a policy that decided, with its place; empty if none did.
+	Rule          string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckAccessResponse) Reset() {
+	*x = CheckAccessResponse{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckAccessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckAccessResponse) ProtoMessage() {}
+
+func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
+func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CheckAccessResponse) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *CheckAccessResponse) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *CheckAccessResponse) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type RenewCredentialRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RefreshToken  string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
@@ -2933,7 +3072,7 @@ type RenewCredentialRequest struct {
 
 func (x *RenewCredentialRequest) Reset() {
 	*x = RenewCredentialRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3084,7 @@ func (x *RenewCredentialRequest) String() string {
 func (*RenewCredentialRequest) ProtoMessage() {}
 
 func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3097,7 @@ func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RenewCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RenewCredentialRequest) GetRefreshToken() string {
@@ -2984,7 +3123,7 @@ type RenewCredentialResponse struct {
 
 func (x *RenewCredentialResponse) Reset() {
 	*x = RenewCredentialResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3135,7 @@ func (x *RenewCredentialResponse) String() string {
 func (*RenewCredentialResponse) ProtoMessage() {}
 
 func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3148,7 @@ func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RenewCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RenewCredentialResponse) GetCredential() *Credential {
@@ -3050,7 +3189,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3201,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3214,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HeartbeatRequest) GetVersion() string {
@@ -3219,7 +3358,7 @@ type RightsPolicy struct {
 
 func (x *RightsPolicy) Reset() {
 	*x = RightsPolicy{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3370,7 @@ func (x *RightsPolicy) String() string {
 func (*RightsPolicy) ProtoMessage() {}
 
 func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3383,7 @@ func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsPolicy.ProtoReflect.Descriptor instead.
 func (*RightsPolicy) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RightsPolicy) GetConfig() map[string]string {
@@ -3278,7 +3417,7 @@ type ProjectRights struct {
 
 func (x *ProjectRights) Reset() {
 	*x = ProjectRights{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3429,7 @@ func (x *ProjectRights) String() string {
 func (*ProjectRights) ProtoMessage() {}
 
 func (x *ProjectRights) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3442,7 @@ func (x *ProjectRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRights.ProtoReflect.Descriptor instead.
 func (*ProjectRights) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProjectRights) GetProject() string {
@@ -3331,7 +3470,7 @@ type ProjectRole struct {
 
 func (x *ProjectRole) Reset() {
 	*x = ProjectRole{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3482,7 @@ func (x *ProjectRole) String() string {
 func (*ProjectRole) ProtoMessage() {}
 
 func (x *ProjectRole) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3495,7 @@ func (x *ProjectRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
 func (*ProjectRole) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ProjectRole) GetName() string {
@@ -3398,7 +3537,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3549,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3562,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3494,7 +3633,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3645,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3658,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -3553,7 +3692,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3704,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3717,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -3681,7 +3820,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3832,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +3845,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -3731,7 +3870,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3882,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3895,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
 }
 
 type UnregisterResponse struct {
@@ -3767,7 +3906,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3779,7 +3918,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3792,7 +3931,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -4014,7 +4153,17 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\vapplication\x18\x01 \x01(\v2 .slipway.platform.v1.ApplicationR\vapplication\x12:\n" +
 	"\adeleted\x18\x02 \x01(\v2 .slipway.platform.v1.ApplicationR\adeleted\x12\x16\n" +
 	"\x06synced\x18\x03 \x01(\bR\x06synced\x12D\n" +
-	"\fapplications\x18\x04 \x03(\v2 .slipway.platform.v1.ApplicationR\fapplications\"W\n" +
+	"\fapplications\x18\x04 \x03(\v2 .slipway.platform.v1.ApplicationR\fapplications\"\x8e\x01\n" +
+	"\x12CheckAccessRequest\x12\x18\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x12\n" +
+	"\x04verb\x18\x02 \x01(\tR\x04verb\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"U\n" +
+	"\x13CheckAccessResponse\x12\x18\n" +
+	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"W\n" +
 	"\x16RenewCredentialRequest\x12#\n" +
 	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"Z\n" +
@@ -4137,10 +4286,11 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"GitService\x12k\n" +
 	"\x0eGetGitSettings\x12*.slipway.platform.v1.GetGitSettingsRequest\x1a+.slipway.platform.v1.GetGitSettingsResponse\"\x00\x12k\n" +
 	"\x0eSetGitSettings\x12*.slipway.platform.v1.SetGitSettingsRequest\x1a+.slipway.platform.v1.SetGitSettingsResponse\"\x00\x12q\n" +
-	"\x10ResetGitSettings\x12,.slipway.platform.v1.ResetGitSettingsRequest\x1a-.slipway.platform.v1.ResetGitSettingsResponse\"\x002\xff\x01\n" +
+	"\x10ResetGitSettings\x12,.slipway.platform.v1.ResetGitSettingsRequest\x1a-.slipway.platform.v1.ResetGitSettingsResponse\"\x002\xe3\x02\n" +
 	"\x12ApplicationService\x12q\n" +
 	"\x10ListApplications\x12,.slipway.platform.v1.ListApplicationsRequest\x1a-.slipway.platform.v1.ListApplicationsResponse\"\x00\x12v\n" +
-	"\x11WatchApplications\x12-.slipway.platform.v1.WatchApplicationsRequest\x1a..slipway.platform.v1.WatchApplicationsResponse\"\x000\x012\x92\x03\n" +
+	"\x11WatchApplications\x12-.slipway.platform.v1.WatchApplicationsRequest\x1a..slipway.platform.v1.WatchApplicationsResponse\"\x000\x01\x12b\n" +
+	"\vCheckAccess\x12'.slipway.platform.v1.CheckAccessRequest\x1a(.slipway.platform.v1.CheckAccessResponse\"\x002\x92\x03\n" +
 	"\fAgentService\x12n\n" +
 	"\x0fRenewCredential\x12+.slipway.platform.v1.RenewCredentialRequest\x1a,.slipway.platform.v1.RenewCredentialResponse\"\x00\x12\\\n" +
 	"\tHeartbeat\x12%.slipway.platform.v1.HeartbeatRequest\x1a&.slipway.platform.v1.HeartbeatResponse\"\x00\x12S\n" +
@@ -4161,7 +4311,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -4206,22 +4356,24 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*ListApplicationsResponse)(nil),  // 40: slipway.platform.v1.ListApplicationsResponse
 	(*WatchApplicationsRequest)(nil),  // 41: slipway.platform.v1.WatchApplicationsRequest
 	(*WatchApplicationsResponse)(nil), // 42: slipway.platform.v1.WatchApplicationsResponse
-	(*RenewCredentialRequest)(nil),    // 43: slipway.platform.v1.RenewCredentialRequest
-	(*RenewCredentialResponse)(nil),   // 44: slipway.platform.v1.RenewCredentialResponse
-	(*HeartbeatRequest)(nil),          // 45: slipway.platform.v1.HeartbeatRequest
-	(*RightsPolicy)(nil),              // 46: slipway.platform.v1.RightsPolicy
-	(*ProjectRights)(nil),             // 47: slipway.platform.v1.ProjectRights
-	(*ProjectRole)(nil),               // 48: slipway.platform.v1.ProjectRole
-	(*HeartbeatResponse)(nil),         // 49: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 50: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 51: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 52: slipway.platform.v1.ReportResponse
-	(*UnregisterRequest)(nil),         // 53: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 54: slipway.platform.v1.UnregisterResponse
-	nil,                               // 55: slipway.platform.v1.Application.LabelsEntry
-	nil,                               // 56: slipway.platform.v1.RightsPolicy.ConfigEntry
-	(*timestamppb.Timestamp)(nil),     // 57: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 58: google.protobuf.Duration
+	(*CheckAccessRequest)(nil),        // 43: slipway.platform.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),       // 44: slipway.platform.v1.CheckAccessResponse
+	(*RenewCredentialRequest)(nil),    // 45: slipway.platform.v1.RenewCredentialRequest
+	(*RenewCredentialResponse)(nil),   // 46: slipway.platform.v1.RenewCredentialResponse
+	(*HeartbeatRequest)(nil),          // 47: slipway.platform.v1.HeartbeatRequest
+	(*RightsPolicy)(nil),              // 48: slipway.platform.v1.RightsPolicy
+	(*ProjectRights)(nil),             // 49: slipway.platform.v1.ProjectRights
+	(*ProjectRole)(nil),               // 50: slipway.platform.v1.ProjectRole
+	(*HeartbeatResponse)(nil),         // 51: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 52: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 53: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 54: slipway.platform.v1.ReportResponse
+	(*UnregisterRequest)(nil),         // 55: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 56: slipway.platform.v1.UnregisterResponse
+	nil,                               // 57: slipway.platform.v1.Application.LabelsEntry
+	nil,                               // 58: slipway.platform.v1.RightsPolicy.ConfigEntry
+	(*timestamppb.Timestamp)(nil),     // 59: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 60: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -4229,8 +4381,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	57, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	57, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	59, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	59, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -4238,11 +4390,11 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	57, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	59, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	57, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	59, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
 	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
 	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
 	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
@@ -4251,9 +4403,9 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	31, // 24: slipway.platform.v1.GetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 25: slipway.platform.v1.SetGitSettingsRequest.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
-	57, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	55, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	57, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	59, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	57, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	59, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
 	38, // 30: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
 	38, // 31: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
 	38, // 32: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
@@ -4266,15 +4418,15 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	4,  // 39: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
 	1,  // 40: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 41: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	57, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	46, // 43: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
-	56, // 44: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
-	47, // 45: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
-	48, // 46: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
-	58, // 47: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	59, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	48, // 43: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
+	58, // 44: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
+	49, // 45: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
+	50, // 46: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
+	60, // 47: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
 	31, // 48: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	51, // 49: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	57, // 50: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	53, // 49: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	59, // 50: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
 	38, // 51: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
 	38, // 52: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
 	9,  // 53: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
@@ -4292,31 +4444,33 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	36, // 65: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
 	39, // 66: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
 	41, // 67: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	43, // 68: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	45, // 69: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	50, // 70: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	53, // 71: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 72: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 73: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 74: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 75: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 76: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 77: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 78: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 79: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 80: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 81: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 82: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 83: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	37, // 84: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	40, // 85: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	42, // 86: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	44, // 87: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	49, // 88: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	52, // 89: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	54, // 90: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	72, // [72:91] is the sub-list for method output_type
-	53, // [53:72] is the sub-list for method input_type
+	43, // 68: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
+	45, // 69: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	47, // 70: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	52, // 71: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	55, // 72: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 73: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 74: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 75: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 76: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 77: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 78: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 79: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 80: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 81: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 82: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 83: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 84: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	37, // 85: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	40, // 86: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	42, // 87: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	44, // 88: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
+	46, // 89: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	51, // 90: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	54, // 91: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	56, // 92: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	73, // [73:93] is the sub-list for method output_type
+	53, // [53:73] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
 	53, // [53:53] is the sub-list for extension extendee
 	0,  // [0:53] is the sub-list for field type_name
@@ -4328,7 +4482,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 		return
 	}
 	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[46].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[48].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -4340,7 +4494,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   52,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

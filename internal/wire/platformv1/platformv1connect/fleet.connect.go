@@ -84,6 +84,9 @@ const (
 	// ApplicationServiceWatchApplicationsProcedure is the fully-qualified name of the
 	// ApplicationService's WatchApplications RPC.
 	ApplicationServiceWatchApplicationsProcedure = "/slipway.platform.v1.ApplicationService/WatchApplications"
+	// ApplicationServiceCheckAccessProcedure is the fully-qualified name of the ApplicationService's
+	// CheckAccess RPC.
+	ApplicationServiceCheckAccessProcedure = "/slipway.platform.v1.ApplicationService/CheckAccess"
 	// AgentServiceRenewCredentialProcedure is the fully-qualified name of the AgentService's
 	// RenewCredential RPC.
 	AgentServiceRenewCredentialProcedure = "/slipway.platform.v1.AgentService/RenewCredential"
@@ -557,6 +560,9 @@ func (UnimplementedGitServiceHandler) ResetGitSettings(context.Context, *connect
 type ApplicationServiceClient interface {
 	ListApplications(context.Context, *connect.Request[platformv1.ListApplicationsRequest]) (*connect.Response[platformv1.ListApplicationsResponse], error)
 	WatchApplications(context.Context, *connect.Request[platformv1.WatchApplicationsRequest]) (*connect.ServerStreamForClient[platformv1.WatchApplicationsResponse], error)
+	// CheckAccess decides whether the caller has a right on an Application, which does
+	// not have to exist.
+	CheckAccess(context.Context, *connect.Request[platformv1.CheckAccessRequest]) (*connect.Response[platformv1.CheckAccessResponse], error)
 }
 
 // NewApplicationServiceClient constructs a client for the slipway.platform.v1.ApplicationService
@@ -582,6 +588,12 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("WatchApplications")),
 			connect.WithClientOptions(opts...),
 		),
+		checkAccess: connect.NewClient[platformv1.CheckAccessRequest, platformv1.CheckAccessResponse](
+			httpClient,
+			baseURL+ApplicationServiceCheckAccessProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("CheckAccess")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -589,6 +601,7 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 type applicationServiceClient struct {
 	listApplications  *connect.Client[platformv1.ListApplicationsRequest, platformv1.ListApplicationsResponse]
 	watchApplications *connect.Client[platformv1.WatchApplicationsRequest, platformv1.WatchApplicationsResponse]
+	checkAccess       *connect.Client[platformv1.CheckAccessRequest, platformv1.CheckAccessResponse]
 }
 
 // ListApplications calls slipway.platform.v1.ApplicationService.ListApplications.
@@ -601,11 +614,19 @@ func (c *applicationServiceClient) WatchApplications(ctx context.Context, req *c
 	return c.watchApplications.CallServerStream(ctx, req)
 }
 
+// CheckAccess calls slipway.platform.v1.ApplicationService.CheckAccess.
+func (c *applicationServiceClient) CheckAccess(ctx context.Context, req *connect.Request[platformv1.CheckAccessRequest]) (*connect.Response[platformv1.CheckAccessResponse], error) {
+	return c.checkAccess.CallUnary(ctx, req)
+}
+
 // ApplicationServiceHandler is an implementation of the slipway.platform.v1.ApplicationService
 // service.
 type ApplicationServiceHandler interface {
 	ListApplications(context.Context, *connect.Request[platformv1.ListApplicationsRequest]) (*connect.Response[platformv1.ListApplicationsResponse], error)
 	WatchApplications(context.Context, *connect.Request[platformv1.WatchApplicationsRequest], *connect.ServerStream[platformv1.WatchApplicationsResponse]) error
+	// CheckAccess decides whether the caller has a right on an Application, which does
+	// not have to exist.
+	CheckAccess(context.Context, *connect.Request[platformv1.CheckAccessRequest]) (*connect.Response[platformv1.CheckAccessResponse], error)
 }
 
 // NewApplicationServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -627,12 +648,20 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("WatchApplications")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceCheckAccessHandler := connect.NewUnaryHandler(
+		ApplicationServiceCheckAccessProcedure,
+		svc.CheckAccess,
+		connect.WithSchema(applicationServiceMethods.ByName("CheckAccess")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slipway.platform.v1.ApplicationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ApplicationServiceListApplicationsProcedure:
 			applicationServiceListApplicationsHandler.ServeHTTP(w, r)
 		case ApplicationServiceWatchApplicationsProcedure:
 			applicationServiceWatchApplicationsHandler.ServeHTTP(w, r)
+		case ApplicationServiceCheckAccessProcedure:
+			applicationServiceCheckAccessHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -648,6 +677,10 @@ func (UnimplementedApplicationServiceHandler) ListApplications(context.Context, 
 
 func (UnimplementedApplicationServiceHandler) WatchApplications(context.Context, *connect.Request[platformv1.WatchApplicationsRequest], *connect.ServerStream[platformv1.WatchApplicationsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.ApplicationService.WatchApplications is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) CheckAccess(context.Context, *connect.Request[platformv1.CheckAccessRequest]) (*connect.Response[platformv1.CheckAccessResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.ApplicationService.CheckAccess is not implemented"))
 }
 
 // AgentServiceClient is a client for the slipway.platform.v1.AgentService service.
