@@ -9,7 +9,7 @@ import (
 // Kinds lists the kinds. The status of Applications and ApplicationSets is a
 // subresource, so that a tenant who writes Applications does not write what they
 // report. Argo CD's definition of Applications does not have it: the runtime works
-// with both (decision 0035 in docs/decisions). Unknown fields are preserved in
+// with both (decision 0036 in docs/decisions). Unknown fields are preserved in
 // spec and operation, where they may be limits.
 func Kinds() []declare.Kind {
 	kinds := []declare.Kind{

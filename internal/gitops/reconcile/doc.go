@@ -39,6 +39,6 @@
 // operation while one runs, a rollback while syncs are automated. Each is
 // reported in the status or in an Event.
 //
-// See decisions 0027 and 0035 in docs/decisions: A reconcile run is a list of
+// See decisions 0027 and 0036 in docs/decisions: A reconcile run is a list of
 // steps, and the status of Applications is a subresource, and need not be.
 package reconcile
