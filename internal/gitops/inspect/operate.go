@@ -40,11 +40,13 @@ func (e *BusyError) Error() string { return e.text }
 
 // Idle returns a *[BusyError] while an operation is requested or running.
 func Idle(app *Application) error {
-	if app.Operation != nil {
-		return &BusyError{fmt.Sprintf("another operation of %s was requested and has not started: wait for it with slipway app wait --operation", app.ID())}
-	}
+	// The status comes first: the agent removes the request of an operation
+	// after it has written that it runs.
 	if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
 		return &BusyError{fmt.Sprintf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.ID())}
+	}
+	if app.Operation != nil {
+		return &BusyError{fmt.Sprintf("another operation of %s was requested and has not started: wait for it with slipway app wait --operation", app.ID())}
 	}
 	return nil
 }
