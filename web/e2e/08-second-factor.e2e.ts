@@ -41,7 +41,7 @@ async function addApp(page: Page, pictures: string): Promise<void> {
   recovery = (await textOf(page.getByRole("region", { name: "Recovery codes" }).locator("code"))).split("\n");
   expect(recovery).toHaveLength(10);
   await page.getByRole("button", { name: "I have them" }).click();
-  await expect(page.getByRole("cell", { name: "Authenticator app" })).toBeVisible();
+  await expect(page.getByRole("cell", { name: "Authenticator app", exact: true })).toBeVisible();
 }
 
 test("an authenticator app is added", async ({ user: page }) => {
