@@ -3,6 +3,7 @@ package kubetest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -51,6 +52,16 @@ func TestNetworkHasNoWayOut(t *testing.T) {
 	if conn, err := dialer.DialContext(ctx, "tcp", "198.51.100.1:80"); err == nil {
 		conn.Close()
 		t.Error("an outside address answered")
+	}
+}
+
+// The name servers of the machine refuse at once: a lookup that waits for its
+// timeout would delay each test that resolves a name by seconds.
+func TestLookupDoesNotWait(t *testing.T) {
+	_, err := net.DefaultResolver.LookupHost(t.Context(), "name.invalid")
+	var failure *net.DNSError
+	if !errors.As(err, &failure) || failure.IsTimeout {
+		t.Errorf("lookup gave %v, want an error that is no timeout", err)
 	}
 }
 

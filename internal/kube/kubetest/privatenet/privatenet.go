@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -100,7 +102,50 @@ func setUpNetwork() error {
 	if err := netlink.RouteAdd(all); err != nil {
 		return fmt.Errorf("add a default route on lo: %w", err)
 	}
+	return refuseNameServers(index)
+}
+
+// refuseNameServers makes the name servers of the machine local addresses, on
+// which no process listens: a lookup fails at once. Otherwise each lookup that
+// /etc/hosts does not answer takes the ten seconds of the resolver's timeouts.
+// IPv6 has no route here and needs nothing.
+func refuseNameServers(lo int) error {
+	text, err := os.ReadFile("/etc/resolv.conf")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, server := range nameServers(string(text)) {
+		if !server.Is4() || server.IsLoopback() {
+			continue
+		}
+		route := &netlink.Route{
+			LinkIndex: lo, Dst: ipNet(netip.PrefixFrom(server, server.BitLen())),
+			Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
+		}
+		// The same server may be listed twice.
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("make the name server %s local: %w", server, err)
+		}
+	}
 	return nil
+}
+
+// nameServers returns the addresses of the name servers in a resolv.conf.
+func nameServers(conf string) []netip.Addr {
+	var servers []netip.Addr
+	for line := range strings.Lines(conf) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if server, err := netip.ParseAddr(fields[1]); err == nil {
+			servers = append(servers, server)
+		}
+	}
+	return servers
 }
 
 // ipNet converts a prefix to the type that netlink takes.
