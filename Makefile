@@ -21,7 +21,7 @@ GO_FLAGS  := $(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GO_FLAGS)"
 # The compiler collects garbage less often: a fifth less processor time for more memory. One package more than there
 # are processors is compiled at a time, because the compiler also waits for files.
-GO_BUILD  := CGO_ENABLED=0 GOGC=400 GOFLAGS="$(GO_FLAGS) -p=$(shell expr $$(nproc) + 1)"
+GO_BUILD  := CGO_ENABLED=0 GOGC=800 GOFLAGS="$(GO_FLAGS) -p=$(shell expr $$(nproc) + 1)"
 
 # The timeout only ends a package that hangs: every wait in a test has a bound of its own.
 HANG_GUARD := -timeout 80m
