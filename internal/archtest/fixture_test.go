@@ -1,8 +1,8 @@
 package archtest_test
 
 import (
-	"flag"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,61 +10,38 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/must"
 )
-
-var update = flag.Bool("update", false, "write what was found into testdata/*/*.txtar")
 
 // fixtures runs one subtest per archive: its files are a repository, and the
 // file called want lists every finding, one per line. $DIR is the repository.
 func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir string) []finding.Finding) {
 	t.Helper()
-	archives, err := filepath.Glob(pattern)
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("%s: %d archives, %v", pattern, len(archives), err)
-	}
-	for _, file := range archives {
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			must.Do(t, err)
-			dir := t.TempDir()
-			want := extract(t, archive, dir)
-			var got strings.Builder
-			for _, f := range check(t, name, dir) {
-				got.WriteString(strings.ReplaceAll(f.String(), dir, "$DIR") + "\n")
-			}
-			if got.String() == want {
-				return
-			}
-			if !*update {
-				t.Errorf("found:\n%s\nwant:\n%s", got.String(), want)
-				return
-			}
-			for i := range archive.Files {
-				if archive.Files[i].Name == "want" {
-					archive.Files[i].Data = []byte(got.String())
-				}
-			}
-			must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-		})
-	}
+	archives.Each(t, pattern, func(t *testing.T, archive *txtar.Archive) {
+		t.Parallel()
+		dir := t.TempDir()
+		want := extract(t, archive, dir)
+		var got strings.Builder
+		for _, f := range check(t, path.Base(t.Name()), dir) {
+			got.WriteString(strings.ReplaceAll(f.String(), dir, "$DIR") + "\n")
+		}
+		archives.Check(t, want, got.String())
+	})
 }
 
 // extract writes the archive's files below dir and returns the one called
 // want, which must be there.
-func extract(t *testing.T, archive *txtar.Archive, dir string) string {
+func extract(t *testing.T, archive *txtar.Archive, dir string) (want *txtar.File) {
 	t.Helper()
-	found, want := false, ""
-	for _, f := range archive.Files {
+	for i, f := range archive.Files {
 		if f.Name == "want" {
-			found, want = true, string(f.Data)
+			want = &archive.Files[i]
 			continue
 		}
 		write(t, dir, f.Name, string(f.Data))
 	}
-	if !found {
+	if want == nil {
 		t.Fatal("the archive has no file called want")
 	}
 	return want

@@ -152,6 +152,7 @@ func HouseTable() Table {
 			{Packages: rights, MayUse: []string{refusal, "./internal/gitops/glob"}, Foreign: nothing},
 			{Packages: kube, MayUse: []string{observe, secret, backoff, must, programs}, Foreign: anything}, // kubetest runs its cluster with programs
 			{Packages: must, MayUse: nothing, Foreign: nothing},
+			{Packages: "./internal/archives", MayUse: []string{must}, Foreign: []string{"golang.org/x/tools/txtar"}},
 			{Packages: programs, MayUse: []string{must}, Foreign: []string{"golang.org/x/sys/..."}},
 			{Packages: observe, MayUse: []string{refusal, secret, backoff}, Foreign: anything},
 			// paerser reads files with the two decoders; declare has the nearest name.
@@ -185,8 +186,9 @@ func HouseTable() Table {
 func houseBans() []Ban {
 	// Packages that only tests import may use what is for tests.
 	const fixtures = "./test/... ./internal/programs ./internal/kube/kubetest ./internal/edge/edgetest ./internal/edge/pkitest " +
-		"./internal/edge/bridge/bridgetest ./internal/gitops/gittest ./internal/gitops/argotest ./internal/cli/clitest"
+		"./internal/archives ./internal/edge/bridge/bridgetest ./internal/gitops/gittest ./internal/gitops/argotest ./internal/cli/clitest"
 	return []Ban{
+		{Package: "./internal/archives", Reason: "it has the cases of tests and belongs in _test.go files only"},
 		{Package: "./internal/must", Except: fixtures, Reason: "it ends tests and belongs in _test.go files only"},
 		{Package: "./internal/programs", Except: fixtures, Reason: "it runs the processes of tests and benchmarks only"},
 		{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},

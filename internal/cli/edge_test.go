@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestRefusals(t *testing.T) {
@@ -89,9 +89,7 @@ func TestNothingToServe(t *testing.T) {
 
 func TestAddressTaken(t *testing.T) {
 	clitest.Clean(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	defer func() { _ = taken.Close() }()
+	taken := programs.Listen(t, "")
 	address := taken.Addr().String()
 	for option, other := range map[string]string{"admin.address": "health.address", "health.address": "admin.address"} {
 		got := clitest.Run(t, "edge --providers.kubernetesingress --log.level=error --"+option+"="+address+" --"+other+"=127.0.0.1:0")

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/must"
@@ -20,20 +20,11 @@ import (
 // TestSourcesAgree: the same options in YAML, TOML, flags and variables give
 // the same configuration, with everything that want.yaml has in it.
 func TestSourcesAgree(t *testing.T) {
-	paths, err := filepath.Glob("testdata/sources/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		must.Do(t, err)
-		files := map[string]string{}
-		for _, file := range archive.Files {
-			files[file.Name] = string(file.Data)
-		}
+	for name, archive := range archives.All(t, "testdata/sources/*.txtar") {
+		files := archives.Texts(archive)
 		first := ""
 		for _, source := range []string{"in.yaml", "in.toml", "flags", "env"} {
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+source, func(t *testing.T) {
+			t.Run(name+"/"+source, func(t *testing.T) {
 				if files[source] == "" {
 					t.Fatal("the case does not have it")
 				}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/must"
 )
@@ -51,38 +52,30 @@ func inDir(t *testing.T, files ...string) {
 }
 
 func TestErrors(t *testing.T) {
-	paths, err := filepath.Glob("testdata/errors/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		must.Do(t, err)
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			inDir(t)
-			var environ, want []string
-			flags := ""
-			for _, file := range archive.Files {
-				text := strings.TrimSpace(string(file.Data))
-				switch file.Name {
-				case "env":
-					environ = strings.Split(text, "\n")
-				case "flags":
-					flags += " " + text
-				case "want":
-					want = strings.Split(text, "\n")
-				default:
-					flags = "--configFile=" + file.Name + flags
-					must.Do(t, os.WriteFile(file.Name, file.Data, 0o600))
-				}
+	archives.Each(t, "testdata/errors/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		inDir(t)
+		var environ, want []string
+		flags := ""
+		for _, file := range archive.Files {
+			text := strings.TrimSpace(string(file.Data))
+			switch file.Name {
+			case "env":
+				environ = strings.Split(text, "\n")
+			case "flags":
+				flags += " " + text
+			case "want":
+				want = strings.Split(text, "\n")
+			default:
+				flags = "--configFile=" + file.Name + flags
+				must.Do(t, os.WriteFile(file.Name, file.Data, 0o600))
 			}
-			edge, err := load(t, flags, environ...)
-			if edge != nil {
-				t.Error("an error came with options")
-			}
-			compareLines(t, err, want)
-		})
-	}
+		}
+		edge, err := load(t, flags, environ...)
+		if edge != nil {
+			t.Error("an error came with options")
+		}
+		compareLines(t, err, want)
+	})
 }
 
 // compareLines compares the joined errors, one to a line.

@@ -232,10 +232,7 @@ func TestUpgrade(t *testing.T) {
 
 // Nothing listens on one of the two endpoints: nobody notices.
 func TestRetryOnAnotherEndpoint(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	gone := dead.Addr().(*net.TCPAddr).AddrPort()
-	dead.Close()
+	gone := programs.FreeAddress(t)
 	s := start(t, tableFor(gone, edgetest.Backend(t, edgetest.Echo)))
 	w := edgetest.Dial(t, s.address)
 	for range 50 {

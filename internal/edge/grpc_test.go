@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -59,8 +60,7 @@ func (talkative) converse(_ any, stream grpc.ServerStream) error {
 // grpcBackend serves it without TLS.
 func grpcBackend(t *testing.T) net.Addr {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "test.Talkative", HandlerType: (*any)(nil),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/h3"
@@ -47,47 +48,31 @@ type pointMetrics struct {
 
 // NewMetrics registers the metrics for the entry points.
 func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Metrics {
+	metrics := promauto.With(registerer)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return metrics.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "requests_total", Help: "Requests by entry point and status; status 0 got no response."},
-			[]string{"entry_point", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		requests: counter("requests_total", "Requests by entry point and status; status 0 got no response.", "entry_point", "status"),
+		durations: metrics.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "request_duration_seconds", Help: "Time from the head of a request to the end of its response.", Buckets: durationBuckets},
 			[]string{"entry_point"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "connections_open", Help: "Open connections of clients."}, []string{"entry_point"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connections_refused_total", Help: "Connections that were refused, by reason."},
-			[]string{"entry_point", "reason"}),
-		bans: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "client_bans_total", Help: "Clients that were banned for a while because they flooded again and again."},
-			[]string{"entry_point"}),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "accept_errors_total", Help: "Errors of the kernel when accepting a connection."}, []string{"entry_point"}),
-		tables: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tables_total", Help: "Routing tables, by result of applying them."}, []string{"result"}),
-		applyDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		open:    metrics.NewGaugeVec(prometheus.GaugeOpts{Name: "connections_open", Help: "Open connections of clients."}, []string{"entry_point"}),
+		refused: counter("connections_refused_total", "Connections that were refused, by reason.", "entry_point", "reason"),
+		bans:    counter("client_bans_total", "Clients that were banned for a while because they flooded again and again.", "entry_point"),
+		failed:  counter("accept_errors_total", "Errors of the kernel when accepting a connection.", "entry_point"),
+		tables:  counter("tables_total", "Routing tables, by result of applying them.", "result"),
+		applyDuration: metrics.NewHistogram(prometheus.HistogramOpts{
 			Name: "table_apply_duration_seconds", Help: "Time to apply a routing table.", Buckets: durationBuckets}),
-		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http2_connections_closed_total", Help: "HTTP/2 connections that were closed, by reason."},
-			[]string{"entry_point", "reason"}),
-		quic: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http3_connections_closed_total", Help: "HTTP/3 connections that were closed, by reason."},
-			[]string{"entry_point", "reason"}),
-		mismatched: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connections_protocol_mismatch_total", Help: "Connections that were closed because their entry point does not serve their protocol: TLS on a plain one, or neither TLS nor HTTP."},
-			[]string{"entry_point"}),
-		handshakeFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_handshakes_failed_total", Help: "TLS handshakes that failed or timed out."}, []string{"entry_point"}),
-		tcp: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tcp_connections_total", Help: "Connections of TCP routes that ended: forwarded to an endpoint (passed), or closed without one (closed)."},
-			[]string{"entry_point", "result"}),
-		pressure: prometheus.NewGauge(prometheus.GaugeOpts{
+		sessions:          counter("http2_connections_closed_total", "HTTP/2 connections that were closed, by reason.", "entry_point", "reason"),
+		quic:              counter("http3_connections_closed_total", "HTTP/3 connections that were closed, by reason.", "entry_point", "reason"),
+		mismatched:        counter("connections_protocol_mismatch_total", "Connections that were closed because their entry point does not serve their protocol: TLS on a plain one, or neither TLS nor HTTP.", "entry_point"),
+		handshakeFailures: counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out.", "entry_point"),
+		tcp:               counter("tcp_connections_total", "Connections of TCP routes that ended: forwarded to an endpoint (passed), or closed without one (closed).", "entry_point", "result"),
+		pressure: metrics.NewGauge(prometheus.GaugeOpts{
 			Name: "memory_pressure", Help: "Memory pressure: 0 normal, 1 connections are not kept open, 2 requests are refused."}),
 		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
-	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.bans, m.failed, m.tables, m.applyDuration,
-		m.sessions, m.quic, m.mismatched, m.handshakeFailures, m.pressure, m.tcp)
 	for _, point := range entryPoints {
 		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}
 	}

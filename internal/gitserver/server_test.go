@@ -3,7 +3,6 @@ package gitserver_test
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitserver"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,8 +34,7 @@ func serve(t *testing.T) *served {
 	must.Do(t, err)
 	s := &served{dir: filepath.Join(t.TempDir(), "with a space", "demo.git"), pushed: make(chan []gitserver.Change, 8)}
 	must.Do(t, git.Create(t.Context(), s.dir, map[string][]byte{"README.md": []byte("hello\n"), "deploy/a.yaml": []byte("a: 1")}))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	var log bytes.Buffer
 	server := git.Serve(listener, gitserver.Options{Dir: s.dir, Pushed: func(changes []gitserver.Change) { s.pushed <- changes }, Log: &log})
 	t.Cleanup(func() {

@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // running is a server under test.
@@ -31,8 +32,7 @@ type running struct {
 // start runs a server on a free port until the test ends.
 func start(t *testing.T, serve func(context.Context, net.Listener) error) *running {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{host: listener.Addr().String(), url: "http://" + listener.Addr().String(), stop: cancel, done: make(chan error, 1)}
 	go func() {
@@ -289,8 +289,7 @@ func TestStopEndsProfiles(t *testing.T) {
 }
 
 func TestBrokenListener(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	must.Do(t, listener.Close())
 	var out bytes.Buffer
 	log, err := observe.NewLogger(&out, "info", "json")

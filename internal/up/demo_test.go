@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestDemoObserves(t *testing.T) {
@@ -74,10 +73,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("status %d: %v, want %v", code, got, want)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	listener.Close()
-	if responds(t.Context(), listener.Addr().String()) {
+	if responds(t.Context(), programs.FreeAddress(t).String()) {
 		t.Error("a closed port answered")
 	}
 	ended, cancel := context.WithCancel(t.Context())

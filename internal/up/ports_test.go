@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func listen(t *testing.T, address string) int {
@@ -36,10 +37,7 @@ func TestAllTakenPortsAreNamed(t *testing.T) {
 }
 
 func TestPortFree(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := int(programs.FreeAddress(t).Port())
 	if err := checkPorts([]fixedPort{{port, "the test"}}, 0); err != nil {
 		t.Error(err)
 	}

@@ -80,9 +80,7 @@ func TestRunTimeout(t *testing.T) {
 
 // What cannot start must not destroy what was there.
 func TestFailedResetKeepsTheState(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	defer listener.Close()
+	listener := programs.Listen(t, "")
 	port := listener.Addr().(*net.TCPAddr).Port
 	options := freeOptions(t, install(t, "silent"))
 	s, err := open(t, options.Dir)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -20,10 +21,12 @@ func (s *suite) testExamples(t *testing.T) {
 	e.charts, e.registry = serveCharts(t, chart), serveRegistry(t, chart)
 	s.start(t, e.control, "--leaderElection.enabled=false")
 	t.Run("all", func(t *testing.T) {
-		archives(t, "examples", func(t *testing.T, name string, archive *txtar.Archive) {
-			t.Parallel()
-			e.show(t, name, archive)
-		})
+		for name, archive := range archives.All(t, "examples/*.txtar") {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e.show(t, name, archive)
+			})
+		}
 	})
 }
 
@@ -46,7 +49,7 @@ func (e *exhibition) show(t *testing.T, name string, archive *txtar.Archive) {
 	place := strings.NewReplacer("CONTROL", e.control, "TARGET", target, "CHARTS", e.charts, "REGISTRY", e.registry, "REPOSITORY", repository.URL())
 	apps, want := take(archive, "apps.yaml"), strings.Fields(take(archive, "want"))
 	order := strings.Fields(take(archive, "order"))
-	content := files(archive)
+	content := archives.Texts(archive)
 	for path, text := range content {
 		content[path] = place.Replace(text)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -47,7 +48,9 @@ func (s *suite) testHostile(t *testing.T) {
 	h.good = h.git.Repository(t, "good", settings("0"))
 	s.application(t, h.control, h.target, "good", mainOf(h.good))
 	agentprocess.Await(t, s.applications(h.control), "good", agentprocess.InOrder(h.good.Head(t)))
-	archives(t, "hostile", h.meet)
+	for name, archive := range archives.All(t, "hostile/*.txtar") {
+		t.Run(name, func(t *testing.T) { h.meet(t, name, archive) })
+	}
 
 	peak := stop()
 	t.Logf("memory at most: agent %d MiB, one of %d workers %d MiB; a push to another Application live after %s at most",
@@ -103,7 +106,7 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 func (h *hostility) repository(t *testing.T, name string, archive *txtar.Archive) *gittest.Repository {
 	t.Helper()
 	links, modules, large := take(archive, "links"), take(archive, "submodules"), take(archive, "large")
-	content := files(archive)
+	content := archives.Texts(archive)
 	content["README"] = string(archive.Comment)
 	repository := h.git.Repository(t, name, content)
 	for line := range strings.Lines(links) {

@@ -13,9 +13,6 @@ package gitops
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -82,21 +79,6 @@ func settings(value string) map[string]string {
 	return map[string]string{"app/settings.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {value: %q}\n", value)}
 }
 
-// archives runs one subtest per archive of a folder.
-func archives(t *testing.T, folder string, run func(t *testing.T, name string, archive *txtar.Archive)) {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("there is no archive in %s: %v", folder, err)
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
-		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
-		t.Run(name, func(t *testing.T) { run(t, name, txtar.Parse(text)) })
-	}
-}
-
 // take removes a file from an archive and gives its text.
 func take(archive *txtar.Archive, name string) string {
 	for i, file := range archive.Files {
@@ -106,15 +88,6 @@ func take(archive *txtar.Archive, name string) string {
 		}
 	}
 	return ""
-}
-
-// files are those that are left in an archive.
-func files(archive *txtar.Archive) map[string]string {
-	all := map[string]string{}
-	for _, file := range archive.Files {
-		all[file.Name] = string(file.Data)
-	}
-	return all
 }
 
 // mainOf is a source of the folder app of a repository, in YAML.

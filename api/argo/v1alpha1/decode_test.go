@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -178,30 +179,21 @@ func note(value reflect.Value, seen map[string]bool) {
 // TestRefused compares what is refused or ignored with the archives in
 // testdata/refused.
 func TestRefused(t *testing.T) {
-	archives, err := filepath.Glob("testdata/refused/*.txtar")
-	if err != nil || len(archives) == 0 {
-		t.Fatal(archives, err)
-	}
-	for _, file := range archives {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil || len(archive.Files) != 2 {
-				t.Fatal(err)
-			}
-			object, refused, err := decodeAny(parse(t, archive.Files[0].Data))
-			must.Do(t, err)
-			var got strings.Builder
-			for _, r := range refused {
-				fmt.Fprintf(&got, "%s %s\n", r.Reason, r)
-			}
-			for _, warning := range warningsOf(object) {
-				fmt.Fprintf(&got, "Warning %s\n", warning)
-			}
-			if want := string(archive.Files[1].Data); got.String() != want {
-				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
-			}
-		})
-	}
+	archives.Each(t, "testdata/refused/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		if len(archive.Files) != 2 {
+			t.Fatalf("it has %d files", len(archive.Files))
+		}
+		object, refused, err := decodeAny(parse(t, archive.Files[0].Data))
+		must.Do(t, err)
+		var got strings.Builder
+		for _, r := range refused {
+			fmt.Fprintf(&got, "%s %s\n", r.Reason, r)
+		}
+		for _, warning := range warningsOf(object) {
+			fmt.Fprintf(&got, "Warning %s\n", warning)
+		}
+		archives.Check(t, &archive.Files[1], got.String())
+	})
 }
 
 // TestNoObject: what is not of the kind is an error.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -50,8 +50,7 @@ func serveAdmin(t *testing.T, table *route.Table) string {
 	source := &askedEdge{table: table, compiled: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	change := route.Diff(nil, table)
 	source.set.Apply(&change)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	handler := admin.New(admin.Build{})
 	handler.Attach(source)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -165,9 +164,7 @@ func TestEdgeRoutesPages(t *testing.T) {
 
 func TestEdgeAskMistakes(t *testing.T) {
 	address := serveAdmin(t, shopTable())
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	must.Do(t, closed.Close())
+	closed := programs.FreeAddress(t)
 	for _, c := range []struct {
 		args  []string
 		want  string
@@ -178,7 +175,7 @@ func TestEdgeAskMistakes(t *testing.T) {
 		{[]string{"explain", "http://a", "--output", "xml", "--admin", address}, `--output "xml" is neither text nor json`, true},
 		{[]string{"routes", "--output", "xml", "--admin", address}, `--output "xml" is neither text nor json`, true},
 		{[]string{"routes", "--admin", "a b"}, `--admin "a b" is not an address`, true},
-		{[]string{"routes", "--admin", closed.Addr().String()}, "is slipway edge running, and is this its admin.address?", false},
+		{[]string{"routes", "--admin", closed.String()}, "is slipway edge running, and is this its admin.address?", false},
 		{[]string{"explain"}, "accepts 1 arg(s), received 0", false},
 	} {
 		_, err := askEdge(t, c.args...)

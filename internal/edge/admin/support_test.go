@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -116,8 +116,7 @@ type served struct {
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	handler := admin.New(admin.Build{Version: "v1", Commit: "abc"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -2,22 +2,18 @@ package filter_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
-
-var update = flag.Bool("update", false, "write what the filters do into testdata")
 
 // TestScenarios runs the files of testdata. Each has policies.json, and then for
 // each case:
@@ -28,18 +24,7 @@ var update = flag.Bool("update", false, "write what the filters do into testdata
 //
 // The cases of a file come one after the other and share what is counted.
 func TestScenarios(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no scenarios", err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		must.Do(t, err)
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { runScenario(t, archive) })
-		if *update {
-			must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-		}
-	}
+	archives.Each(t, "testdata/*.txtar", runScenario)
 }
 
 func runScenario(t *testing.T, archive *txtar.Archive) {
@@ -64,12 +49,7 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 		if want == nil {
 			t.Fatalf("%s has no .want", name)
 		}
-		if *update {
-			want.Data = []byte(got)
-		}
-		if got != string(want.Data) {
-			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want.Data)
-		}
+		archives.Check(t, want, got)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // counted is a connection that counts what is written to it.
@@ -32,8 +33,7 @@ func (c *counted) Write(p []byte) (int, error) {
 // serveOne serves one connection, which is wrapped, and waits for its end.
 func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

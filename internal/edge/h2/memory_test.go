@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // tracked is a connection that can be looked for in memory.
@@ -25,9 +26,7 @@ func TestEndedConnectionIsForgotten(t *testing.T) {
 		<-ctx.Done()
 	})})
 	must.Do(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	defer listener.Close()
+	listener := programs.Listen(t, "")
 	served := make(chan weak.Pointer[tracked])
 	go func() {
 		conn, err := listener.Accept()

@@ -113,9 +113,7 @@ func TestContext(t *testing.T) {
 	})
 	s, err := h2.New(h2.Config{Handler: handler})
 	must.Do(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	defer listener.Close()
+	listener := programs.Listen(t, "")
 	remote := make(chan string, 1)
 	ended := make(chan struct{})
 	go func() {

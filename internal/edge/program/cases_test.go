@@ -2,7 +2,6 @@ package program_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
@@ -19,17 +19,7 @@ import (
 // with or without a namespace, and its fields. A request is a method (GET when
 // it is left out) or an entry point, a host and path, and headers.
 func TestCases(t *testing.T) {
-	paths, err := filepath.Glob("testdata/route/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			must.Do(t, err)
-			runCase(t, archive)
-		})
-	}
+	archives.Each(t, "testdata/route/*.txtar", runCase)
 }
 
 func runCase(t *testing.T, archive *txtar.Archive) {

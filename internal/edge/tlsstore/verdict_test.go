@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // handshake makes a connection in memory and gives the server's record of it.
@@ -131,8 +132,7 @@ func TestVerdictOnSharedRecord(t *testing.T) {
 // serveHTTP runs an HTTP server that asks for a verdict as the proxy does.
 func serveHTTP(t testing.TB, store *tlsstore.Store) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	server := &http.Server{
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return tlsstore.WithHandshake(ctx) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -94,12 +94,12 @@ type EngineOptions struct {
 func Start(t testing.TB, options EngineOptions) *Engine {
 	t.Helper()
 	program, err := os.Executable()
-	fatal(t, err)
+	must.Do(t, err)
 	renderer, err := render.New(render.Options{Command: []string{program, workerArgument}, Observe: options.Rendered})
-	fatal(t, err)
+	must.Do(t, err)
 	options.Sources.Indexes = renderer
 	sources, err := source.New(options.Sources)
-	fatal(t, err)
+	must.Do(t, err)
 	kinds := live.NewKinds(options.Cluster)
 	// The cache reports changes before the controller exists.
 	var controller atomic.Pointer[reconcile.Controller]
@@ -112,7 +112,7 @@ func Start(t testing.TB, options EngineOptions) *Engine {
 	settings.Cluster, settings.Sources, settings.Renderer = options.Cluster, sources, renderer
 	settings.Live, settings.Kinds, settings.Applier = cache, kinds, apply.New(options.Cluster, kinds)
 	running, err := reconcile.New(settings)
-	fatal(t, err)
+	must.Do(t, err)
 	controller.Store(running)
 	ctx, cancel := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
@@ -126,10 +126,4 @@ func Start(t testing.TB, options EngineOptions) *Engine {
 	})
 	t.Cleanup(stop)
 	return &Engine{Controller: running, Stop: stop}
-}
-
-// fatal ends a test that cannot be set up.
-func fatal(t testing.TB, err error) {
-	t.Helper()
-	must.Do(t, err)
 }

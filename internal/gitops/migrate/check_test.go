@@ -57,7 +57,7 @@ func TestRefused(t *testing.T) {
 			}
 			// The project is checked when it is moved, so the list does not have it.
 			listed, err := migrate.List(t.Context(), w.cluster.Cluster, w.argo, w.control)
-			w.must(err)
+			must.Do(w.t, err)
 			at := slices.IndexFunc(listed, func(c migrate.Candidate) bool { return c.App.Name == name })
 			if found := listed[at].Findings; tt.code != migrate.CodeProject && (len(found) != 1 || found[0].Code != tt.code || found[0].Fix == "") {
 				t.Errorf("found %v", found)

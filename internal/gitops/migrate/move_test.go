@@ -291,7 +291,7 @@ func TestLabelTracking(t *testing.T) {
 func (w *world) marks() map[string]string {
 	w.t.Helper()
 	list, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), metav1.ListOptions{})
-	w.must(err)
+	must.Do(w.t, err)
 	made := map[string]string{}
 	for _, one := range list.Items {
 		made[one.Name] = fmt.Sprint(one.Labels, one.Annotations)

@@ -46,11 +46,6 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, cluster: cluster, git: gittest.Serve(t), argo: cluster.Namespace(t), control: cluster.Namespace(t), target: cluster.Namespace(t)}
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	must.Do(w.t, err)
-}
-
 // start runs an engine for the Applications of a namespace.
 func (w *world) start(namespace string) {
 	w.t.Helper()
@@ -102,12 +97,12 @@ func (w *world) options(name string, cluster *kube.Cluster) migrate.Options {
 func (w *world) app(namespace, name string) *v1alpha1.Application {
 	w.t.Helper()
 	list, err := argotest.Applications(w.cluster, namespace).List(w.t.Context(), kube.Named(name))
-	w.must(err)
+	must.Do(w.t, err)
 	if len(list.Items) == 0 {
 		return nil
 	}
 	app, _, err := v1alpha1.Decode(list.Items[0].Object)
-	w.must(err)
+	must.Do(w.t, err)
 	return app
 }
 

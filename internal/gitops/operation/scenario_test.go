@@ -1,10 +1,7 @@
 package operation_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,13 +11,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/gitops/operation"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/internal/must"
 )
-
-var update = flag.Bool("update", false, "write what the operations do into testdata")
 
 // TestScenarios carries out the files of testdata against a real API server with
 // a node. Each begins with what it shows, and has these sections in any number:
@@ -37,24 +32,11 @@ var update = flag.Bool("update", false, "write what the operations do into testd
 // NAMESPACE stands for the namespace of the test. That a wave is ready before
 // the next one is written is looked at in each of them.
 func TestScenarios(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no scenarios", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			must.Do(t, err)
-			play(t, archive)
-			if *update {
-				must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-			}
-		})
-	}
+	archives.Each(t, "testdata/*.txtar", play)
 }
 
 func play(t *testing.T, archive *txtar.Archive) {
+	t.Parallel()
 	w := newWorld(t, kubetest.Shared(t))
 	var options plan.Options
 	did := ""
@@ -74,11 +56,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 			run := w.run(w.build(text, options, plan.Deletion), nil)
 			did = w.tell(w.finish(run), run)
 		case "did":
-			if *update {
-				file.Data = []byte(did)
-			} else if did != text {
-				t.Errorf("it did\n%s\nwant\n%s", did, text)
-			}
+			archives.Check(t, file, did)
 		case "left", "gone":
 			w.check(file.Name == "left", text)
 		default:

@@ -1,10 +1,7 @@
 package plan_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +11,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/must"
 )
-
-var update = flag.Bool("update", false, "write what the plans do into testdata")
 
 // TestScenarios runs the files of testdata. Each has some of:
 //
@@ -30,26 +26,11 @@ var update = flag.Bool("update", false, "write what the plans do into testdata")
 //	plan     what is planned
 //	talk     what Next says, and what happens then: lines that begin with >
 func TestScenarios(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no scenarios", err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		must.Do(t, err)
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { runScenario(t, archive) })
-		if *update {
-			must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-		}
-	}
+	archives.Each(t, "testdata/*.txtar", runScenario)
 }
 
 func runScenario(t *testing.T, archive *txtar.Archive) {
-	sections := map[string]string{}
-	for _, file := range archive.Files {
-		sections[file.Name] = string(file.Data)
-	}
-	made := buildScenario(t, sections)
+	made := buildScenario(t, archives.Texts(archive))
 	for i := range archive.Files {
 		file := &archive.Files[i]
 		var got string
@@ -63,11 +44,7 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 		default:
 			t.Fatalf("what is the section %q?", file.Name)
 		}
-		if *update {
-			file.Data = []byte(got)
-		} else if got != string(file.Data) {
-			t.Errorf("%s is\n%s\nwant\n%s", file.Name, got, file.Data)
-		}
+		archives.Check(t, file, got)
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/must"
 )
 
 // versionOf is the version of a ConfigMap.
 func (w *world) versionOf(name string) string {
 	w.t.Helper()
 	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(w.t.Context(), name, metav1.GetOptions{})
-	w.must(err)
+	must.Do(w.t, err)
 	return found.ResourceVersion
 }
 
@@ -105,7 +106,7 @@ func TestCreateNamespace(t *testing.T) {
 	w.synced("web", repository.Head(t))
 	w.value("one", "1")
 	namespace, err := w.cluster.Client.CoreV1().Namespaces().Get(t.Context(), w.target, metav1.GetOptions{})
-	w.must(err)
+	must.Do(w.t, err)
 	if namespace.Labels["team"] != "a" {
 		t.Errorf("the labels are %v", namespace.Labels)
 	}

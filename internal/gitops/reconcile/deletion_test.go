@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const finalizer = "resources-finalizer.argocd.argoproj.io"
@@ -25,7 +26,7 @@ func (w *world) delete(name, finalizer string) {
 		w.patch(name, fmt.Sprintf(`{"metadata": {"finalizers": [%q]}}`, finalizer))
 	}
 	client := argotest.Applications(w.cluster, w.control)
-	w.must(client.Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+	must.Do(w.t, client.Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (w *world) gone(name string) {
@@ -44,7 +45,7 @@ func (w *world) label(name, key string) {
 	w.t.Helper()
 	_, err := w.cluster.Client.AppsV1().Deployments(w.target).Patch(w.t.Context(), name, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata": {"labels": {"example.com/%s": "x"}}}`, key), metav1.PatchOptions{FieldManager: "somebody"})
-	w.must(err)
+	must.Do(w.t, err)
 }
 
 // deployment is one without Pods.
@@ -96,7 +97,7 @@ func TestDeletionNeedsNothing(t *testing.T) {
 	w.start()
 	w.applicationIn("team", "web", repository, "web", automated)
 	w.synced("web", repository.Head(t))
-	w.must(w.cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(w.control).Delete(t.Context(), "team", metav1.DeleteOptions{}))
+	must.Do(w.t, w.cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(w.control).Delete(t.Context(), "team", metav1.DeleteOptions{}))
 	w.condition("web", v1alpha1.ConditionInvalidSpecError, "there is no AppProject team")
 	w.git.SetDown(true)
 	w.engine.Stop()

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const farServer = "https://far.example:6443"
@@ -132,7 +133,7 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	}
 	client := other.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
 	_, err := client.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"data": {"value": "drifted"}}`), metav1.PatchOptions{FieldManager: "user"})
-	w.must(err)
+	must.Do(w.t, err)
 	other.value("one", "1")
 
 	repository.Delete(t, "web/two.yaml")

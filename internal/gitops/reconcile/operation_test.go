@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/must"
 )
 
 func listAll() metav1.ListOptions { return metav1.ListOptions{} }
@@ -19,7 +20,7 @@ func (w *world) open(name string) {
 	w.t.Helper()
 	_, err := w.cluster.Client.NetworkingV1().Ingresses(w.target).Patch(w.t.Context(), name, types.MergePatchType,
 		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{FieldManager: "controller"}, "status")
-	w.must(err)
+	must.Do(w.t, err)
 }
 
 // waits follows an Application until its operation waits for something.
@@ -85,7 +86,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 	w.patch("web", `{"operation": {"sync": {}}}`)
 	before := w.waits("web", "first to be healthy")
 	hook, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{})
-	w.must(err)
+	must.Do(w.t, err)
 	w.engine.Stop()
 	repository.Commit(t, map[string]string{"web/second.yaml": configMap("second", "newer")}, "meanwhile")
 	w.open("first")
@@ -93,7 +94,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 	after := w.operated("web", v1alpha1.OperationSucceeded)
 	w.value("second", "2")
 	again, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{})
-	w.must(err)
+	must.Do(w.t, err)
 	if again.UID != hook.UID {
 		t.Error("the hook ran again")
 	}

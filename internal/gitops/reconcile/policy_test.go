@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -20,7 +21,7 @@ func (w *world) set(name, value string) {
 	w.t.Helper()
 	_, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Patch(w.t.Context(), name, types.MergePatchType,
 		fmt.Appendf(nil, `{"data": {"value": %q}}`, value), metav1.PatchOptions{FieldManager: "kubectl-edit"})
-	w.must(err)
+	must.Do(w.t, err)
 }
 
 func (w *world) outOfSync(name string) *v1alpha1.Application {
@@ -53,7 +54,7 @@ func TestSelfHeal(t *testing.T) {
 	if len(app.Status.History) != 1 {
 		t.Errorf("a repair is in the history: %+v", app.Status.History)
 	}
-	w.must(w.cluster.Client.CoreV1().ConfigMaps(w.target).Delete(t.Context(), "two", metav1.DeleteOptions{}))
+	must.Do(w.t, w.cluster.Client.CoreV1().ConfigMaps(w.target).Delete(t.Context(), "two", metav1.DeleteOptions{}))
 	w.value("two", "2")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 // unknown waits until the sync status of an Application is Unknown, with an
@@ -167,7 +168,7 @@ func TestUnlabelledIsSynced(t *testing.T) {
 	w.synced("web", repository.Head(t))
 	w.patch("web", `{"operation": {"sync": {"syncOptions": ["ApplyOutOfSyncOnly=true"]}}}`)
 	w.operated("web", v1alpha1.OperationSucceeded)
-	w.must(w.labelled("one"))
+	must.Do(w.t, w.labelled("one"))
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if len(app.Status.Conditions) > 0 {
 			return fmt.Errorf("it is %s", told(app))
@@ -184,7 +185,7 @@ func TestUnlabelledIsLabelled(t *testing.T) {
 	w.start()
 	w.application("web", repository, "web", automated)
 	w.operated("web", v1alpha1.OperationSucceeded)
-	w.must(w.labelled("one"))
+	must.Do(w.t, w.labelled("one"))
 	if app := w.synced("web", repository.Head(t)); len(app.Status.Conditions) > 0 {
 		t.Errorf("the Application is %s", told(app))
 	}

@@ -106,11 +106,6 @@ func (w *world) start() {
 	})
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	must.Do(w.t, err)
-}
-
 // repository makes a repository with files.
 func (w *world) repository(name string, files map[string]string) *gittest.Repository {
 	w.t.Helper()
@@ -237,6 +232,6 @@ func (w *world) value(name, want string) {
 func (w *world) exists(name string) bool {
 	w.t.Helper()
 	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), kube.Named(name))
-	w.must(err)
+	must.Do(w.t, err)
 	return len(found.Items) > 0
 }

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
@@ -24,22 +22,17 @@ type request struct {
 
 func requests(t testing.TB) map[string]request {
 	t.Helper()
-	files, err := filepath.Glob("testdata/requests/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
 	found := map[string]request{}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil || len(archive.Files) != 3 {
-			t.Fatalf("%s: %v", file, err)
+	for name, archive := range archives.All(t, "testdata/requests/*.txtar") {
+		if len(archive.Files) != 3 {
+			t.Fatalf("%s has %d files", name, len(archive.Files))
 		}
 		text := append(archive.Files[0].Data, '\n')
 		header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		found[strings.TrimSuffix(filepath.Base(file), ".txtar")] = request{
+		found[name] = request{
 			header: http.Header(header), body: bytes.TrimSpace(archive.Files[1].Data), want: string(archive.Files[2].Data),
 		}
 	}

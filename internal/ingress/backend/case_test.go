@@ -2,11 +2,8 @@ package backend_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,30 +14,20 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
-
-var update = flag.Bool("update", false, "write what the cases give into testdata")
 
 // TestCases builds the port 80 of the Service shop/cart, or the one that a case
 // names, from the objects of each case in testdata. Objects without a namespace
 // are in shop, and slices without a label belong to cart.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runFile(t, file) })
-	}
+	archives.Each(t, "testdata/*.txtar", runFile)
 }
 
-func runFile(t *testing.T, file string) {
-	archive, err := txtar.ParseFile(file)
-	must.Do(t, err)
+func runFile(t *testing.T, archive *txtar.Archive) {
 	if len(archive.Files)%2 != 0 {
 		t.Fatal("each case is followed by what is wanted")
 	}
@@ -50,18 +37,10 @@ func runFile(t *testing.T, file string) {
 			input := parseCase(t, string(in.Data))
 			result := backend.Build(input.snapshot.View(), input.id, input.options)
 			checkResult(t, input, &result)
-			got := show(&result)
-			switch {
-			case matches(got, string(want.Data)):
-			case *update:
-				want.Data = []byte(got)
-			default:
-				t.Errorf("got:\n%s\nwant:\n%s", got, want.Data)
+			if got := show(&result); !matches(got, string(want.Data)) {
+				archives.Check(t, want, got)
 			}
 		})
-	}
-	if *update {
-		must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 	}
 }
 

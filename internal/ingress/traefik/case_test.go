@@ -3,10 +3,7 @@ package traefik_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,14 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected results in testdata")
 
 // reading is one of the three functions: an object, and what it stands for.
 type reading func(*snapshot.Resource, reference.Source) (any, []refusal.Refusal)
@@ -54,43 +50,26 @@ func TestServersTransport(t *testing.T) {
 // cluster.yaml, the first file, has the other objects. A name that starts with
 // cross is read where other namespaces are allowed.
 func eachCase(t *testing.T, folder string, kind snapshot.Kind, read reading) {
-	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			must.Do(t, err)
-			cluster := snapshot.New()
-			files := archive.Files
-			if files[0].Name == "cluster.yaml" {
-				fillCluster(t, cluster, files[0].Data)
-				files = files[1:]
+	archives.Each(t, "testdata/"+folder+"/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		cluster := snapshot.New()
+		files := archive.Files
+		if files[0].Name == "cluster.yaml" {
+			fillCluster(t, cluster, files[0].Data)
+			files = files[1:]
+		}
+		for i := 0; i+1 < len(files); i += 2 {
+			name, ok := strings.CutSuffix(files[i].Name, ".yaml")
+			if !ok || files[i+1].Name != name+".want" {
+				t.Fatalf("%s is not followed by its .want", files[i].Name)
 			}
-			for i := 0; i+1 < len(files); i += 2 {
-				name, ok := strings.CutSuffix(files[i].Name, ".yaml")
-				if !ok || files[i+1].Name != name+".want" {
-					t.Fatalf("%s is not followed by its .want", files[i].Name)
-				}
-				t.Run(name, func(t *testing.T) {
-					object := &snapshot.Resource{Kind: kind, Namespace: "shop", Name: "it", Spec: parseYAML(t, files[i].Data)}
-					got := outcome(t, read, object, reference.Source{
-						View: cluster.View(), Namespace: "shop", CrossNamespace: strings.HasPrefix(name, "cross"),
-					})
-					if *update {
-						files[i+1].Data = []byte(got)
-					}
-					if want := string(files[i+1].Data); got != want {
-						t.Errorf("got:\n%s\nwant:\n%s", got, want)
-					}
-				})
-			}
-			if *update {
-				must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
-			}
-		})
-	}
+			t.Run(name, func(t *testing.T) {
+				object := &snapshot.Resource{Kind: kind, Namespace: "shop", Name: "it", Spec: parseYAML(t, files[i].Data)}
+				archives.Check(t, &files[i+1], outcome(t, read, object, reference.Source{
+					View: cluster.View(), Namespace: "shop", CrossNamespace: strings.HasPrefix(name, "cross"),
+				}))
+			})
+		}
+	})
 }
 
 // outcome is what an object stands for as JSON, or its faults, each on a line.

@@ -2,16 +2,15 @@ package traefik_test
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
@@ -23,13 +22,7 @@ import (
 // that they name.
 func seedSpecs(f *testing.F, folder string) *snapshot.Snapshot {
 	cluster := snapshot.New()
-	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no files: %v", err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		must.Do(f, err)
+	for _, archive := range archives.All(f, "testdata/"+folder+"/*.txtar") {
 		for _, file := range archive.Files {
 			switch {
 			case file.Name == "cluster.yaml":

@@ -2,7 +2,6 @@ package translate_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/program"
@@ -32,18 +32,8 @@ import (
 //	policies.txt      the policies of a rule a line
 //	refusals.txt      a refusal a line: object, field, reason; all of them
 func TestCases(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
 	authority := pkitest.NewAuthority(t)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			must.Do(t, err)
-			runCase(t, archive, authority)
-		})
-	}
+	archives.Each(t, "testdata/*.txtar", func(t *testing.T, archive *txtar.Archive) { runCase(t, archive, authority) })
 }
 
 func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority) {

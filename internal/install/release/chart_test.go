@@ -8,18 +8,19 @@ import (
 
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestFindChart: a chart comes from a folder or an archive, and says when it is not
 // there or of another version.
 func TestFindChart(t *testing.T) {
 	archive, err := charts.Archive(charts.Runtime)
-	check(t, err)
+	must.Do(t, err)
 	file := filepath.Join(t.TempDir(), "gitops-runtime.tgz")
-	check(t, os.WriteFile(file, archive, 0o600))
+	must.Do(t, os.WriteFile(file, archive, 0o600))
 	for _, place := range []string{file, "../../../charts/gitops-runtime"} {
 		chart, err := release.FindChart(t.Context(), release.Source{Place: place})
-		check(t, err)
+		must.Do(t, err)
 		if chart.Name() != "gitops-runtime" || chart.Version() != ownChart(t).Version() {
 			t.Errorf("%s is %s %s", place, chart.Name(), chart.Version())
 		}

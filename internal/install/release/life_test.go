@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -41,7 +42,7 @@ func TestLife(t *testing.T) {
 	before := w.everything(t)
 	spec := release.Spec{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}}
 	plan, err := w.client.Plan(ctx, spec)
-	check(t, err)
+	must.Do(t, err)
 	for _, line := range []string{
 		"create Namespace slipway\n", "create CustomResourceDefinition applications.argoproj.io\n", "create Secret slipway/slipway-user-token\n",
 		"create Deployment slipway/slipway-agent\n", "create ClusterRole slipway:slipway:agent", "create IngressClass slipway\n",
@@ -55,7 +56,7 @@ func TestLife(t *testing.T) {
 	}
 	w.cluster.MakePodsReady(t, w.place.Namespace, nil)
 	asked := 0
-	check(t, w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait, Healthy: func(context.Context) error {
+	must.Do(t, w.client.Apply(ctx, plan, release.WaitOptions{Timeout: wait, Healthy: func(context.Context) error {
 		if asked++; asked == 1 {
 			return errors.New("the runtime is not online yet")
 		}
@@ -75,12 +76,12 @@ func TestLife(t *testing.T) {
 func (w *world) requireRelease(t *testing.T, revision int, status string) {
 	t.Helper()
 	state, err := w.client.Current(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	if state == nil || state.Revision != revision || state.Status != status {
 		t.Fatalf("the release is %+v, not revision %d and %s", state, revision, status)
 	}
 	found, err := w.cluster.Client.CoreV1().Secrets(w.place.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + w.place.Release})
-	check(t, err)
+	must.Do(t, err)
 	if len(found.Items) == 0 || found.Items[0].Type != "helm.sh/release.v1" {
 		t.Errorf("helm list would not show it: %v", found.Items)
 	}
@@ -89,14 +90,14 @@ func (w *world) requireRelease(t *testing.T, revision int, status string) {
 // Nothing changes when nothing is new, and another release does not take its objects.
 func (w *world) testAgain(t *testing.T) {
 	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone()})
-	check(t, err)
+	must.Do(t, err)
 	if !plan.Empty() || plan.Install() {
 		t.Errorf("the plan is not empty:\n%s", shown(plan))
 	}
 	other := openWorld(t, w.cluster, w.place.Namespace)
 	other.place.Release = "other"
 	client, err := release.Open(w.cluster.Cluster, other.place, nil)
-	check(t, err)
+	must.Do(t, err)
 	if _, err := client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone()}); err == nil || !strings.Contains(err.Error(), "slipway-runtime") {
 		t.Errorf("another release takes the objects: %v", err)
 	}
@@ -106,25 +107,25 @@ func (w *world) testAgain(t *testing.T) {
 // those of others stay as they are.
 func (w *world) testDefinitions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gitops-runtime")
-	check(t, os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")))
+	must.Do(t, os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")))
 	file := filepath.Join(dir, "crds", "slipway.dev_middlewares.yaml")
 	text, err := os.ReadFile(file)
-	check(t, err)
+	must.Do(t, err)
 	changed := strings.Replace(string(text), "singular: middleware\n", "singular: middleware\n    shortNames: [mw]\n", 1)
-	check(t, os.WriteFile(file, []byte(changed), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 	chart, err := release.FindChart(t.Context(), release.Source{Place: dir})
-	check(t, err)
+	must.Do(t, err)
 	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: chart, Values: alone()})
-	check(t, err)
+	must.Do(t, err)
 	if got := shown(plan); got != "change CustomResourceDefinition middlewares.slipway.dev\n" {
 		t.Errorf("the plan is\n%s", got)
 	}
 	resource := kube.DefinitionResource()
 	_, err = w.cluster.Dynamic.Resource(resource).Patch(t.Context(), "middlewares.slipway.dev", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`), metav1.PatchOptions{})
-	check(t, err)
+	must.Do(t, err)
 	plan, err = w.client.Plan(t.Context(), release.Spec{Chart: chart, Values: alone()})
-	check(t, err)
+	must.Do(t, err)
 	if !plan.Empty() || !strings.Contains(strings.Join(plan.Remarks, "\n"), "middlewares.slipway.dev") {
 		t.Errorf("a definition of another release: %v\n%s", plan.Remarks, shown(plan))
 	}
@@ -136,17 +137,17 @@ func (w *world) testUpgrade(t *testing.T) {
 	values := alone()
 	values["agent"] = map[string]any{"podLabels": map[string]any{"tier": "first"}}
 	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
-	check(t, err)
+	must.Do(t, err)
 	if got := shown(plan); got != "change Deployment slipway/slipway-agent\n" {
 		t.Errorf("the plan is\n%s", got)
 	}
-	check(t, w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: wait}))
+	must.Do(t, w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: wait}))
 	w.requireRelease(t, 2, "deployed")
 
 	values["agent"] = map[string]any{"podLabels": map[string]any{"tier": "second"}}
 	values["edge"] = map[string]any{"enabled": false}
 	plan, err = w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
-	check(t, err)
+	must.Do(t, err)
 	if got := shown(plan); !strings.Contains(got, "delete Deployment slipway/slipway-edge\n") {
 		t.Errorf("the plan is\n%s", got)
 	}
@@ -157,7 +158,7 @@ func (w *world) testUpgrade(t *testing.T) {
 	}
 	w.requireRelease(t, 4, "deployed")
 	found, err := w.cluster.Client.AppsV1().Deployments("slipway").Get(t.Context(), "slipway-agent", metav1.GetOptions{})
-	check(t, err)
+	must.Do(t, err)
 	if tier := found.Spec.Template.Labels["tier"]; tier != "first" {
 		t.Errorf("after the rollback the agent has the label %q", tier)
 	}
@@ -165,7 +166,7 @@ func (w *world) testUpgrade(t *testing.T) {
 		t.Errorf("after the rollback the edge is away: %v", err)
 	}
 	state, err := w.client.Current(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	if _, has := state.Values["agent"]; !has {
 		t.Errorf("after the rollback the values are %v", state.Values)
 	}
@@ -176,12 +177,12 @@ func (w *world) testUninstall(t *testing.T, before map[string]bool) {
 	ctx := t.Context()
 	w.cluster.Apply(t, "slipway", leftBehind)
 	removed, err := w.client.Remove(ctx, wait)
-	check(t, err)
+	must.Do(t, err)
 	if !removed.Found || len(removed.Definitions) != 6 {
 		t.Errorf("removed: %+v", removed)
 	}
 	left, err := w.client.Leftovers(ctx, removed.Definitions)
-	check(t, err)
+	must.Do(t, err)
 	named := map[string]release.Leftover{}
 	for _, one := range left {
 		named[one.Kind+" "+one.Namespace+"/"+one.Name] = one
@@ -243,7 +244,7 @@ func TestTakenBack(t *testing.T) {
 	w := newWorld(t, "fresh")
 	before := w.everything(t)
 	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}})
-	check(t, err)
+	must.Do(t, err)
 	err = w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: soon})
 	failed := (*release.FailedError)(nil)
 	if !errors.As(err, &failed) || failed.Problem != nil {
@@ -267,7 +268,7 @@ func TestTakenBack(t *testing.T) {
 func testInterrupted(t *testing.T, w *world) {
 	spec := release.Spec{Chart: ownChart(t), Values: alone()}
 	plan, err := w.client.Plan(t.Context(), spec)
-	check(t, err)
+	must.Do(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	go func() {
@@ -280,7 +281,7 @@ func testInterrupted(t *testing.T, w *world) {
 	}
 	w.awaitGone(t, "second")
 	plan, err = w.client.Plan(t.Context(), spec)
-	check(t, err)
+	must.Do(t, err)
 	err = w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: soon, Keep: true})
 	if err == nil || !strings.Contains(err.Error(), "it is left as it is") {
 		t.Fatalf("the installation ended with %v", err)
@@ -290,16 +291,16 @@ func testInterrupted(t *testing.T, w *world) {
 		t.Errorf("a failed release is planned over: %v", err)
 	}
 	_, err = w.client.Remove(t.Context(), wait)
-	check(t, err)
+	must.Do(t, err)
 	namespaces := w.cluster.Client.CoreV1().Namespaces()
 	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
-	check(t, err)
-	check(t, namespaces.Delete(t.Context(), "second", metav1.DeleteOptions{}))
+	must.Do(t, err)
+	must.Do(t, namespaces.Delete(t.Context(), "second", metav1.DeleteOptions{}))
 	if _, err := w.client.Plan(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "the namespace second is being deleted") {
 		t.Errorf("a namespace that goes is planned for: %v", err)
 	}
 	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	check(t, err)
+	must.Do(t, err)
 	w.awaitGone(t, "second")
 }
 
@@ -316,11 +317,11 @@ func (w *world) awaitGone(t *testing.T, namespace string) {
 func TestHook(t *testing.T) {
 	w := newWorld(t, "hooked")
 	_, err := w.cluster.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hooked"}}, metav1.CreateOptions{})
-	check(t, err)
+	must.Do(t, err)
 	values := alone()
 	delete(values, "installer")
 	plan, err := w.client.Plan(t.Context(), release.Spec{Chart: ownChart(t), Values: values})
-	check(t, err)
+	must.Do(t, err)
 	if !strings.Contains(shown(plan), "create Job hooked/validate-values passing\n") {
 		t.Errorf("the plan is\n%s", shown(plan))
 	}
@@ -338,7 +339,7 @@ func TestHook(t *testing.T) {
 		t.Errorf("told:\n%s", told)
 	}
 	left, err := w.cluster.Client.CoreV1().Secrets("hooked").List(t.Context(), metav1.ListOptions{})
-	check(t, err)
+	must.Do(t, err)
 	for _, one := range left.Items {
 		t.Errorf("the Secret %s is left", one.Name)
 	}

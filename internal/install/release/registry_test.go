@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -41,17 +42,17 @@ func TestRegistry(t *testing.T) {
 	t.Setenv("HELM_REGISTRY_CONFIG", filepath.Join(t.TempDir(), "config.json"))
 	host := startRegistry(t)
 	archive, err := charts.Archive(charts.Runtime)
-	check(t, err)
+	must.Do(t, err)
 	version := ownChart(t).Version()
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP())
-	check(t, err)
+	must.Do(t, err)
 	_, err = client.Push(archive, host+"/charts/gitops-runtime:"+version)
-	check(t, err)
+	must.Do(t, err)
 	from := release.Source{Place: "oci://" + host + "/charts/gitops-runtime", PlainHTTP: true}
 	for _, wanted := range []string{"", version} {
 		from.Version = wanted
 		chart, err := release.FindChart(t.Context(), from)
-		check(t, err)
+		must.Do(t, err)
 		if chart.Version() != version {
 			t.Errorf("with version %q it is %s", wanted, chart.Version())
 		}

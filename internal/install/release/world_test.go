@@ -27,11 +27,6 @@ const (
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	must.Do(t, err)
-}
-
 // world is a cluster of its own, because definitions and roles are of the cluster,
 // and a release in it.
 type world struct {
@@ -52,7 +47,7 @@ func openWorld(t *testing.T, cluster *kubetest.Cluster, namespace string) *world
 	t.Helper()
 	w := &world{cluster: cluster, place: release.Place{Release: "slipway-runtime", Namespace: namespace}}
 	client, err := release.Open(cluster.Cluster, w.place, w.hear)
-	check(t, err)
+	must.Do(t, err)
 	w.client = client
 	return w
 }
@@ -73,9 +68,9 @@ func (w *world) told() string {
 func ownChart(t *testing.T) *release.Chart {
 	t.Helper()
 	archive, err := charts.Archive(charts.Runtime)
-	check(t, err)
+	must.Do(t, err)
 	chart, err := release.ReadChart(archive)
-	check(t, err)
+	must.Do(t, err)
 	return chart
 }
 
@@ -93,17 +88,17 @@ func alone() map[string]any {
 func (w *world) everything(t *testing.T) map[string]bool {
 	t.Helper()
 	lists, err := w.cluster.Client.Discovery().ServerPreferredResources()
-	check(t, err)
+	must.Do(t, err)
 	all := map[string]bool{}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		check(t, err)
+		must.Do(t, err)
 		for _, kind := range list.APIResources {
 			if !strings.Contains(strings.Join(kind.Verbs, " "), "list") || passing(kind.Kind) {
 				continue
 			}
 			found, err := w.cluster.Metadata.Resource(version.WithResource(kind.Name)).List(t.Context(), metav1.ListOptions{})
-			check(t, err)
+			must.Do(t, err)
 			for _, one := range found.Items {
 				if one.Namespace == "default" || strings.HasPrefix(one.Namespace, "kube-") {
 					continue // a new cluster makes objects there for a while

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/install/chart"
 	"slipway.dev/slipway/internal/install/validate"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -23,7 +24,7 @@ import (
 func anonymous(t *testing.T, w *world) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(rest.AnonymousClientConfig(w.cluster.Config))
-	check(t, err)
+	must.Do(t, err)
 	return client
 }
 
@@ -31,14 +32,14 @@ func anonymous(t *testing.T, w *world) kubernetes.Interface {
 func (w *world) as(t *testing.T, namespace, name string) *kube.Cluster {
 	t.Helper()
 	token, err := w.cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	check(t, err)
+	must.Do(t, err)
 	authorities := filepath.Join(t.TempDir(), "ca.crt")
-	check(t, os.WriteFile(authorities, w.cluster.Config.CAData, 0o600))
+	must.Do(t, os.WriteFile(authorities, w.cluster.Config.CAData, 0o600))
 	connected, err := kube.ConnectAs(kube.ConnectOptions{
 		Endpoint: w.cluster.Config.Host, Token: secret.New(token.Status.Token), CAFile: authorities,
 		Environ: func(string) string { return "" },
 	})
-	check(t, err)
+	must.Do(t, err)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -54,20 +55,20 @@ func TestHook(t *testing.T) {
 	text := strings.NewReplacer("{token: ADMIN}", "{secretKeyRef: {name: mine}}",
 		"{name: prod}", "{name: prod, ingress: {enabled: true, hosts: [prod.example.com], className: none, skipValidation: true}}").Replace(tunnel)
 	given := map[string]any{}
-	check(t, yaml.Unmarshal([]byte(w.values(text)), &given))
+	must.Do(t, yaml.Unmarshal([]byte(w.values(text)), &given))
 	loaded, err := chart.Load("../../../charts/gitops-runtime")
-	check(t, err)
+	must.Do(t, err)
 	made, err := loaded.Render(t.Context(), given, chart.Release{Name: "slipway-runtime", Namespace: namespace})
-	check(t, err)
+	must.Do(t, err)
 	values := ""
 	for _, hook := range made.Hooks {
 		manifest, err := yaml.Marshal(hook.Object)
-		check(t, err)
+		must.Do(t, err)
 		switch hook.GetKind() {
 		case "Secret":
 			data := hook.Object["data"].(map[string]any)
 			decoded, err := base64.StdEncoding.DecodeString(data["values.yaml"].(string))
-			check(t, err)
+			must.Do(t, err)
 			values = string(decoded)
 		case "Job":
 		default:

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/install/validate"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -100,7 +101,7 @@ func (w *world) address(t *testing.T, status int, router string) {
 	authority := pkitest.NewAuthority(t)
 	pair := authority.Issue(t, "prod.example.com")
 	certificate, err := tls.X509KeyPair([]byte(pair.Chain), []byte(pair.Key))
-	check(t, err)
+	must.Do(t, err)
 	served := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		if router != "" {
 			rw.Header().Set(wire.RouterHeader, router)
@@ -124,7 +125,7 @@ func TestAddress(t *testing.T) {
 	class := namespace + "-class"
 	_, err := w.cluster.Client.NetworkingV1().IngressClasses().Create(t.Context(),
 		&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: networkingv1.IngressClassSpec{Controller: "k8s.io/ingress-nginx"}}, metav1.CreateOptions{})
-	check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		_ = w.cluster.Client.NetworkingV1().IngressClasses().Delete(context.Background(), class, metav1.DeleteOptions{})
 	})
@@ -181,7 +182,7 @@ func TestGitToken(t *testing.T) {
 	_, err := platformv1connect.NewGitServiceClient(http.DefaultClient, w.url).SetGitSettings(t.Context(), authorised(w, &platformv1.SetGitSettingsRequest{
 		Settings: &platformv1.GitSettings{Provider: "github", ApiUrl: provider.APIURL, SharedRepository: provider.URL + "/acme/config.git"},
 	}))
-	check(t, err)
+	must.Do(t, err)
 	authorities := "agent:\n  repositories:\n    certificates:\n      git.example.com: |\n        " + strings.ReplaceAll(strings.TrimSpace(string(provider.CA)), "\n", "\n        ") + "\n"
 	with := func(token string) string {
 		return authorities + strings.Replace(tunnel, "{name: prod}", "{name: prod, gitCredentials: {password: {value: "+token+"}}}", 1)

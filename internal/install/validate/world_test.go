@@ -3,7 +3,6 @@ package validate_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -43,11 +42,6 @@ type world struct {
 	keys map[string]string
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	must.Do(t, err)
-}
-
 // newWorld starts both.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -59,15 +53,15 @@ func newWorld(t *testing.T) *world {
 	}
 	accounts := platformv1connect.NewAccountServiceClient(http.DefaultClient, w.url)
 	_, err := accounts.CreateUser(t.Context(), authorised(w, &platformv1.CreateUserRequest{Email: userEmail, Name: "User", Role: platformv1.Role_ROLE_OPERATOR}))
-	check(t, err)
+	must.Do(t, err)
 	w.keys["user"] = w.key(t, dir, userEmail, "all")
 	me, err := platformv1connect.NewAuthServiceClient(http.DefaultClient, w.url).Me(t.Context(), authorised(w, &platformv1.MeRequest{}))
-	check(t, err)
+	must.Do(t, err)
 	w.account = me.Msg.GetAccount().GetId()
 	_, err = platformv1connect.NewRuntimeServiceClient(http.DefaultClient, w.url).RegisterRuntime(t.Context(), authorised(w, &platformv1.RegisterRuntimeRequest{
 		Name: "taken", Namespace: "slipway", Cluster: "other", ClusterUid: "uid", Version: "0.1.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	}))
-	check(t, err)
+	must.Do(t, err)
 	return w
 }
 
@@ -80,8 +74,7 @@ func authorised[T any](w *world, message *T) *connect.Request[T] {
 // startPlatform runs a platform until the test ends, and gives its folder.
 func (w *world) startPlatform(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	listener := programs.Listen(t, "")
 	dir, health := t.TempDir(), &observe.Health{}
 	w.url = "http://" + listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -116,7 +109,7 @@ func (w *world) key(t *testing.T, dir, email, scope string) string {
 	t.Helper()
 	var answer strings.Builder
 	query := url.Values{"email": {email}, "name": {"tests-" + scope}, "scope": {scope}, "life": {"1h"}}
-	check(t, server.SendCommand(t.Context(), dir, "/users/create-key?"+query.Encode(), &answer))
+	must.Do(t, server.SendCommand(t.Context(), dir, "/users/create-key?"+query.Encode(), &answer))
 	return strings.TrimSpace(answer.String())
 }
 
@@ -125,7 +118,7 @@ func (w *world) secret(t *testing.T, namespace, name string, data map[string]str
 	t.Helper()
 	_, err := w.cluster.Client.CoreV1().Secrets(namespace).Create(t.Context(),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{})
-	check(t, err)
+	must.Do(t, err)
 }
 
 // values fills the places of a text: URL, ACCOUNT, and the keys.

@@ -149,8 +149,7 @@ func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 // serve runs a server of the standard library that speaks HTTP/2 without TLS.
 func serve(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := programs.Listen(t, "")
 	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	for _, f := range tune {
