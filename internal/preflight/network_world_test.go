@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 )
 
@@ -57,16 +57,11 @@ func serveTLS(t testing.TB, certificate tls.Certificate, handler http.Handler) {
 	listener, err := tls.Listen("tcp", netip.AddrPortFrom(frontAddress(), 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}})
 	must.Do(t, err)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
-	var done sync.WaitGroup
-	done.Go(func() {
+	programs.Background(t, func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
-	})
-	t.Cleanup(func() {
-		_ = server.Close()
-		done.Wait()
-	})
+	}, func() { _ = server.Close() })
 }
 
 // nameServer is a DNS server on a UDP socket.
@@ -81,12 +76,7 @@ func serveDNS(t testing.TB, records map[string]netip.Addr) *net.Resolver {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must.Do(t, err)
 	server := &nameServer{conn, records}
-	var done sync.WaitGroup
-	done.Go(server.serve)
-	t.Cleanup(func() {
-		_ = conn.Close()
-		done.Wait()
-	})
+	programs.Background(t, server.serve, func() { _ = conn.Close() })
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}

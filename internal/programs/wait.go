@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,17 @@ func Until(t testing.TB, what string, holds func() bool) {
 	if err != nil {
 		t.Fatalf("waited in vain: %v", err)
 	}
+}
+
+// Background calls run in a goroutine. At the end of the test it calls stop,
+// which has to end run, and waits for that.
+func Background(t testing.TB, run, stop func()) {
+	var running sync.WaitGroup
+	running.Go(run)
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
 }
 
 // Receive returns what a channel delivers, and fails the test when nothing comes

@@ -74,9 +74,7 @@ func startNames(t *testing.T, at, answer netip.Addr) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String())
 	must.Do(t, err)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	programs.Background(t, func() {
 		buffer := make([]byte, 4096)
 		for {
 			n, from, err := conn.ReadFrom(buffer)
@@ -87,11 +85,7 @@ func startNames(t *testing.T, at, answer netip.Addr) string {
 				_, _ = conn.WriteTo(reply, from) // who does not get it asks again
 			}
 		}
-	}()
-	t.Cleanup(func() {
-		_ = conn.Close() // it ends the loop
-		<-ended
-	})
+	}, func() { _ = conn.Close() })
 	return conn.LocalAddr().String()
 }
 

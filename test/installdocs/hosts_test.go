@@ -124,16 +124,11 @@ func serveTLS(t *testing.T, at netip.Addr, certificate tls.Certificate, handler 
 	listener, err := tls.Listen("tcp", netip.AddrPortFrom(at, 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
 	must.Do(t, err)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
-	var done sync.WaitGroup
-	done.Go(func() {
+	programs.Background(t, func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
-	})
-	t.Cleanup(func() {
-		_ = server.Close()
-		done.Wait()
-	})
+	}, func() { _ = server.Close() })
 }
 
 // balancer is a load balancer before the cluster with a controller behind it: it ends

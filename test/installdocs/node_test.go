@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/kubelet"
 )
 
@@ -47,8 +47,7 @@ func startNode(t *testing.T, w *world) *node {
 		},
 	})
 	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
+	programs.Background(t, func() {
 		ticks := time.NewTicker(cloudTick)
 		defer ticks.Stop()
 		var last error
@@ -64,11 +63,7 @@ func startNode(t *testing.T, w *world) *node {
 		if last != nil {
 			t.Logf("the cloud: %v", last)
 		}
-	})
-	t.Cleanup(func() {
-		stop()
-		done.Wait()
-	})
+	}, stop)
 	return n
 }
 

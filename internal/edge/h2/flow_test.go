@@ -34,17 +34,13 @@ func (c *counted) Write(p []byte) (int, error) {
 func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr string) {
 	t.Helper()
 	listener := programs.Listen(t, "")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	programs.Background(t, func() {
 		if conn, err := listener.Accept(); err == nil {
 			s.ServeConn(context.Background(), wrap(conn))
 		}
-	}()
-	t.Cleanup(func() {
+	}, func() {
 		listener.Close()
 		s.Close()
-		<-ended
 	})
 	return listener.Addr().String()
 }

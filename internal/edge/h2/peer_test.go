@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // peer is a client that sends whatever frames it likes.
@@ -52,15 +53,7 @@ func dial(t testing.TB, s *server) *peer {
 	p.hpack = hpack.NewEncoder(&p.block)
 	p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must.Do(t, p.WriteSettings())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.read()
-	}()
-	t.Cleanup(func() {
-		conn.Close()
-		<-ended
-	})
+	programs.Background(t, p.read, func() { conn.Close() })
 	return p
 }
 

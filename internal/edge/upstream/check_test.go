@@ -85,12 +85,7 @@ func newGRPC(t *testing.T, service string) *switchable {
 	status := health.NewServer()
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, status)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-ended
-	})
+	programs.Background(t, func() { _ = server.Serve(listener) }, server.Stop)
 	set := func(down bool) {
 		value := grpc_health_v1.HealthCheckResponse_SERVING
 		if down {

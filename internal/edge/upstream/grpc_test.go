@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // The messages of the service under test are those of the health service: a
@@ -83,12 +84,7 @@ func newCounting(t *testing.T) string {
 	listener := listen(t, "127.0.0.1:0")
 	server := grpc.NewServer()
 	server.RegisterService(&counting, nil)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-ended
-	})
+	programs.Background(t, func() { _ = server.Serve(listener) }, server.Stop)
 	return listener.Addr().String()
 }
 

@@ -30,18 +30,13 @@ func runHTTP2(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)
 	for _, f := range tune {
 		f(server)
 	}
-	var running sync.WaitGroup
-	running.Go(func() {
+	programs.Background(t, func() {
 		if server.TLSConfig != nil {
 			_ = server.ServeTLS(listener, "", "")
 		} else {
 			_ = server.Serve(listener)
 		}
-	})
-	t.Cleanup(func() {
-		server.Close()
-		running.Wait()
-	})
+	}, func() { server.Close() })
 	return listener.Addr().String()
 }
 

@@ -27,6 +27,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -70,15 +71,7 @@ func newWorld(t testing.TB, cluster *kubetest.Cluster) *world {
 	}})
 	w.applier = &recorder{Applier: apply.New(cluster.Cluster, w.kinds), world: w}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = w.cache.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	programs.Background(t, func() { _ = w.cache.Run(ctx) }, cancel)
 	t.Cleanup(w.cleanUp)
 	return w
 }

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // The limits take minutes to show. These tests run in a time of their own, with
@@ -80,12 +81,7 @@ func leadFor(t *testing.T, options Options, requests *asked) *Writer {
 		return requests.fail
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { w.lead(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	programs.Background(t, func() { w.lead(ctx) }, stop)
 	synctest.Wait()
 	return w
 }

@@ -2,13 +2,14 @@ package kubetest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/programs"
 )
 
 // podTick is how often MakePodsReady looks for new Pods.
@@ -21,8 +22,7 @@ const podTick = 50 * time.Millisecond
 func (c *Cluster) MakePodsReady(t testing.TB, namespace string, asleep func() bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
+	programs.Background(t, func() {
 		ticks := time.NewTicker(podTick)
 		defer ticks.Stop()
 		for ctx.Err() == nil {
@@ -34,11 +34,7 @@ func (c *Cluster) MakePodsReady(t testing.TB, namespace string, asleep func() bo
 			case <-ticks.C:
 			}
 		}
-	})
-	t.Cleanup(func() {
-		stop()
-		done.Wait()
-	})
+	}, stop)
 }
 
 // markReady writes the status of Pods that do not run yet. A failure is

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // received is what a backend says of a request.
@@ -65,19 +66,15 @@ func startBackend(t *testing.T, name, address, speaking string, certificate *tls
 	default:
 		server.Protocols.SetHTTP1(true)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	programs.Background(t, func() {
 		if speaking == "tls" {
 			_ = server.ServeTLS(listener, "", "") // it ends when the server is closed
 			return
 		}
 		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
+	}, func() {
 		b.finish()
 		_ = server.Close()
-		<-done
 	})
 	return b
 }

@@ -69,15 +69,7 @@ func startCollector(t *testing.T, address string) *collector {
 	must.Do(t, err)
 	c := &collector{address: address}
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: c}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it ends when the server is closed
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-done
-	})
+	programs.Background(t, func() { _ = server.Serve(listener) }, func() { _ = server.Close() })
 	return c
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -155,12 +154,7 @@ func serve(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)) s
 	for _, f := range tune {
 		f(server)
 	}
-	var running sync.WaitGroup
-	running.Go(func() { _ = server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Close()
-		running.Wait()
-	})
+	programs.Background(t, func() { _ = server.Serve(listener) }, func() { server.Close() })
 	return listener.Addr().String()
 }
 
