@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -58,10 +59,7 @@ func useCluster(t *testing.T) *testCluster {
 }
 
 func startCluster() (*testCluster, error) {
-	binary := os.Getenv("SLIPWAY_DEVCLUSTER")
-	if binary == "" {
-		binary = "../../bin/slipway-devcluster"
-	}
+	binary := cmp.Or(os.Getenv("SLIPWAY_DEVCLUSTER"), "../../bin/slipway-devcluster")
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("the control plane is not built; run make build, or set SLIPWAY_DEVCLUSTER to its path: %w", err)
 	}

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -160,9 +161,7 @@ func cycles(g *graph) []finding.Finding {
 			if edges[from] == nil {
 				edges[from] = map[string]string{}
 			}
-			if edges[from][to] == "" {
-				edges[from][to] = pkg + " imports " + imported
-			}
+			edges[from][to] = cmp.Or(edges[from][to], pkg+" imports "+imported)
 		}
 	}
 	var findings []finding.Finding

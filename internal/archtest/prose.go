@@ -79,23 +79,24 @@ func (p *Prose) add(rules ProseRules, name string, text []byte) error {
 	}
 	// Positions come from the parser, so that "//" inside a string literal is
 	// not taken for a comment.
-	comment := map[int]bool{} // lines that a comment covers
+	continued := map[int]bool{} // lines that a comment covers: whether it began on an earlier one
 	for _, group := range tree.Comments {
 		for _, one := range group.List {
-			for line := set.Position(one.Pos()).Line; line <= set.Position(one.End()-1).Line; line++ {
-				comment[line] = true
+			first := set.Position(one.Pos()).Line
+			for line := first; line <= set.Position(one.End()-1).Line; line++ {
+				continued[line] = continued[line] || line > first
 			}
 		}
 	}
-	// Blank lines count as neither code nor comment.
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
 		line = bytes.TrimSpace(line)
+		inside, covered := continued[number]
 		switch {
 		case len(line) == 0:
 		// A line inside a block comment need not start with a comment marker.
-		case !comment[number] || !startsComment(line) && !insideBlock(tree, set, number):
+		case !covered || !startsComment(line) && !inside:
 			p.Code++
 		default:
 			p.Comments++
@@ -110,19 +111,6 @@ func (p *Prose) add(rules ProseRules, name string, text []byte) error {
 // startsComment reports whether a trimmed line begins with a comment.
 func startsComment(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*"))
-}
-
-// insideBlock reports whether a line continues a block comment from a line
-// above.
-func insideBlock(tree *ast.File, set *token.FileSet, line int) bool {
-	for _, group := range tree.Comments {
-		for _, one := range group.List {
-			if set.Position(one.Pos()).Line < line && line <= set.Position(one.End()-1).Line {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // judge compares the counts with the rules.

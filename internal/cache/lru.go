@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"container/list"
 	"sync"
 )
@@ -36,9 +37,7 @@ type lruEntry[K comparable, V any] struct {
 
 // NewLRU returns an empty LRU cache.
 func NewLRU[K comparable, V any](limits Limits) *LRU[K, V] {
-	if limits.ValueBytes == 0 {
-		limits.ValueBytes = limits.Bytes
-	}
+	limits.ValueBytes = cmp.Or(limits.ValueBytes, limits.Bytes)
 	return &LRU[K, V]{limits: limits, elements: map[K]*list.Element{}}
 }
 

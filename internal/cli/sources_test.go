@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -30,9 +31,7 @@ func TestSourcesAgree(t *testing.T) {
 				}
 				got := effective(t, source, files[source])
 				checkContains(t, got, files["want.yaml"])
-				if first == "" {
-					first = got
-				}
+				first = cmp.Or(first, got)
 				if got != first {
 					t.Errorf("got\n%s\nas YAML it is\n%s", got, first)
 				}
@@ -111,9 +110,7 @@ func TestReferenceExamples(t *testing.T) {
 				text = strings.NewReplacer("\\", "", " ", "").Replace(text)
 			}
 			got := effective(t, c.source, text)
-			if want == "" {
-				want = got
-			}
+			want = cmp.Or(want, got)
 			if want == defaults || got != want {
 				t.Errorf("got\n%s\nthe first example is\n%s\nthe defaults\n%s", got, want, defaults)
 			}

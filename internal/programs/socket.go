@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"sync"
@@ -29,9 +30,7 @@ func Serve(t testing.TB, address string, serve func(net.Conn)) netip.AddrPort {
 // of the loopback interface. It is closed at the end of the test.
 func Listen(t testing.TB, address string) net.Listener {
 	t.Helper()
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
+	address = cmp.Or(address, "127.0.0.1:0")
 	listener, err := net.Listen("tcp", address)
 	must.Do(t, err)
 	t.Cleanup(func() { _ = listener.Close() })

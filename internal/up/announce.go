@@ -2,6 +2,7 @@ package up
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -148,10 +149,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 // agent finds them in Git.
 func pushEvent(repository string, change gitserver.Change) ([]byte, error) {
 	commit := func(id string) string {
-		if id == "" {
-			return strings.Repeat("0", 40) // as Git writes that there is none
-		}
-		return id
+		return cmp.Or(id, strings.Repeat("0", 40)) // as Git writes that there is none
 	}
 	return json.Marshal(map[string]any{
 		"ref": change.Ref, "before": commit(change.Before), "after": commit(change.After),

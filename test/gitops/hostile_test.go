@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 	if want == "" {
 		t.Fatal("the archive does not say which reason is wanted")
 	}
-	if source == "" {
-		source = "path: app"
-	}
+	source = cmp.Or(source, "path: app")
 	repository := h.repository(t, name, archive)
 	h.application(t, h.control, h.target, name, fmt.Sprintf("{repoURL: %q, targetRevision: main, %s}", repository.URL(), source))
 	h.push(t)

@@ -2,6 +2,7 @@ package installdocs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -31,10 +32,7 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	words := w.named("bash", "-e", "-o", "pipefail", "-c", call.text)
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Env = append(w.trusting(), "HOME="+w.home, "KUBECONFIG="+w.cluster.Kubeconfig, "PATH="+w.programs+":/usr/sbin:/usr/bin:/sbin:/bin", "TERM=dumb")
-	command.Dir = call.dir
-	if command.Dir == "" {
-		command.Dir = w.home
-	}
+	command.Dir = cmp.Or(call.dir, w.home)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -320,10 +321,7 @@ func firstOf(body io.Reader) reply {
 	if err := json.Unmarshal(text, &end); err != nil {
 		return reply{status: http.StatusBadGateway, text: string(text)}
 	}
-	status := map[string]int{"": http.StatusOK, "unauthenticated": http.StatusUnauthorized, "permission_denied": http.StatusForbidden}[end.Error.Code]
-	if status == 0 {
-		status = http.StatusBadRequest
-	}
+	status := cmp.Or(map[string]int{"": http.StatusOK, "unauthenticated": http.StatusUnauthorized, "permission_denied": http.StatusForbidden}[end.Error.Code], http.StatusBadRequest)
 	return reply{status, end.Error.Code, end.Error.Message}
 }
 

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/refusal"
@@ -54,10 +56,7 @@ func (s *ApplicationSpec) AllSources() []ApplicationSource {
 
 // ProjectName returns the project, or the default one.
 func (s *ApplicationSpec) ProjectName() string {
-	if s.Project == "" {
-		return DefaultProject
-	}
-	return s.Project
+	return cmp.Or(s.Project, DefaultProject)
 }
 
 // HistoryLimit returns the number of past syncs that are kept.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,10 +25,7 @@ func optionFields(of *SyncOptions) []*optionField {
 	fields := make([]*optionField, 0, structure.NumField())
 	for i := range structure.NumField() {
 		tag := structure.Type().Field(i).Tag
-		values := tag.Get("values")
-		if values == "" {
-			values = string(On) + "," + string(Off)
-		}
+		values := cmp.Or(tag.Get("values"), string(On)+","+string(Off))
 		fields = append(fields, &optionField{
 			name: tag.Get("option"), values: strings.Split(values, ","), ofApplication: tag.Get("scope") == "application",
 			target: structure.Field(i),

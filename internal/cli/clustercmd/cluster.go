@@ -128,10 +128,7 @@ fails, the created objects are removed.`,
 // name returns the default name of the cluster: the context of the kubeconfig,
 // or the host.
 func (g *clusterAddFlags) name(cluster *kube.Cluster) string {
-	if g.choice.Context != "" {
-		return g.choice.Context
-	}
-	return kubeflags.HostOf(cluster.Config.Host)
+	return cmp.Or(g.choice.Context, kubeflags.HostOf(cluster.Config.Host))
 }
 
 // clusterRemoveFlags describe the cluster to remove. The kubeconfig is used for

@@ -1,6 +1,7 @@
 package edgecmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -243,10 +244,7 @@ func printRules(w io.Writer, rules []admin.RuleInfo) error {
 
 // orAll shows a rule for all hosts as an asterisk.
 func orAll(host string) string {
-	if host == "" {
-		return "*"
-	}
-	return host
+	return cmp.Or(host, "*")
 }
 
 // pathCell describes the path of a rule in short, with the number of its other

@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -66,10 +67,7 @@ func ShortRevision(revision string) string {
 
 // OrDash returns a dash for an empty text.
 func OrDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return cmp.Or(text, "-")
 }
 
 // Time formats a time of a Kubernetes object in UTC.

@@ -1,6 +1,7 @@
 package accesslog_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -28,9 +29,7 @@ func newLog(t testing.TB, options accesslog.Options) (*accesslog.Log, *programs.
 	t.Helper()
 	out := &programs.Output{}
 	options.Stdout = out
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	log, err := accesslog.New(options)
 	must.Do(t, err)
 	return log, out

@@ -1,6 +1,7 @@
 package h3
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"time"
@@ -97,8 +98,5 @@ func (c *session) end() string {
 	defer c.mu.Unlock()
 	c.over = true
 	c.idle.Stop()
-	if c.reason == "" {
-		return ReasonEnded
-	}
-	return c.reason
+	return cmp.Or(c.reason, ReasonEnded)
 }

@@ -1,6 +1,7 @@
 package listener_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -85,9 +86,7 @@ func (c *counters) awaitRefused(t testing.TB, reason listener.RefuseReason, coun
 // open makes a listener that is closed at the end of the test.
 func open(t testing.TB, config listener.Config) *listener.Listener {
 	t.Helper()
-	if config.Address == "" {
-		config.Address = "127.0.0.1:0"
-	}
+	config.Address = cmp.Or(config.Address, "127.0.0.1:0")
 	l, err := listener.Listen(context.Background(), config)
 	must.Do(t, err)
 	t.Cleanup(func() {

@@ -4,6 +4,7 @@
 package pkitest
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -57,9 +58,7 @@ func (c Certificate) template() (*x509.Certificate, error) {
 		made.NotAfter = made.NotBefore.Add(25 * time.Hour)
 	}
 	for _, name := range c.Names {
-		if made.Subject.CommonName == "" {
-			made.Subject.CommonName = name
-		}
+		made.Subject.CommonName = cmp.Or(made.Subject.CommonName, name)
 		if ip := net.ParseIP(name); ip != nil {
 			made.IPAddresses = append(made.IPAddresses, ip)
 			continue

@@ -1,6 +1,7 @@
 package tlsstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"iter"
 )
@@ -28,10 +29,7 @@ func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
 			expired = p
 		}
 	}
-	if expired != nil {
-		return expired
-	}
-	return unsupported
+	return cmp.Or(expired, unsupported)
 }
 
 // peekCandidates returns the first candidate, and whether there is another one.

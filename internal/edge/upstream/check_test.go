@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -190,10 +191,7 @@ func TestCheckRequest(t *testing.T) {
 			test.check.Interval = often
 			b.HealthCheck = &test.check
 			w.serve(b)
-			host := test.host
-			if host == "" {
-				host = address
-			}
+			host := cmp.Or(test.host, address)
 			if got, want := programs.Receive(t, asked, "a check"), "GET "+test.target+" "+host+" slipway-health"; got != want {
 				t.Errorf("asked was %q, want %q", got, want)
 			}
@@ -233,9 +231,7 @@ func TestCheckVerdicts(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
 			b := cart(test.address)
 			test.check.Interval = often
-			if test.check.Timeout == 0 {
-				test.check.Timeout = patient
-			}
+			test.check.Timeout = cmp.Or(test.check.Timeout, patient)
 			b.HealthCheck = &test.check
 			w.serve(b)
 			if test.reason != "" {

@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -152,9 +153,7 @@ spec: {size: 3, tags: [a, b], ports: [{port: 80}]}
 			w.t = t
 			object := w.apply(tt.manifest)
 			w.patch(object, "somebody", tt.patch)
-			if tt.desired == "" {
-				tt.desired = tt.manifest
-			}
+			tt.desired = cmp.Or(tt.desired, tt.manifest)
 			state, requests := w.compare(w.Applier, w.step(tt.desired))
 			if state != tt.want || (len(requests) > 0) != tt.asked {
 				t.Errorf("it is %s after %q, want %s", state, requests, tt.want)

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -98,10 +99,7 @@ func (a *Applier) sendOnce(ctx context.Context, request call) ([]byte, error) {
 		}
 	}
 	if request.body != nil {
-		kind := string(request.contentType)
-		if kind == "" {
-			kind = runtime.ContentTypeJSON
-		}
+		kind := cmp.Or(string(request.contentType), runtime.ContentTypeJSON)
 		sent.SetHeader("Content-Type", kind).Body(request.body)
 	}
 	if a.user != "" {

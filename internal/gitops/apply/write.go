@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,10 +125,7 @@ func (w *objectWrite) recreate(ctx context.Context, again func(context.Context) 
 		// has shown that the object is read and permitted.
 		return w.dryRunRecreate(ctx)
 	}
-	propagation := w.step.Options.Propagation
-	if propagation == "" {
-		propagation = metav1.DeletePropagationBackground
-	}
+	propagation := cmp.Or(w.step.Options.Propagation, metav1.DeletePropagationBackground)
 	if err := w.remove(ctx, &w.ref, removal{uid: old.GetUID(), propagation: propagation}); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -114,10 +115,7 @@ func find(conditions []condition, kind string) (condition, bool) {
 
 // The text of a condition is its message, or else its reason.
 func (c condition) text() string {
-	if c.message != "" {
-		return c.message
-	}
-	return c.reason
+	return cmp.Or(c.message, c.reason)
 }
 
 // maxMessage bounds the message of one object in a status.

@@ -108,9 +108,7 @@ type Outcome struct {
 
 // New makes a Run. It does nothing yet.
 func New(in Input) *Run {
-	if in.State == nil {
-		in.State = plan.NewState(nil)
-	}
+	in.State = cmp.Or(in.State, plan.NewState(nil))
 	if in.Now == nil {
 		in.Now = time.Now
 	}

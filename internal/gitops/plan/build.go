@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -54,9 +55,7 @@ func Build(set *Set, in Input) (*Plan, error) {
 }
 
 func newBuilder(set *Set, in Input) *builder {
-	if in.Options.Propagation == "" {
-		in.Options.Propagation = metav1.DeletePropagationForeground
-	}
+	in.Options.Propagation = cmp.Or(in.Options.Propagation, metav1.DeletePropagationForeground)
 	b := &builder{Input: in, set: set, plan: &Plan{DryRun: in.Options.DryRun}}
 	b.plan.Refusals = append(b.plan.Refusals, set.Refusals...)
 	b.plan.Warnings = append(b.plan.Warnings, set.Warnings...)

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"strings"
@@ -20,9 +21,7 @@ func packed(t testing.TB, compress bool, headers ...tar.Header) []byte {
 	w := tar.NewWriter(&plain)
 	for _, h := range headers {
 		content := strings.Repeat("x", int(h.Size))
-		if h.Typeflag == 0 {
-			h.Typeflag = tar.TypeReg
-		}
+		h.Typeflag = cmp.Or(h.Typeflag, tar.TypeReg)
 		h.Mode = 0o644
 		must.Do(t, w.WriteHeader(&h))
 		if h.Typeflag == tar.TypeReg {

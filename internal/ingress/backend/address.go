@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -48,7 +49,7 @@ func (b *builder) nodeEndpoints() ([]route.Endpoint, *refusal.Refusal) {
 	case b.options.NoClusterScope:
 		return fault(refusal.NotAllowed, "nodes are not read: remove the annotation, or unset providers.kubernetesIngress.disableClusterScopeResources")
 	case kind != corev1.ServiceTypeNodePort && kind != corev1.ServiceTypeLoadBalancer:
-		return fault(refusal.Invalid, fmt.Sprintf("the Service is of type %s: make it a NodePort, or remove the annotation", orDefault(string(kind), "ClusterIP")))
+		return fault(refusal.Invalid, fmt.Sprintf("the Service is of type %s: make it a NodePort, or remove the annotation", cmp.Or(string(kind), "ClusterIP")))
 	case number < 1 || number > 65535:
 		return fault(refusal.Invalid, fmt.Sprintf("the port %d has no node port: give it one, or remove the annotation", b.port.Port))
 	}
@@ -105,11 +106,4 @@ func (b *builder) nodeAddress(node *snapshot.NodeFacts) (netip.Addr, bool) {
 		}
 	}
 	return other, other.IsValid()
-}
-
-func orDefault(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

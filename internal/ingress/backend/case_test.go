@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -116,12 +117,12 @@ func parseObject(t *testing.T, kind, document string) any {
 	case "Service":
 		var service corev1.Service
 		decode(t, document, &service, true)
-		service.Namespace = or(service.Namespace, "shop")
+		service.Namespace = cmp.Or(service.Namespace, "shop")
 		return &service
 	case "EndpointSlice":
 		var slice discoveryv1.EndpointSlice
 		decode(t, document, &slice, true)
-		slice.Namespace = or(slice.Namespace, "shop")
+		slice.Namespace = cmp.Or(slice.Namespace, "shop")
 		if slice.Labels == nil {
 			slice.Labels = map[string]string{discoveryv1.LabelServiceName: "cart"}
 		}
@@ -129,7 +130,7 @@ func parseObject(t *testing.T, kind, document string) any {
 	case "Secret":
 		var secret corev1.Secret
 		decode(t, document, &secret, true)
-		body := &snapshot.SecretBody{Namespace: or(secret.Namespace, "shop"), Name: secret.Name, Type: string(secret.Type), Data: map[string][]byte{}}
+		body := &snapshot.SecretBody{Namespace: cmp.Or(secret.Namespace, "shop"), Name: secret.Name, Type: string(secret.Type), Data: map[string][]byte{}}
 		for key, value := range secret.StringData {
 			body.Data[key] = filled(t, value)
 		}
@@ -150,7 +151,7 @@ func parseObject(t *testing.T, kind, document string) any {
 	}
 	decode(t, document, &resource, true)
 	return &snapshot.Resource{
-		Kind: snapshot.Kind(kind), Namespace: or(resource.Metadata.Namespace, "shop"), Name: resource.Metadata.Name, Spec: resource.Spec,
+		Kind: snapshot.Kind(kind), Namespace: cmp.Or(resource.Metadata.Namespace, "shop"), Name: resource.Metadata.Name, Spec: resource.Spec,
 	}
 }
 
@@ -163,13 +164,6 @@ func decode(t *testing.T, document string, into any, strict bool) {
 	if err := read([]byte(document), into); err != nil {
 		t.Fatalf("%v in\n%s", err, document)
 	}
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // show writes a result for people, and leaves out what is not said.

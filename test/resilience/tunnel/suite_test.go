@@ -7,6 +7,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,9 +121,7 @@ type replica struct {
 // start runs a replica at an address; empty is any.
 func (p *platform) start(t testing.TB, id, address string, timing hub.Timing) *replica {
 	t.Helper()
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
+	address = cmp.Or(address, "127.0.0.1:0")
 	listener, err := net.Listen("tcp", address)
 	must.Do(t, err)
 	url := "http://" + listener.Addr().String()
